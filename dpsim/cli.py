@@ -41,7 +41,6 @@ _COMMANDS = {
     "Calibrate and validate": {
         "calibrate": "dpsim.commands.calibrate:calibrate",
         "import": "dpsim.commands.imports:import_app",
-        "fit-jitter": "dpsim.commands.fit_jitter:fit_jitter",
         "validate": "dpsim.commands.validate.commands:validate_app",
     },
     "Show": {

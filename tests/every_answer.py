@@ -57,7 +57,7 @@ LINES = (
         f"converge {name} {TRAINED}"
         for name in ("quickstart", "ssp", "ad-psgd", "gossip", "powersgd", "backup")
     ),
-    f"converge sma {TRAINED} --set replay.model=cnn",
+    f"converge sma {TRAINED}",
     "scale quickstart --nodes 1,2,4 --set run.steps=3",
     "layer-split layer-split --devices 2,4 --micro-batches 1,4",
     "memory sharded",

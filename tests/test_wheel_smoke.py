@@ -35,7 +35,7 @@ report run.json --html report.html
 collective --ranks 8 --bandwidth "100 Gbit/s" -e 64M
 memory first.yaml
 goodput shipped.yaml --days 20
-fit-jitter steps.csv -o jitter.yaml
+calibrate first.yaml steps.csv -o own.json --disturbance jitter.yaml
 topology first.yaml
 converge first.yaml --set replay.model=softmax --set run.steps=20
 layer-split layers.yaml --devices 2 --micro-batches 4

@@ -38,7 +38,7 @@ names = [name for name in sys.argv[1:] if importlib.util.find_spec(name.split(".
 print(" ".join(names))' @NEEDED@)
 [ -z "$names" ] || "$python" -m pip install --no-index --find-links "$here" $where $names
 "$python" -m pip install --no-index --no-deps --force-reinstall $where "$here"/dpsim_train-*.whl
-"$python" -m dpsim.cli --version
+"$python" -m dpsim --version
 """
 
 

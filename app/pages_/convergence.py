@@ -37,9 +37,7 @@ def draw() -> None:
 
     others = _others(spec, own)
     with st.expander("The small model"):
-        for each in forms.fields(
-            forms.part("replay"), "replay", without=("backend", "precision", "points")
-        ):
+        for each in forms.fields(forms.part("replay"), "replay", without=("points",)):
             controls.field(each)
 
     replays: dict[str, Replay] = {}

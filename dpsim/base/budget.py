@@ -35,6 +35,8 @@ _LOOKS = 0.002  # s between two forecasts
 _A_WHILE = 5.0  # s from which a forecast is reported
 _MARGIN = 2.0  # safety factor, because later steps may be faster than the first ones
 
+_ROUGH = 8.0  # safety factor of estimates before the first step, which are up to five times off
+
 _WAY_OUT = "take fewer nodes or steps, or larger buckets"
 
 
@@ -63,7 +65,7 @@ def limited(seconds: float | None = None, whole: float | None = None) -> Iterato
     """Hold the code inside to a time limit: ``seconds``, or `time_limit`.
 
     ``whole`` is the limit that errors name, if ``seconds`` are what is left of it. Nested contexts
-    keep the outer limit.
+    keep the outer limit, which ends what is around them too.
 
     Raises FailedError, from `check`, if it takes longer, and if it needs more memory than there is.
     """
@@ -80,6 +82,8 @@ def limited(seconds: float | None = None, whole: float | None = None) -> Iterato
             signal.setitimer(signal.ITIMER_PROF, max(time_left(), _ASKS_EVERY), _ASKS_EVERY)
         yield
     except _TimeIsUp:
+        if not is_first:
+            raise
         raise over_time(limit.seconds) from None
     except Exception as error:
         # A C library may turn the signal's exception into an error of its own, as DuckDB does.
@@ -182,19 +186,42 @@ class Budget:
         left = self._begun + share * self._whole - thread_time()
         if left <= 0:
             raise over_time(self._whole)
-        with limited(left, self._whole):
-            yield
+        is_outer = _limit.get() is None
+        try:
+            with limited(left, self._whole):
+                yield
+        except OverTimeError:
+            # A limit around the study leaves no time for the rest of it, nor for its answer.
+            if is_outer or time_left():
+                raise
+            raise _TimeIsUp from None
+
+    def stream(self, say: Callable[[str], None], done: int, total: int, found: str) -> bool:
+        """Say what was ``found``, and how long all take, unless that is a few seconds.
+
+        Returns whether it was said.
+        """
+        whole = (thread_time() - self._begun) / max(done, 1) * total
+        if whole >= _A_WHILE:
+            say(
+                f"about {whole:,.0f} s of the processor{self._allowed(whole)}, "
+                f"{done:,} of {total:,} tried; {found}"
+            )
+        return whole >= _A_WHILE
 
     def forecast(self, simulations: int, seconds: float) -> str | None:
         """Return how long ``simulations`` of ``seconds`` each take; None for a few seconds."""
         whole = simulations * seconds
         if whole < _A_WHILE:
             return None
-        end = f", of which {self._whole:,.4g} s are allowed" if whole > self._whole else ""
         return (
             f"about {simulations} simulations of {seconds:.2g} s each: "
-            f"about {whole:,.0f} s of the processor{end}"
+            f"about {whole:,.0f} s of the processor{self._allowed(whole)}"
         )
+
+    def _allowed(self, whole: float) -> str:
+        """Return an end of a forecast of ``whole`` seconds: how many are allowed, if fewer."""
+        return f", of which {self._whole:,.4g} s are allowed" if whole > self._whole else ""
 
 
 @dataclass(slots=True)
@@ -236,12 +263,21 @@ class Forecast:
             return
         whole = spent / counted * self.total
         if self._begun + whole / _MARGIN > limit.end:
-            # Not a plain FailedError: who gave it a short time may give it a longer one.
-            raise OverTimeError(
-                f"would take about {whole:,.0f} s of the processor for {self.total:,} steps "
-                f"({counted:,} took {spent:.2g} s), the limit is {limit.seconds:,.4g} s: "
-                f"{self.quicker()}{_WAY_OUT}, or set {TIME_LIMIT} (s)"
-            )
+            raise self._too_long(whole, f"{counted:,} took {spent:.2g} s", limit)
+
+    def expect(self, seconds: float) -> None:
+        """Raise OverTimeError if an estimate before the first step exceeds the time left by far."""
+        limit = _limit.get()
+        if limit is not None and seconds > _ROUGH * time_left():
+            raise self._too_long(seconds, "a rough estimate", limit)
+
+    def _too_long(self, seconds: float, basis: str, limit: _Limit) -> OverTimeError:
+        # Not a plain FailedError: who gave it a short time may give it a longer one.
+        return OverTimeError(
+            f"would take about {seconds:,.0f} s of the processor for {self.total:,} "
+            f"step{'s' * (self.total > 1)} ({basis}), the limit is {limit.seconds:,.4g} s: "
+            f"{self.quicker()}{_WAY_OUT}, or set {TIME_LIMIT} (s)"
+        )
 
 
 def time_limit() -> float:

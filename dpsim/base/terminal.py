@@ -14,7 +14,7 @@ import stat
 import sys
 import tempfile
 import textwrap
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from contextvars import ContextVar
 from enum import IntEnum
 from pathlib import Path
@@ -52,6 +52,31 @@ def spelled_out(text: str) -> str:
     return "".join(
         sign if sign.isprintable() or sign == "\n" else repr(sign)[1:-1] for sign in text
     )
+
+
+def table(
+    title: str,
+    headings: Iterable[str],
+    rows: Iterable[Iterable[str]],
+    left: Container[str] = (),
+    fold: Container[str] = (),
+) -> Table:
+    """Return a table; the columns whose headings are in ``left`` hold text, the others numbers.
+
+    Where room is short, long words are broken in the columns in ``fold``.
+    """
+    from rich.table import Table
+
+    made = Table(title=title, title_justify="left", show_edge=False)
+    for heading in headings:
+        made.add_column(
+            heading,
+            justify="left" if heading in left else "right",
+            overflow="fold" if heading in fold else "ellipsis",
+        )
+    for cells in rows:
+        made.add_row(*cells)
+    return made
 
 
 def show(*parts: Table | str) -> None:

@@ -29,6 +29,18 @@ Spread = Sequence[Sequence[float]]
 _DRAWS = 4000
 
 
+def error_summary(errors: Sequence[float] | FloatArray) -> dict[str, Any]:
+    """Return n, and median, mean, 95th percentile and worst of relative errors without sign."""
+    off = np.abs(errors)
+    return {
+        "n": len(off),
+        "median_ape": float(np.median(off)),
+        "mean_ape": float(off.mean()),
+        "p95_ape": float(np.percentile(off, 95)),
+        "worst_ape": float(off.max()),
+    }
+
+
 class Source(NamedTuple):
     """The interval of a prediction if this source of error were the only one."""
 

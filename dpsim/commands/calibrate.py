@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -23,14 +23,19 @@ def calibrate(
     steps: Annotated[
         Path | None,
         typer.Argument(
-            help="Measured steps: a table (CSV), a folder with steps.csv beside its logs, or "
-            "records of dpsim validate run (JSON, or a folder of them).",
+            help="Measured steps: a table of runs (CSV), a folder with steps.csv beside its logs "
+            "and traces, or records of dpsim validate run (JSON, or a folder of them). Of one run: "
+            "a table with the time of each step, or a folder with a PyTorch trace of each rank.",
             show_default=False,
         ),
     ] = None,
     output: Annotated[
         Path | None,
         typer.Option("-o", "--output", help="Write the calibration profile to this file."),
+    ] = None,
+    disturbance: Annotated[
+        Path | None,
+        typer.Option(help="Write the disturbance that single steps show to this file (YAML)."),
     ] = None,
     plan: Annotated[
         bool, typer.Option("--plan", help="Show the four runs that tell most, and measure nothing.")
@@ -49,16 +54,24 @@ def calibrate(
     cluster.gpus_per_node, workload.batch_per_gpu, any other), or placement (4+3+1) for unequal
     nodes, and step_time_ms. Instead of step_time_ms a column log names a file beside the table:
     what torchtitan, DeepSpeed, Megatron-LM, Composer (with SpeedMonitor), or a progress bar of
-    Lightning, accelerate or transformers has printed. Its median counts, without the first ten
-    steps; logs of every step tell jitter, too. exposed_ms is exposed communication where you
-    measured it; rows with held_out=yes are predicted and not fitted to. Name a profile of dpsim
-    validate node in the scenario's calibration: the new profile keeps it.
+    Lightning, accelerate or transformers has printed, or metrics.csv of Lightning's CSVLogger with
+    ThroughputMonitor. Its median counts, without the first ten steps. exposed_ms is exposed
+    communication where you measured it. A column trace names a PyTorch profiler's trace, or a
+    folder with one of each rank: it tells exposed communication, and the step where nothing else
+    does. Rows with held_out=yes are predicted and not fitted to. Name a profile of dpsim validate
+    node in the scenario's calibration: the new profile keeps it.
+
+    Logs of every step also tell jitter; a log that is a CSV file with the columns step_ms, rank and
+    node tells slow ranks, delays and stalls. The profile has the jitter of whole steps.
+    --disturbance writes all of it as a block for a scenario without this profile.
 
     Example: dpsim calibrate mine.yaml --plan
     Example: dpsim calibrate mine.yaml steps.csv -o profile.json
     Example: dpsim calibrate mine.yaml logs/ -o profile.json
+    Example: dpsim calibrate mine.yaml traces/ --disturbance disturbance.yaml
     """
     from dpsim.commands.calibrate_steps import runs_of
+    from dpsim.report.text.disturbance import block_text
     from dpsim.scenario import load_scenario
     from dpsim.studies.calibrate import calibrate as fitted
     from dpsim.studies.calibrate import plan as planned
@@ -75,6 +88,12 @@ def calibrate(
     found = fitted(runs, target)
     if output is not None:
         write_whole(output, found.profile.to_json())
+    if disturbance is not None:
+        block, _ = found.disturbance
+        if block is None:
+            raise DpsimError(f"{steps}: must have a run of 20 single steps for --disturbance")
+        write_whole(disturbance, block_text(block))
+        narrate(f"wrote {disturbance}")
     if plot is not None:
         draw(plot, found.to_json())
     if as_json:
@@ -93,6 +112,7 @@ def _show(calibration: Calibration, output: Path | None) -> None:
     if calibration.jitter is not None:
         told = ", ".join(f"{name} {value}" for name, value in calibration.jitter.items())
         show(f"jitter      {told}")
+    show(*_steps_words(calibration))
     show(*(f"warning     {each}" for each in calibration.warnings))
     if calibration.proposed:
         show("measure next, by what it leaves of the spread of the scenario's own step:")
@@ -100,6 +120,23 @@ def _show(calibration: Calibration, output: Path | None) -> None:
             show(f"  {_run_words(each)}: {each['spread_left']:.0%}")
     if output is not None:
         show(f"written to {output}: take it by calibration: {output.name} beside the scenario")
+
+
+def _steps_words(calibration: Calibration) -> Iterator[str]:
+    """Yield slow ranks, what they cost, and how well the fit reproduces single steps."""
+    block, quantiles = calibration.disturbance
+    for entry in (block or {}).get("slow", []):
+        ranks = ", ".join(map(str, entry["workers"]))
+        yield f"slow        rank {ranks} takes {entry['factor']:.2f} times the median rank's time"
+    for row in calibration.rows:
+        if row["slow_down"] is not None:
+            words = f"{row['nodes']} x {row['gpus_per_node']} GPUs, batch {row['batch']}"
+            yield f"stragglers  make a step {row['slow_down']:.2f} times as long on {words}"
+    for each in quantiles:
+        yield (
+            f"steps       {each['quantile']:.0%} take at most {each['measured']:.3f} times the "
+            f"mean, {each['drawn']:.3f} as drawn from the fit"
+        )
 
 
 def _constants(found: Fitted) -> Table:

@@ -1,4 +1,4 @@
-"""The measured steps that ``dpsim calibrate`` accepts: a table, a folder, or records of runs."""
+"""The measured steps that ``dpsim calibrate`` accepts: a table, records, or one run's steps."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from dpsim.base.errors import DpsimError
 
 if TYPE_CHECKING:
+    from dpsim.scenario import Scenario
     from dpsim.studies.calibrate import MeasuredRun
     from validate.records import RunRecord
 
@@ -19,20 +20,33 @@ _RECORDS = (".json", ".json.gz")
 def runs_of(file: Path, steps: Path, overrides: Sequence[str]) -> list[MeasuredRun]:
     """Return the runs in ``steps``: of the scenario in ``file``, or of those in records.
 
-    Raises DpsimError.
+    A folder of traces is a run of the scenario itself. Raises DpsimError.
     """
-    from dpsim.imports import read_step_log
-    from dpsim.studies.calibrate import measured_runs
+    from dpsim.imports import read_step_log, read_traced_steps
+    from dpsim.scenario import load_scenario
+    from dpsim.studies.calibrate import LOG, TRACE, measured_runs, own_run
 
+    readers = {
+        LOG: lambda path, run: read_step_log(path),
+        TRACE: lambda path, run: read_traced_steps(path, _gpus_per_node(run)),
+    }
     table = steps / _TABLE if steps.is_dir() else steps
     if steps.is_dir() and not table.exists() and not any(steps.rglob("run*.json*")):
-        raise DpsimError(
-            f"{steps}: must have {_TABLE}, whose column log names its logs, or records of dpsim "
-            "validate run (run*.json), but has neither"
-        )
-    if table.exists() and not table.name.endswith(_RECORDS):
-        return measured_runs(file, table, overrides, read_step_log)
-    return _recorded(steps)
+        if not any(steps.glob("*.json*")):
+            raise DpsimError(
+                f"{steps}: must have {_TABLE}, whose column log names its logs, traces of each "
+                "rank, or records of dpsim validate run (run*.json), but has none"
+            )
+        return [own_run(TRACE, steps, load_scenario(file, overrides), readers)]
+    if not table.exists() or table.name.endswith(_RECORDS):
+        return _recorded(steps)
+    return measured_runs(file, table, overrides, readers)
+
+
+def _gpus_per_node(run: Scenario) -> int | None:
+    """Return the ranks of each node of a run; None where nodes differ."""
+    counts = {part.gpus_per_node or part.node.gpus for part in run.cluster.parts}
+    return counts.pop() if len(counts) == 1 else None
 
 
 def _recorded(path: Path) -> list[MeasuredRun]:

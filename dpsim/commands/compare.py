@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from dpsim.base.errors import DpsimError, ScenarioError
-from dpsim.base.terminal import show, show_json
+from dpsim.base.terminal import narrate, show, show_json
 from dpsim.commands.options import (
     Epochs,
     Json,
@@ -20,6 +20,7 @@ from dpsim.commands.options import (
     Tokens,
     check_plot,
     draw,
+    end_if_partial,
     with_amount,
 )
 from dpsim.commands.progress import progress
@@ -61,7 +62,8 @@ def compare(
 ) -> None:
     """Predict scenarios, or variants of one, side by side, best first.
 
-    Fields of the strategy and of other sections may be named without them: sync.kind.
+    Fields of the strategy and of other sections may be named without them: sync.kind. The exit
+    code is 3 where the time limit left some out.
 
     Example: dpsim compare scenarios/quickstart.yaml
         --vary strategy.aggregation.algorithm=ring,tree,butterfly
@@ -86,17 +88,19 @@ def compare(
             by=by,
             overrides=with_amount(set_, tokens, samples, epochs),
             progress=done,
+            say=narrate,
         )
 
     if plot is not None:
         draw(plot, found.to_json())
     if as_json:
         show_json(found.to_json())
-        return
-    from dpsim.report.text.tables import comparison_table
+    else:
+        from dpsim.report.text.tables import comparison_table
 
-    notes = ["", *found.notes] if found.notes else []
-    show(comparison_table(found), *notes)
+        notes = ["", *found.notes] if found.notes else []
+        show(comparison_table(found), *notes)
+    end_if_partial(found)
 
 
 @contextmanager

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dpsim.base.terminal import narrate, show, show_json, write_whole
+from dpsim.base.terminal import show, show_json
 from dpsim.commands.options import File, Json, Plot, Sets, check_plot, draw
 from dpsim.commands.progress import bars
 
@@ -18,10 +17,6 @@ if TYPE_CHECKING:
 def converge(
     file: File,
     set_: Sets = None,
-    html: Annotated[
-        Path | None,
-        typer.Option(help="Write the curves to this file: one page that needs nothing else."),
-    ] = None,
     gradients: Annotated[
         bool,
         typer.Option(
@@ -47,13 +42,6 @@ def converge(
     scenario = load_scenario(file, set_ or ())
     with bars() as progress:
         result = replay(scenario, progress)
-    if html is not None:
-        from dpsim.report.figures.replay_figure import replay_figure
-        from dpsim.report.pages.document import figures_page
-
-        figure = replay_figure({result.name: result})
-        write_whole(html, figures_page(f"training of {result.name}", [figure]))
-        narrate(f"wrote {html}")
     if plot is not None:
         draw(plot, result.to_json())
     if as_json:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from dpsim.base.errors import DpsimError
-from dpsim.base.terminal import narrate, show, show_json
+from dpsim.base.terminal import narrate, show, show_json, table
 from dpsim.commands.help import Commands, Group
 from dpsim.commands.options import File, Itemsize, Json, Operation, Sets
 from dpsim.commands.progress import progress
@@ -191,21 +191,17 @@ def _show(found: Explanation) -> None:
 
 
 def _rivals(found: Explanation) -> Table:
-    from rich.table import Table
-
     from dpsim.base.units import TIME, human
     from dpsim.report.text.model_error import WITHIN, within_cell
 
-    table = Table(show_edge=False)
-    table.add_column("algorithm/protocol")
-    for heading in ("NCCL's own estimate", "predicted time", WITHIN):
-        table.add_column(heading, justify="right")
-    for rival in found.rivals:
-        mark = " (chosen)" if rival.name == found.chosen else ""
-        table.add_row(
-            rival.name + mark,
+    headings = ("algorithm/protocol", "NCCL's own estimate", "predicted time", WITHIN)
+    rows = (
+        (
+            rival.name + (" (chosen)" if rival.name == found.chosen else ""),
             human(rival.nccl_estimate, TIME, 3),
             human(rival.predicted, TIME, 3),
             within_cell(rival.interval),
         )
-    return table
+        for rival in found.rivals
+    )
+    return table("", headings, rows, left=headings[:1])

@@ -26,9 +26,10 @@ from dpsim.base.terminal import Talk, answer_goes, clear_line, narrate, set_talk
 
 EXAMPLE = "Example: "
 _OF_ALL = ("quiet", "verbose")
-# Commands that limit the time of each of many simulations, or simulate nothing. All others have a
-# limit as a whole.
-_LONG = ("run", "sweep", "validate", "app")
+# Commands that limit the time of each of many simulations, or of their study, whose answer they
+# print thereafter, or simulate nothing. All others have a limit as a whole. "scenario" is
+# ``dpsim explain FILE``.
+_LONG = ("run", "sweep", "validate", "app", "scenario", "compare", "scale", "tune")
 _ANSWER = "dpsim.answer"  # whether the answer goes to a file, or in another form
 _OPTION = re.compile(r"--[a-z-]*")
 _GOES_ON = re.compile(r"\n {4,}")

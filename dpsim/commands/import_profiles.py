@@ -10,7 +10,7 @@ import typer
 from dpsim.base.errors import DpsimError
 from dpsim.base.terminal import narrate, show, show_json, write_whole
 from dpsim.commands.import_options import Json, ModelName, TracedBatch, summarise_notes
-from dpsim.commands.options import Output
+from dpsim.commands.options import Output, whole_numbers
 from dpsim.commands.progress import progress
 
 if TYPE_CHECKING:
@@ -45,10 +45,8 @@ def torch(
 
     if dtype not in ("float32", "int64"):
         raise DpsimError(f"--dtype must be float32 or int64, but got {dtype!r}")
-    sides = [side.strip() for side in shape.split(",")]
-    if not all(side.isdecimal() and 1 <= len(side) <= 9 and int(side) for side in sides):
-        raise DpsimError(f"--input must be positive integers such as 3,224,224, but got {shape!r}")
-    show_profile(profile_torch(factory, tuple(int(side) for side in sides), dtype), output, as_json)
+    sides = tuple(whole_numbers("--input", shape))
+    show_profile(profile_torch(factory, sides, dtype), output, as_json)
 
 
 def kineto(
@@ -109,8 +107,8 @@ def _ranks(
     as_json: bool,
 ) -> None:
     """Report slow ranks; write a typical rank's profile, the disturbance and the histogram."""
-    from dpsim.commands.fit_jitter import block_text
     from dpsim.imports import disturbance_of, histogram_of, read_ranks, trace_files
+    from dpsim.report.text.disturbance import block_text
 
     with progress("traces", len(trace_files(folder))) as done:
         traces = read_ranks(folder, gpus_per_node=gpus_per_node, progress=done)

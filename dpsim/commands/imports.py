@@ -56,13 +56,6 @@ Nic = Annotated[
         "--nic", metavar="LINK", help="The network link of each card (dpsim catalogue links)."
     ),
 ]
-Sockets = Annotated[
-    int | None,
-    typer.Option("--sockets", help="Number of CPU sockets; NUMA nodes are merged into that many."),
-]
-UseNics = Annotated[
-    str | None, typer.Option("--use-nics", metavar="NAME,...", help="The network cards in use.")
-]
 
 Nodes = Annotated[
     int | None, typer.Option("--nnodes", "--nodes", min=1, help="Nodes, as torchrun is told.")
@@ -91,13 +84,11 @@ def _node_command(name: str, file_help: str) -> Callable[[Build], Build]:
             output: Output = None,
             gpu: GpuName = None,
             nic: Nic = None,
-            sockets: Sockets = None,
-            use_nics: UseNics = None,
             as_json: Json = False,
         ) -> None:
             from dpsim.imports import NodeOptions
 
-            options = NodeOptions(gpu, nic, sockets, _names(use_nics))
+            options = NodeOptions(gpu, nic)
             _node(file, output, as_json, lambda content: build(content, options, file.name))
 
         return build
@@ -332,10 +323,6 @@ def composer(content: bytes, name: str, sizes: TrainingSizes) -> ScenarioDraft:
     from dpsim.imports import scenario_from_dialect
 
     return scenario_from_dialect("composer", content, name, sizes)
-
-
-def _names(text: str | None) -> frozenset[str]:
-    return frozenset(name.strip() for name in (text or "").split(",")) - {""}
 
 
 def _node(

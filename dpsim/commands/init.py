@@ -15,7 +15,7 @@ import typer
 from dpsim.base.errors import DpsimError, UnknownNameError
 from dpsim.base.terminal import narrate, show_json, write_whole
 from dpsim.commands.import_options import summarise
-from dpsim.commands.options import Json, Length, Output
+from dpsim.commands.options import Json, Length, Output, whole_numbers
 
 if TYPE_CHECKING:
     from dpsim.imports import Answers, ScenarioDraft, TrainingSizes
@@ -138,7 +138,7 @@ def init(
         "network": network,
         "nics": nics,
         "model": model,
-        "input": _sides(shape),
+        "input": None if shape is None else tuple(whole_numbers("--input", shape)),
         "sequence_length": sequence_length,
         "strategy": strategy,
         "batch": batch,
@@ -153,16 +153,6 @@ def init(
         option = _NAMED_BY.get(error.what)
         raise DpsimError(f"{option}: {error}" if option else str(error)) from None
     _write(draft, output, as_json=as_json)
-
-
-def _sides(shape: str | None) -> tuple[int, ...] | None:
-    if shape is None:
-        return None
-    sides = [side.strip() for side in shape.split(",")]
-    # By length first: Python refuses to parse thousands of digits as a number.
-    if not all(side.isdecimal() and 1 <= len(side) <= 9 and int(side) for side in sides):
-        raise DpsimError(f"--input: must be positive integers such as 3,224,224, but got {shape!r}")
-    return tuple(int(side) for side in sides)
 
 
 def _configured(source: Path, said: dict[str, Any]) -> ScenarioDraft:

@@ -12,7 +12,10 @@ from dpsim.base.errors import DpsimError
 from dpsim.base.terminal import narrate
 
 if TYPE_CHECKING:
+    from dpsim.studies.compare import Comparison, Scaling
+    from dpsim.studies.scale import BatchStudy
     from dpsim.studies.sweep import Pareto
+    from dpsim.studies.tune import Tuning
 
 T = TypeVar("T")
 
@@ -78,6 +81,13 @@ def draw(path: Path, content: Mapping[str, Any] | Path | Pareto) -> None:
     narrate(f"wrote {path}")
 
 
+def end_if_partial(study: Tuning | Comparison | Scaling | BatchStudy) -> None:
+    """End with code 3 if time did not suffice for a whole ``study``, whose answer was shown."""
+    # Neither 0, since some is missing, nor 1, since the rest is usable.
+    if study.partial:
+        raise typer.Exit(3)
+
+
 def read_option(option: str, read: Callable[[str], T], text: str) -> T:
     """Return ``read(text)``; errors name the option."""
     try:
@@ -110,7 +120,7 @@ def whole_numbers(option: str, text: str) -> list[int]:
     """Parse comma-separated integers of at least 1. Raises DpsimError for others."""
     parts = [part.strip() for part in text.split(",")]
     # By length first: Python refuses to parse thousands of digits as a number.
-    if not all(part.isdecimal() and len(part) <= 18 and int(part) >= 1 for part in parts):
+    if not all(part.isdecimal() and len(part) <= 9 and int(part) >= 1 for part in parts):
         raise DpsimError(
             f"{option}: must be whole numbers of at least 1, such as 1,2,4, but got {text[:60]!r}"
         )

@@ -15,16 +15,14 @@ from dpsim.commands.options import Json
 if TYPE_CHECKING:
     import plotly.graph_objects as go
 
-_MOST_BYTES = 2**28
-
 
 def plot(
     results: Annotated[
         Path,
         typer.Argument(
             help=(
-                "JSON of run, compare, scale, collective, explain, converge, fit-jitter or "
-                "calibrate; a sweep's folder."
+                "JSON of run, compare, scale, collective, explain, converge or calibrate; a "
+                "sweep's folder."
             ),
             show_default=False,
         ),
@@ -62,16 +60,10 @@ def plot(
 
 
 def _figure(results: Path) -> go.Figure:
-    from dpsim.base.files import read_text_limited
+    from dpsim.report.pages.result_files import read_json
     from dpsim.report.plots.figure import answer_figure, sweep_figure
 
     if results.is_dir():
         return sweep_figure(results)
-    text = read_text_limited(results, _MOST_BYTES)
-    try:
-        content = json.loads(text)
-    except (ValueError, RecursionError):
-        raise DpsimError(
-            f"{results}: must be JSON that a command printed, but is no JSON"
-        ) from None
+    content = read_json(results)
     return answer_figure(content if isinstance(content, dict) else {}, str(results))

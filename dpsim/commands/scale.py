@@ -8,8 +8,17 @@ from typing import Annotated
 import typer
 
 from dpsim.base.errors import DpsimError, UnknownNameError
-from dpsim.base.terminal import show, show_json
-from dpsim.commands.options import File, Json, Plot, Sets, check_plot, draw, whole_numbers
+from dpsim.base.terminal import narrate, show, show_json
+from dpsim.commands.options import (
+    File,
+    Json,
+    Plot,
+    Sets,
+    check_plot,
+    draw,
+    end_if_partial,
+    whole_numbers,
+)
 from dpsim.commands.progress import progress
 
 _KINDS = ("nodes", "workers", "batch")
@@ -59,7 +68,8 @@ def scale(
 ) -> None:
     """Predict a scenario on more and more nodes, or with larger and larger batches.
 
-    Says where it saturates, or which batch is best.
+    Says where it saturates, or which batch is best. The exit code is 3 where the time limit left
+    some out.
 
     Example: dpsim scale scenarios/quickstart.yaml --nodes 1,2,4,8,16
     Example: dpsim scale scenarios/quickstart.yaml --by workers --fixed-global-batch
@@ -86,24 +96,25 @@ def _by_nodes(
 
     counts = whole_numbers("--nodes", nodes)
     with progress("simulating", len(counts)) as done:
-        found = scaling(file, counts, overrides=overrides, progress=done)
+        found = scaling(file, counts, overrides=overrides, progress=done, say=narrate)
     # The JSON of many results is expensive, and only made for the figure.
     if plot is not None:
         draw(plot, found.to_json())
     if as_json:
         show_json(found.to_json())
-        return
-    from dpsim.report.text.model_error import extrapolation_notes
-    from dpsim.report.text.tables import scaling_table
+    else:
+        from dpsim.report.text.model_error import extrapolation_notes
+        from dpsim.report.text.tables import scaling_table
 
-    saturates = found.saturates_at_nodes
-    end = (
-        "throughput still grows at the last of these"
-        if saturates is None
-        else f"throughput peaks at {saturates} nodes"
-    )
-    notes = extrapolation_notes(result.interval for result in found.results)
-    show(scaling_table(found), "", end, *notes, *map(str, found.left_out))
+        saturates = found.saturates_at_nodes
+        end = (
+            "throughput still grows at the last of these"
+            if saturates is None
+            else f"throughput peaks at {saturates} nodes"
+        )
+        notes = extrapolation_notes(result.interval for result in found.results)
+        show(scaling_table(found), "", end, *notes, *map(str, found.left_out))
+    end_if_partial(found)
 
 
 def _study(
@@ -130,7 +141,13 @@ def _study(
 
     with progress("simulating", len(numbers) * max(1, len(sizes))) as done:
         study = batch_study(
-            file, numbers, sizes, overrides, fixed_global_batch=fixed_global_batch, progress=done
+            file,
+            numbers,
+            sizes,
+            overrides,
+            fixed_global_batch=fixed_global_batch,
+            progress=done,
+            say=narrate,
         )
 
     how = {"by": by, "fixed_global_batch": fixed_global_batch}
@@ -139,10 +156,11 @@ def _study(
         draw(plot, told)
     if as_json:
         show_json(told)
-        return
-    from dpsim.report.text.batch_study import batch_study_notes, batch_study_table
+    else:
+        from dpsim.report.text.batch_study import batch_study_notes, batch_study_table
 
-    show(batch_study_table(study), "", *batch_study_notes(study))
+        show(batch_study_table(study), "", *batch_study_notes(study))
+    end_if_partial(study)
 
 
 def _sizes(own: int, batches: str | None) -> list[int]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -20,7 +18,7 @@ from dpsim.commands.options import (
     draw,
     with_amount,
 )
-from dpsim.commands.progress import progress
+from dpsim.commands.progress import bars
 
 if TYPE_CHECKING:
     from dpsim.studies.sweep import Sweep
@@ -88,7 +86,15 @@ def sweep(
             "--workers must not be given with --dask, whose cluster has workers of its own, but "
             f"got {workers}"
         )
-    with _bar() as (started, done):
+    # The number of scenarios is only known when the sweep starts.
+    missing = 0
+
+    def started(swept: Sweep) -> None:
+        nonlocal missing
+        missing = len(swept.missing)
+        _narrate(swept)
+
+    with bars() as report:
         swept = run(
             paths,
             output,
@@ -97,7 +103,7 @@ def sweep(
             resume=resume,
             overrides=with_amount(set_, tokens, samples, epochs),
             started=started,
-            progress=done,
+            progress=lambda done: report("simulating", done, missing),
         )
     if plot is not None:
         draw(plot, swept.folder)
@@ -113,28 +119,6 @@ def sweep(
     # Neither 0, since some failed, nor 1, since the rest is usable.
     if swept.failed:
         raise typer.Exit(3)
-
-
-@contextmanager
-def _bar() -> Iterator[tuple[Callable[[Sweep], None], Callable[[int], None]]]:
-    """Yield a callback for the start, and one for a progress bar that begins with it.
-
-    The number of scenarios is only known then.
-    """
-    from contextlib import ExitStack
-
-    with ExitStack() as stack:
-        # A list, since ``done`` is yielded before there is a bar.
-        moved: list[Callable[[int], None]] = []
-
-        def started(swept: Sweep) -> None:
-            _narrate(swept)
-            moved.append(stack.enter_context(progress("simulating", len(swept.missing), rate=True)))
-
-        def done(count: int) -> None:
-            moved[0](count)
-
-        yield started, done
 
 
 def _narrate(swept: Sweep) -> None:

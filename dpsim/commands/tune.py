@@ -15,6 +15,7 @@ from dpsim.commands.options import (
     Samples,
     Sets,
     Tokens,
+    end_if_partial,
     read_option,
     with_amount,
 )
@@ -90,7 +91,8 @@ def tune(
 ) -> None:
     """Search for the best configuration of a scenario within limits.
 
-    Also prints the Pareto front of time against cost.
+    Also prints the Pareto front of time against cost. The exit code is 3 where the time limit ended
+    the search: the answer is then the best of what was tried.
 
     Example: dpsim tune scenarios/quickstart.yaml -o best.yaml
     Example: dpsim tune scenarios/quickstart.yaml --objective throughput
@@ -112,14 +114,16 @@ def tune(
             seed=seed,
             overrides=with_amount(set_, tokens, samples, epochs),
             progress=progress,
+            say=narrate,
         )
     _write(found, output, html)
     if as_json:
         show_json(found.to_json())
-        return
-    from dpsim.report.text.tuning import front_table, tuning_notes, tuning_table
+    else:
+        from dpsim.report.text.tuning import front_table, tuning_notes, tuning_table
 
-    show(tuning_table(found), "", front_table(found), "", *tuning_notes(found))
+        show(tuning_table(found), "", front_table(found), "", *tuning_notes(found))
+    end_if_partial(found)
 
 
 def _bytes(text: str | None) -> float | None:

@@ -52,10 +52,10 @@ if TYPE_CHECKING:
     from dpsim.disturbance.fitting import JitterFit, fit_jitter
     from dpsim.disturbance.step_times import (
         STEPS_TO_FIT,
+        StepLog,
         TimedJob,
         pooled,
-        read_jobs,
-        timed_apart,
+        steps_in,
     )
 else:
     __getattr__, __dir__ = on_demand(__name__, __file__)
@@ -83,6 +83,7 @@ __all__ = [
     "ParetoJitterConfig",
     "PerNode",
     "SlowWorkersConfig",
+    "StepLog",
     "TimedJob",
     "TransientConfig",
     "compute_factors",
@@ -95,10 +96,9 @@ __all__ = [
     "pooled",
     "random_stream",
     "random_streams",
-    "read_jobs",
     "read_trace",
     "relapse_chance",
-    "timed_apart",
+    "steps_in",
     "together",
     "waiting_share",
 ]

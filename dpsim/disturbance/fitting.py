@@ -27,9 +27,6 @@ SLOW = 1.1  # medians of the others above which a worker is a straggler (Lin et 
 _APART = 4.0  # standard deviations above which a step has a delay
 _TAILS = np.geomspace(1.2, 1000, 400)  # tail indices that are tried
 _QUANTILES = (0.5, 0.9, 0.99)
-# Quantiles of a curve: denser in the tail, up to one step in a thousand.
-_SHARES = (*np.linspace(0.02, 0.98, 49).round(2), *(1 - np.geomspace(0.015, 0.001, 12)).round(5))
-_SERIES = 400  # steps of a series: more would be indistinguishable in a plot
 _DRAWN = 20_000  # steps drawn from the fit, to compare with the measured ones
 
 
@@ -45,32 +42,17 @@ class JitterFit:
 
         A step ends with its slowest rank.
         """
-        measured, drawn = (np.quantile(each, _QUANTILES) for each in self._whole(times, nodes))
-        return [
-            {"quantile": quantile, "measured": float(one), "drawn": float(other)}
-            for quantile, one, other in zip(_QUANTILES, measured, drawn, strict=True)
-        ]
-
-    def curves(self, times: Factors, nodes: Sequence[int]) -> dict[str, dict[str, list[float]]]:
-        """Return data for plots: quantiles at many shares, and the first steps as a series."""
-        whole = self._whole(times, nodes)
-        by_share = [np.quantile(each, _SHARES).tolist() for each in whole]
-        in_time = [each[:_SERIES].tolist() for each in whole]
-        shares = [float(share) for share in _SHARES]
-        return {
-            "curve": {"share": shares, "measured": by_share[0], "drawn": by_share[1]},
-            "series": {"measured": in_time[0], "drawn": in_time[1][: len(in_time[0])]},
-        }
-
-    def _whole(self, times: Factors, nodes: Sequence[int]) -> tuple[Factors, Factors]:
-        """Return whole steps over their mean: of ``times``, and drawn from the fit."""
         ranks = times.shape[1]
         per_node = np.unique(nodes, return_counts=True)[1].tolist()
         drawn = self.jitter.factors(ranks, _DRAWN, 0, per_node)
         for each in self.slow:
             drawn = drawn * each.factors(ranks, 0, per_node)
-        measured, told = (steps.max(axis=1) for steps in (times, drawn))
-        return measured / measured.mean(), told / told.mean()
+        whole = [steps.max(axis=1) for steps in (times, drawn)]
+        measured, told = (np.quantile(steps / steps.mean(), _QUANTILES) for steps in whole)
+        return [
+            {"quantile": quantile, "measured": float(one), "drawn": float(other)}
+            for quantile, one, other in zip(_QUANTILES, measured, told, strict=True)
+        ]
 
     def block(self, ranks: Sequence[int]) -> dict[str, Any]:
         """Return a scenario's ``disturbance`` block; ``ranks`` numbers the columns of the times."""

@@ -153,7 +153,7 @@ class CorrelatedJitterConfig(Jitter):
     Each level's logarithm is normal, and remembers: an autoregression of first order, in its
     long-run state from the first step on. The default stalls are those of three of the five runs
     above (loads of new files): one in 93 to 282 steps, pooled one in 168, which then takes 2.1
-    times as long. `dpsim fit-jitter` fits all of it to measured steps.
+    times as long. `dpsim calibrate` fits all of it to measured steps.
     """
 
     kind: Literal["correlated"] = Field(

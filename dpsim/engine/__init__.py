@@ -47,6 +47,7 @@ if TYPE_CHECKING:
         mean_step,
         simulate_steps,
         slow_downs,
+        with_quick_engine,
     )
     from dpsim.engine.learners import learners_by_batch
     from dpsim.engine.link_transfers import OnLinks, Transfer, load_over_time, overlapping
@@ -168,4 +169,5 @@ __all__ = [
     "try_simulate",
     "updated_part",
     "variance_away",
+    "with_quick_engine",
 ]

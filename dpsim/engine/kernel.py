@@ -23,6 +23,7 @@ from dpsim.engine.job import Job
 from dpsim.engine.steps import Steps
 from dpsim.engine.utilisation import fastest_factors
 from dpsim.engine.vector_engine import run_vector
+from dpsim.scenario import Scenario
 from dpsim.strategy.aggregation import Meeting
 
 if TYPE_CHECKING:
@@ -115,6 +116,14 @@ def exact_for(job: Job) -> str | None:
     return reason
 
 
+def with_quick_engine(scenario: Scenario, job: Job) -> Scenario:
+    """Return ``scenario``, without asking for events if the vector path is exact for ``job``."""
+    if scenario.run.engine != "events" or job.acts_alone or exact_for(job) is not None:
+        return scenario
+    by_choice = scenario.run.model_copy(update={"engine": "auto"})
+    return scenario.model_copy(update={"run": by_choice})
+
+
 def engine_for(job: Job) -> Engine:
     """Return the engine that the scenario asks for, or the one that fits.
 
@@ -179,12 +188,13 @@ def simulate_job(
     ``staggered``: asynchronous workers are out of step after their warm-up, as they are after a
     long time.
 
-    The steps do not depend on what is recorded. Raises FailedError if the first steps show that the
-    simulation would take too long.
+    The steps do not depend on what is recorded. Raises FailedError if the first steps, or a rough
+    estimate of all events, show that the simulation would take too long.
     """
     timeline, log, engine = recording.timeline(job), recording.log(), engine_for(job)
     slowed = all_slow_downs(job)
-    done = Forecast(job.counted.stop, progress, partial(_quicker, job)).done
+    forecast = Forecast(job.counted.stop, progress, partial(_quicker, job))
+    done = forecast.done
     if job.acts_alone:
         from dpsim.engine.independent_workers import World
 
@@ -194,6 +204,8 @@ def simulate_job(
         steps = World(job, point, slowed, done, timeline, log).run()
     else:
         by_events = engine.name == "events"
+        if by_events:
+            forecast.expect(resolve_name("dpsim.engine.events:expected_seconds")(job))
         run = resolve_name("dpsim.engine.events:run_events") if by_events else run_vector
         steps = run(job, slowed, done, timeline, log)
     return Simulation(job, engine, steps, timeline, log)
@@ -204,14 +216,16 @@ def _quicker(job: Job) -> str:
     run, steps = job.scenario.run, job.counted.stop
     if run.network_model == "flows":
         return "set run.network_model: auto, or "
-    if run.engine != "events" or job.acts_alone or exact_for(job) is not None:
+    if with_quick_engine(job.scenario, job) is job.scenario:
         return ""
     few = run.model_copy(update={"steps": min(steps, _TRIED), "warmup": 0})
     tried = job.lasting(job.scenario.model_copy(update={"run": few}))
-    begin = thread_time()
-    run_vector(tried, all_slow_downs(tried), lambda done: None, None, None)
-    seconds = (thread_time() - begin) * steps / few.steps
-    return f"set run.engine: auto (the same answer in about {seconds:,.2g} s), or "
+    begin = 0.0
+    for _ in range(2):  # the first time prepares
+        begin = thread_time()
+        run_vector(tried, all_slow_downs(tried), lambda done: None, None, None)
+    seconds = float(f"{(thread_time() - begin) * steps / few.steps:.2g}")
+    return f"set run.engine: auto (the same answer in about {seconds:,g} s), or "
 
 
 def _staggered(slowed: FloatArray, warmup: int, seed: int) -> FloatArray:

@@ -9,12 +9,18 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dpsim.base.arrays import FloatArray
-from dpsim.base.budget import limited
-from dpsim.base.errors import DpsimError, FailedError
+from dpsim.base.budget import Budget, limited
+from dpsim.base.errors import DpsimError
 from dpsim.engine.answer import answer
 from dpsim.engine.calibration import calibrated
 from dpsim.engine.job import Job
-from dpsim.engine.kernel import NOTHING, Recording, Simulation, simulate_job
+from dpsim.engine.kernel import (
+    NOTHING,
+    Recording,
+    Simulation,
+    simulate_job,
+    with_quick_engine,
+)
 from dpsim.engine.link_loads import LinkLoads, StepTraffic, step_traffic
 from dpsim.engine.memory import check_fits
 from dpsim.engine.result import Result
@@ -69,12 +75,14 @@ def run_scenario(
     progress: Progress = lambda done: None,
     *,
     settle: bool = True,
+    quick: bool = False,
 ) -> Run:
     """Prepare ``scenario`` and simulate it, and keep what ``recording`` says.
 
-    If steps have not settled, it is simulated again with a longer warm-up, unless ``settle`` is
-    false or versions are recorded, which need a run from its start. Raises DpsimError as `simulate`
-    does.
+    With ``quick`` the vector engine simulates it wherever it is exact, even if the scenario asks
+    for events. If steps have not settled, it is simulated again with a longer warm-up, unless
+    ``settle`` is false or versions are recorded, which need a run from its start. Raises DpsimError
+    as `simulate` does.
     """
     model = None
     if not scenario.run.allow_out_of_memory:
@@ -85,6 +93,9 @@ def run_scenario(
     # Before anything is built, because building already takes long for too many workers.
     check_length(settled)
     job = calibrated(settled, model)
+    if quick:
+        quickly = with_quick_engine(settled, job)
+        job = job if quickly is settled else job.lasting(quickly)
     samples_to_pay(scenario, job.model.tokens)  # fail early, before minutes of simulation
     run = Run(simulate_job(job, recording, progress, staggered=not as_asked))
     if as_asked:
@@ -340,14 +351,14 @@ class Run:
         )
 
 
-def try_simulate(scenario: Scenario) -> Result | DpsimError:
-    """The prediction of ``scenario``, or why there is none: it does not fit in memory, say.
+def try_simulate(scenario: Scenario, budget: Budget, *, quick: bool = False) -> Result | DpsimError:
+    """Return the prediction of ``scenario``, or why there is none: it does not fit in memory, say.
 
-    Raises FailedError where this machine's time or memory is at its end, for others too.
+    The reason is a FailedError where the ``budget`` of time, or this machine's memory, is too
+    small. ``quick`` is that of `run_scenario`.
     """
     try:
-        return simulate(scenario)
-    except FailedError:
-        raise
+        with budget.part():
+            return run_scenario(scenario, quick=quick).result
     except DpsimError as error:
         return error

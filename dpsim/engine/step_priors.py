@@ -39,7 +39,11 @@ def constants_of_steps(scenario: Scenario) -> StepConstants:
 
 
 def priors_of(scenario: Scenario) -> Iterator[Prior]:
-    """Yield the priors of a cluster's constants, by its software and its GPU interconnect."""
+    """Yield the priors of a cluster's constants, by its condition, software and interconnects.
+
+    On a tuned cluster they are centred on constants that change nothing.
+    """
+    tuned = _file()["tuned_cluster"] if scenario.condition == "tuned" else {}
     members = {
         "host": scenario.workload.software,
         "inside": "nvlink" if _has_nvlink(scenario) else "pcie",
@@ -49,6 +53,7 @@ def priors_of(scenario: Scenario) -> Iterator[Prior]:
         entry = _file()[name]
         if name in members:
             entry = entry[members[name]]
+        entry = {**entry, **tuned.get(name, {})}
         yield Prior(name, float(entry["value"]), float(entry.get("spread", 0)), entry["unit"])
 
 

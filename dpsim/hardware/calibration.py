@@ -139,17 +139,10 @@ class Residuals(Config):
         """Return the residuals of relative errors, one per row; ``sizes`` are their bytes."""
         import numpy as np
 
-        off = np.abs(errors)
-        worst = int(off.argmax())
-        return cls(
-            counted_on=counted_on,
-            n=len(off),
-            median_ape=float(np.median(off)),
-            mean_ape=float(off.mean()),
-            p95_ape=float(np.percentile(off, 95)),
-            worst_ape=float(off.max()),
-            worst_bytes=sizes[worst] if sizes else 0,
-        )
+        from dpsim.base.uncertainty import error_summary
+
+        worst = sizes[int(np.abs(errors).argmax())] if sizes else 0
+        return cls(counted_on=counted_on, **error_summary(errors), worst_bytes=worst)
 
     def __str__(self) -> str:
         """Return the mean error and the rows it covers, which may be those of the fit."""

@@ -23,7 +23,7 @@ from dpsim.hardware.sourced import (
     SourcedWatts,
 )
 
-Precision = Literal["fp32", "tf32", "fp16", "bf16", "fp8", "int8"]
+Precision = Literal["fp32", "tf32", "fp16", "bf16", "fp8", "nvfp4", "int8"]
 Architecture = Literal[
     "kepler", "maxwell", "pascal", "volta", "turing", "ampere", "ampere-ga10x", "ada", "hopper",
     "blackwell", "blackwell-gb20x", "cdna", "cdna2", "cdna3", "cdna4", "tpu", "other",

@@ -38,9 +38,10 @@ from dpsim.imports.options import NodeOptions
 from dpsim.imports.reading import ImportFileError, read_input
 from dpsim.imports.scenario_draft import ScenarioDraft, TrainingSizes
 from dpsim.imports.slurm_topology import SlurmOptions, scenario_from_slurm
-from dpsim.imports.step_logs import StepLog, read_step_log
+from dpsim.imports.step_logs import read_step_log
 from dpsim.imports.torch_model import profile_torch
 from dpsim.imports.torchtitan import scenario_from_torchtitan
+from dpsim.imports.traced_steps import read_traced_steps
 from dpsim.imports.trainer_dialects import scenario_from_dialect
 
 __all__ = [
@@ -59,7 +60,6 @@ __all__ = [
     "Recipe",
     "ScenarioDraft",
     "SlurmOptions",
-    "StepLog",
     "StepSkew",
     "TopoMatrix",
     "TrainingSizes",
@@ -79,6 +79,7 @@ __all__ = [
     "read_nsys_profile",
     "read_ranks",
     "read_step_log",
+    "read_traced_steps",
     "scenario_from_accelerate",
     "scenario_from_answers",
     "scenario_from_deepspeed",

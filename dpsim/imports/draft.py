@@ -8,7 +8,6 @@ from itertools import combinations, groupby
 from textwrap import wrap
 from typing import Literal
 
-from dpsim.base.errors import DpsimError
 from dpsim.hardware import Node, gpus
 from dpsim.imports.options import Choice
 
@@ -281,16 +280,13 @@ def _nvlink_edges(nvlinks: NvLinks, link: str, gpus: int) -> list[tuple[str, str
     return edges
 
 
-def merge_sockets(numa: list[int], wanted: int | None) -> tuple[list[int], str | None]:
+def merge_sockets(numa: list[int]) -> tuple[list[int], str | None]:
     """Return the socket of each NUMA node in ``numa``, and a note if several share a socket.
 
-    Without ``wanted`` there are at most two: more NUMA nodes than that are parts of sockets on
-    servers with GPUs.
+    There are at most two: more NUMA nodes than that are parts of sockets on servers with GPUs.
     """
     distinct = sorted(set(numa))
-    if wanted is not None and wanted < 1:
-        raise DpsimError(f"--sockets: must be at least 1, but got {wanted}")
-    sockets = min(len(distinct), 2) if wanted is None else wanted
+    sockets = min(len(distinct), 2)
     if len(distinct) <= sockets:
         return [distinct.index(number) for number in numa], None
     # NUMA nodes are numbered socket by socket, and those without devices are not listed: the
@@ -298,14 +294,8 @@ def merge_sockets(numa: list[int], wanted: int | None) -> tuple[list[int], str |
     total = -(-(distinct[-1] + 1) // sockets) * sockets
     placed = [number * sockets // total for number in numa]
     order = sorted(set(placed))
-    how = (
-        "given as --sockets"
-        if wanted
-        else "assumed: more NUMA nodes than sockets; --sockets says otherwise"
-    )
-    return [
-        order.index(place) for place in placed
-    ], f"{len(distinct)} NUMA nodes on {len(order)} sockets ({how})"
+    note = f"{len(distinct)} NUMA nodes on {len(order)} sockets (assumed: no server has more)"
+    return [order.index(place) for place in placed], note
 
 
 def nvlink_plan(pairs: Pairs, gpus: int, most: int) -> NvLinks:

@@ -22,7 +22,7 @@ from dpsim.base.errors import DpsimError
 from dpsim.base.files import shown_path
 from dpsim.disturbance import STEPS_TO_FIT, fit_jitter
 from dpsim.imports.kineto_events import read_trace
-from dpsim.imports.kineto_steps import Call, StepTimes, step_times
+from dpsim.imports.kineto_steps import Call, StepMarks, StepTimes, step_times
 from dpsim.imports.reading import files_in
 
 _RANK = re.compile(r"rank[-_]?(\d{1,7})(?!\d)", re.IGNORECASE)
@@ -70,13 +70,22 @@ class StepSkew:
 
 @dataclass(frozen=True, slots=True)
 class RankTraces:
-    """The contents of a folder of traces; ``compute`` has the shape (steps, ranks)."""
+    """The contents of a folder of traces.
+
+    ``compute`` and ``exposed`` (communication without concurrent computing) are in seconds, of the
+    shape (steps, ranks). ``periods`` are the median rank's seconds from a step's first kernel to
+    the next step's. ``has_gpu`` and ``has_marks``: every trace has kernels, and marks of steps.
+    """
 
     ranks: tuple[RankSkew, ...]
     steps: tuple[StepSkew, ...]
     compute: FloatArray
+    exposed: FloatArray
+    periods: tuple[float, ...]
     nodes: tuple[int, ...]
     notes: tuple[str, ...]
+    has_gpu: bool
+    has_marks: bool
 
     @property
     def typical_rank(self) -> RankSkew:
@@ -103,6 +112,7 @@ class _Rank:
     path: Path
     steps: dict[int, StepTimes]
     has_gpu: bool
+    has_marks: bool
 
 
 def read_ranks(
@@ -111,7 +121,7 @@ def read_ranks(
     gpus_per_node: int | None = None,
     progress: Callable[[int], None] = lambda done: None,
 ) -> RankTraces:
-    """Read the traces in ``folder``, one per rank, gzipped or not.
+    """Read the traces in ``folder``, one per rank, gzipped or not; or a single one.
 
     ``progress`` gets the number of files read. Nodes are determined by host, if files are named by
     tensorboard_trace_handler, or are ``gpus_per_node`` ranks each. Raises DpsimError, beginning
@@ -126,22 +136,29 @@ def read_ranks(
     if not common:
         raise DpsimError(f"{shown_path(folder)}: traces must have a step in common, but have none")
     # Steps that some rank did not record would compare unlike work: only common ones count.
-    compute = np.array(
-        [[one.steps[step].compute_s for one in ranks.values()] for step in common], dtype=float
+    compute, exposed, begins = (
+        np.array([[getattr(one.steps[step], name) for one in ranks.values()] for step in common])
+        for name in ("compute_s", "exposed_s", "begin")
     )
+    follows = np.diff(common) == 1
+    periods = np.median(np.diff(begins, axis=0)[follows], axis=1)
     waits, last = _waits(list(ranks.values()), common)
     return RankTraces(
         tuple(_rank_skew(ranks, common, compute, waits, last)),
         tuple(_step_skew(list(ranks), common, compute)),
         compute,
+        exposed,
+        tuple(periods.tolist()),
         tuple(_nodes(ranks, gpus_per_node)),
         tuple(_notes(ranks, common, gpus_per_node)),
+        all(one.has_gpu for one in ranks.values()),
+        all(one.has_marks for one in ranks.values()),
     )
 
 
 def trace_files(folder: Path) -> list[Path]:
-    """Return the traces in a folder, by name. Raises DpsimError if there are none."""
-    return files_in(folder, (".json", ".json.gz"))
+    """Return the traces in a folder by name, or the single one. Raises DpsimError for none."""
+    return files_in(folder, (".json", ".json.gz")) if folder.is_dir() else [folder]
 
 
 def _rank(path: Path) -> _Rank:
@@ -151,7 +168,8 @@ def _rank(path: Path) -> _Rank:
     # The trace's own rank has precedence over its file name, which may have been changed.
     rank = int(named[1]) if trace.rank is None and named else trace.rank
     steps = step_times(trace, path)
-    return _Rank(rank, host[1] if host else "", path, steps, bool(trace.kernels))
+    has_marks = bool(StepMarks(trace).marks)
+    return _Rank(rank, host[1] if host else "", path, steps, bool(trace.kernels), has_marks)
 
 
 def _numbered(read: Sequence[_Rank]) -> dict[int, _Rank]:

@@ -62,6 +62,7 @@ class StepTimes:
     """The seconds of one rank in one step, and of each of its collectives."""
 
     step_s: float
+    begin: float  # of its first kernel, on the trace's clock
     compute_s: float
     idle_s: float
     exposed_s: float  # collectives without concurrent computing
@@ -97,7 +98,9 @@ def step_times(trace: Trace, path: Path) -> dict[int, StepTimes]:
         busy = _busy(everything)
         # Kernels may continue after the host has ended the step's mark.
         idle = max(0.0, seconds - busy)
-        found[number] = StepTimes(seconds, computing, idle, busy - computing, _calls(calls[place]))
+        found[number] = StepTimes(
+            seconds, first, computing, idle, busy - computing, _calls(calls[place])
+        )
     return found
 
 

@@ -59,9 +59,9 @@ def node_from_nccl_topo(content: bytes, options: NodeOptions, file: str = "") ->
         "gpu", *(("", "") if options.gpu else gpu_of(holders[0].attributes, first))
     )
     usual = surroundings(gpus()[kind.value])
-    nets, notes = _nets(root, options)
+    nets, notes = _nets(root)
     found = _Found(holders, nets, usual.pcie)
-    sockets, more = _sockets(root, found, options)
+    sockets, more = _sockets(root, found)
     nvlinks, unknown = _nvlinks(holders)
     cpu = next(root.all("cpu"))
     return draft_node(
@@ -104,17 +104,10 @@ def _busid(text: str) -> str:
     return text.lower()
 
 
-def _nets(root: Element, options: NodeOptions) -> tuple[list[Element], list[str]]:
-    """Return the networks in use: the given ones, or all of the highest speed; and notes."""
+def _nets(root: Element) -> tuple[list[Element], list[str]]:
+    """Return the networks in use, all of the highest speed; and notes."""
     nets = list(root.below("net"))
     names = [net.attributes.get("name", "") for net in nets]
-    if options.use_nics:
-        if unknown := options.use_nics - set(names):
-            raise ImportFileError(
-                f"--use-nics: must be networks of the file ({', '.join(names) or 'none'}), but "
-                f"got {min(unknown)}"
-            )
-        return [net for net in nets if net.attributes.get("name") in options.use_nics], []
     fastest = max((net.number("speed", 1) for net in nets), default=0)
     used = [net for net in nets if net.number("speed", 1) == fastest]
     out = [name for net, name in zip(nets, names, strict=True) if net not in used]
@@ -123,7 +116,7 @@ def _nets(root: Element, options: NodeOptions) -> tuple[list[Element], list[str]
     ] if out else []
 
 
-def _sockets(root: Element, found: _Found, options: NodeOptions) -> tuple[list[Part], list[str]]:
+def _sockets(root: Element, found: _Found) -> tuple[list[Part], list[str]]:
     cpus = [(cpu, _parts(cpu, found)) for cpu in root.all("cpu")]
     used = [(cpu.number("numaid", -1, 4096), parts) for cpu, parts in cpus if parts]
     numa = [number for number, _ in used]
@@ -134,7 +127,7 @@ def _sockets(root: Element, found: _Found, options: NodeOptions) -> tuple[list[P
         )
     if not used:
         raise ImportFileError("each <gpu> must be in a <cpu>, but none is")
-    place, note = merge_sockets([max(number, 0) for number in numa], options.sockets)
+    place, note = merge_sockets([max(number, 0) for number in numa])
     sockets = [Part("cpu") for _ in range(max(place) + 1)]
     for socket, (_, parts) in zip(place, used, strict=True):
         sockets[socket].parts += parts

@@ -192,8 +192,8 @@ def node_from_nvidia_topo(matrix: TopoMatrix, options: NodeOptions, file: str = 
     usual = surroundings(gpus()[gpu.value])
     why = f"assumed: usual with {gpu.value}"
     pcie = Choice(usual.pcie, why)
-    cards, notes = _used_cards(matrix, options)
-    sockets, more = _sockets(matrix, cards, options, pcie.value)
+    cards, notes = _used_cards(matrix)
+    sockets, more = _sockets(matrix, cards, pcie.value)
     nvlinks: NvLinks = nvlink_plan(pairs, matrix.gpus, usual.most_nvlinks)
     return draft_node(
         f"from nvidia-smi topo -m{f' ({file})' if file else ''}",
@@ -209,21 +209,12 @@ def node_from_nvidia_topo(matrix: TopoMatrix, options: NodeOptions, file: str = 
     )
 
 
-def _used_cards(matrix: TopoMatrix, options: NodeOptions) -> tuple[list[int], list[str]]:
-    """Return the given cards, or the nearest ones of some GPU; and notes.
+def _used_cards(matrix: TopoMatrix) -> tuple[list[int], list[str]]:
+    """Return the cards that are nearest to some GPU; and notes.
 
     NCCL would choose the nearest ones too.
     """
     cards = list(range(matrix.gpus, len(matrix.devices)))
-    if options.use_nics:
-        unknown = options.use_nics - set(matrix.devices[matrix.gpus :])
-        if unknown:
-            known = ", ".join(matrix.devices[matrix.gpus :]) or "none"
-            raise ImportFileError(
-                f"--use-nics: must be network cards of the matrix ({known}), but got "
-                f"{', '.join(sorted(unknown))}"
-            )
-        return [card for card in cards if matrix.devices[card] in options.use_nics], []
     used: set[int] = set()
     for gpu in range(matrix.gpus):
         # A connection hidden by NVLink counts as far as another NUMA node.
@@ -236,12 +227,10 @@ def _used_cards(matrix: TopoMatrix, options: NodeOptions) -> tuple[list[int], li
     ] if out else []
 
 
-def _sockets(
-    matrix: TopoMatrix, cards: list[int], options: NodeOptions, pcie: str
-) -> tuple[list[Part], list[str]]:
+def _sockets(matrix: TopoMatrix, cards: list[int], pcie: str) -> tuple[list[Part], list[str]]:
     """Return the PCIe trees: sockets with their switches, GPUs and cards; and notes."""
     numa, notes = _numa_groups(matrix)
-    place, note = merge_sockets(sorted(set(numa[: matrix.gpus])), options.sockets)
+    place, note = merge_sockets(sorted(set(numa[: matrix.gpus])))
     notes += [note] if note else []
     socket_of = dict(zip(sorted(set(numa[: matrix.gpus])), place, strict=True))
     sockets = [Part("cpu") for _ in range(max(place) + 1)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from dpsim.hardware import (
     Gpu,
@@ -27,8 +27,6 @@ class NodeOptions:
 
     gpu: str | None = None
     nic: str | None = None
-    sockets: int | None = None
-    use_nics: frozenset[str] = field(default_factory=frozenset)
 
     def choose(self, option: str, otherwise: str, source: str) -> Choice:
         """Return the user's choice for ``option``, or ``otherwise``.

@@ -4,6 +4,9 @@ Megatron-LM prints ``elapsed time per iteration``; torchtitan and DeepSpeed stam
 number; Composer's SpeedMonitor prints ``throughput/batches_per_sec``; Lightning, accelerate's
 examples and the Trainer of transformers show tqdm's progress bar. Each gives the mean of some
 consecutive steps. Readings that contain one of the first ten steps are dropped as warm-up.
+
+Of tables (CSV), Lightning's CSVLogger writes the columns of its ThroughputMonitor; any other has
+the time of each step, of all of which none is dropped.
 """
 
 from __future__ import annotations
@@ -11,14 +14,13 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
-import numpy as np
-
+from dpsim.base.files import csv_rows
+from dpsim.disturbance import StepLog, steps_in
 from dpsim.imports.reading import ImportFileError, read_input, text_lines
 
 WARM_UP = 10  # steps
@@ -26,6 +28,7 @@ _LEAST = 10  # the fewest steps to read after warm-up
 _LEAST_RATE = 0.01  # batches/s: Composer prints four decimals
 _WINDOW = 20  # seconds of a progress bar, which shows whole seconds
 
+_MOST_BYTES = 256 * 2**20  # of a table
 _LONGEST = 1000  # characters of a line: longer ones contain no step times
 
 _STAMP = r"(\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d[.,]\d{3})"
@@ -38,26 +41,11 @@ _COMPOSER = re.compile(rf"Train (time/batch|throughput/batches_per_sec): {_NUMBE
 _BAR = re.compile(
     r"([^|%]*?):? {0,3}\d{1,3}%\|[^|]*\| {0,9}(\d{1,12})/(\d{1,12}) \[((?:\d+:)?\d+:\d\d)<"
 )
+# Lightning's ThroughputMonitor: seconds of training so far, without validation.
+_STEP, _ELAPSED = "step", "train/time"
+_METRICS = "metrics.csv"  # of CSVLogger, in lightning_logs/version_N
+
 _TRAINS = re.compile(r"(\[rank\d+\]:|\d+: )? *((epoch|step|train)\b.*|steps|training.*)?", re.I)
-
-
-@dataclass(frozen=True, slots=True)
-class StepLog:
-    """The seconds per step, for each reading of a log after warm-up.
-
-    ``single``: each reading is one step. ``counts_passes``: the tool may count passes instead of
-    steps if gradients are accumulated.
-    """
-
-    tool: str
-    seconds: tuple[float, ...]
-    single: bool
-    counts_passes: bool = False
-
-    @property
-    def median(self) -> float:
-        """The median reading (s)."""
-        return float(np.median(self.seconds))
 
 
 class _Reading(NamedTuple):
@@ -69,8 +57,14 @@ class _Reading(NamedTuple):
 
 
 def read_step_log(path: Path) -> StepLog:
-    """Read the step times in the log at ``path``. Raises DpsimError for none or too few."""
+    """Read the step times in the log at ``path``, or in a folder of Lightning's CSVLogger.
+
+    Raises DpsimError for none or too few.
+    """
+    path = path / _METRICS if path.is_dir() else path
     try:
+        if path.suffix == ".csv":
+            return _of_table(path)
         lines = text_lines(read_input(path))
         return _read([line for line in lines if len(line) <= _LONGEST])
     except ImportFileError as error:
@@ -80,22 +74,52 @@ def read_step_log(path: Path) -> StepLog:
 def _read(lines: Sequence[str]) -> StepLog:
     for tool, read in _TOOLS.items():
         readings = list(read(lines))
-        if not readings:
-            continue
-        warm = readings[0].begin + WARM_UP
-        kept = [each for each in readings if each.begin >= warm]
-        steps = sum(each.end - each.begin for each in kept)
-        if steps < _LEAST:
-            raise ImportFileError(
-                f"must have at least {_LEAST} steps of {tool} after the first {WARM_UP}, but has "
-                f"{steps}"
-            )
-        seconds = tuple(each.seconds for each in kept)
-        if not all(0 < each < math.inf for each in seconds):
-            raise ImportFileError(f"steps of {tool} must take longer than 0 s, but one does not")
-        single = all(each.end - each.begin == 1 for each in kept)
-        return StepLog(tool, seconds, single)
+        if readings:
+            return _after_warm_up(tool, readings)
     return _of_bars(lines)
+
+
+def _after_warm_up(tool: str, readings: Sequence[_Reading]) -> StepLog:
+    warm = readings[0].begin + WARM_UP if readings else WARM_UP
+    kept = [each for each in readings if each.begin >= warm]
+    steps = sum(each.end - each.begin for each in kept)
+    if steps < _LEAST:
+        raise ImportFileError(
+            f"must have at least {_LEAST} steps of {tool} after the first {WARM_UP}, but has "
+            f"{steps}"
+        )
+    seconds = tuple(each.seconds for each in kept)
+    if not all(0 < each < math.inf for each in seconds):
+        raise ImportFileError(f"steps of {tool} must take longer than 0 s, but one does not")
+    return StepLog(tool, seconds, single=all(each.end - each.begin == 1 for each in kept))
+
+
+def _of_table(path: Path) -> StepLog:
+    """Read the ``metrics.csv`` of Lightning's CSVLogger, or the steps of a table."""
+    names, rows = csv_rows(path, _MOST_BYTES)
+    if path.name != _METRICS and _ELAPSED not in names:
+        job = steps_in(path, names, rows)
+        seconds = tuple(job.times.max(axis=1).tolist())
+        return StepLog("a table", seconds, single=True, by_rank=job if len(job.ranks) > 1 else None)
+    missing = [name for name in (_STEP, _ELAPSED) if name not in names]
+    if missing:
+        raise ImportFileError(
+            f"must have the column {missing[0]!r}, which Lightning's callback ThroughputMonitor "
+            "logs, but has none of that name"
+        )
+    at: list[tuple[int, float]] = []
+    for line, row in enumerate(rows, 2):
+        if row[_ELAPSED]:
+            try:
+                # Steps are numbered from 0.
+                at.append((int(row[_STEP]) + 1, float(row[_ELAPSED])))
+            except ValueError:
+                raise ImportFileError(
+                    f"{_STEP} and {_ELAPSED} must be numbers, but got {row[_STEP]!r:.40} and "
+                    f"{row[_ELAPSED]!r:.40}",
+                    line,
+                ) from None
+    return _after_warm_up("Lightning", list(_between(at)))
 
 
 def _megatron(lines: Sequence[str]) -> Iterator[_Reading]:
@@ -115,17 +139,24 @@ def _deepspeed(lines: Sequence[str]) -> Iterator[_Reading]:
 
 def _stamped(lines: Sequence[str], pattern: re.Pattern[str]) -> Iterator[_Reading]:
     """Yield readings between lines with a time and a step; other ranks repeat the step."""
-    at: dict[int, datetime] = {}
+    at: dict[int, float] = {}
+    start: datetime | None = None
     for match in filter(None, map(pattern.search, lines)):
-        at.setdefault(int(match[2]), _time(match[1]))
-    numbers = list(at)
+        now = _time(match[1])
+        start = start or now
+        at.setdefault(int(match[2]), (now - start).total_seconds())
+    return _between([*at.items()])
+
+
+def _between(at: Sequence[tuple[int, float]]) -> Iterator[_Reading]:
+    """Yield readings between steps and the times (s) at which they ended."""
+    numbers = [number for number, _ in at]
     begins = _begins(numbers)
     if at:
         # The start of the steps before the first line is unknown, so they count as warm-up.
         yield _Reading(begins[0], numbers[0], 1.0)
-    for begin, end in pairwise(numbers):
-        seconds = (at[end] - at[begin]).total_seconds() / (end - begin)
-        yield _Reading(begin, end, seconds)
+    for (begin, start), (end, stop) in pairwise(at):
+        yield _Reading(begin, end, (stop - start) / (end - begin))
 
 
 def _time(stamp: str) -> datetime:

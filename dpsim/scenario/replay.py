@@ -18,12 +18,8 @@ class ReplayConfig(Config):
     Workers and their timing are the scenario's.
     """
 
-    model: Literal["softmax", "mlp", "cnn"] = Field(
-        default="mlp",
-        description=(
-            "Softmax regression, a perceptron with one hidden layer, or two convolutions and a "
-            "linear layer."
-        ),
+    model: Literal["softmax", "mlp"] = Field(
+        default="mlp", description="Softmax regression, or a perceptron with one hidden layer."
     )
     batch: Annotated[int, Field(ge=1, le=65_536)] = Field(
         default=8,
@@ -63,20 +59,6 @@ class ReplayConfig(Config):
         default=False,
         description="Workers that have models of their own start from different ones.",
     )
-    gossip_step: Annotated[float, Field(gt=0, le=1)] | None = Field(
-        default=None,
-        description=(
-            "Where gossip is compressed: how far a worker moves towards what it knows of its "
-            "neighbours, as a share of the way to their mean; half the share of bytes that travel "
-            "if left out."
-        ),
-    )
     points: PositiveInt = Field(
         default=100, le=100_000, description="How often loss and accuracy are measured."
-    )
-    precision: Literal["float32", "float64"] = Field(
-        default="float64", description="Format of weights and gradients."
-    )
-    backend: Literal["numpy", "torch"] = Field(
-        default="numpy", description="What computes gradients; torch is an extra."
     )

@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from dpsim.base.errors import DpsimError, without_ways_out
+from dpsim.base.budget import Budget
+from dpsim.base.errors import DpsimError, FailedError, without_ways_out
 from dpsim.base.lazy import Shown
 from dpsim.base.registry import Registry
 from dpsim.base.uncertainty import CONFIDENCE
@@ -89,6 +90,10 @@ class Compared:
         return {"variant": self.values, **self.result.to_json()}
 
 
+def _words(values: Variant) -> str:
+    return ", ".join(f"{path}={value}" for path, value in values.items()) or "the file as it is"
+
+
 @dataclass(frozen=True, slots=True)
 class LeftOut:
     """A variant that cannot be simulated, and the reason, such as too little memory."""
@@ -97,8 +102,7 @@ class LeftOut:
     reason: str
 
     def __str__(self) -> str:
-        values = ", ".join(f"{path}={value}" for path, value in self.values.items())
-        return f"left out: {values or 'the file as it is'}: {self.reason}"
+        return f"left out: {_words(self.values)}: {self.reason}"
 
     def to_json(self) -> dict[str, Any]:
         """Return an entry of ``left_out`` in ``dpsim compare --json``."""
@@ -107,16 +111,19 @@ class LeftOut:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Comparison(Shown):
-    """Simulated variants, best first by ``ranking``; variants with an unknown figure come last."""
+    """Simulated variants, best first by ``ranking``; variants with an unknown figure come last.
+
+    ``partial``: for some, this machine's time or memory did not suffice.
+    """
 
     rows: tuple[Compared, ...]
     ranking: Ranking
     left_out: tuple[LeftOut, ...] = ()
+    partial: bool = False
 
     def __repr__(self) -> str:
-        best = ", ".join(f"{key}={value}" for key, value in self.best.values.items())
-        title = self.ranking.title
-        return f"<Comparison of {len(self.rows)} by {title}: {best or 'the file as it is'}>"
+        best = _words(self.best.values)
+        return f"<Comparison of {len(self.rows)} by {self.ranking.title}: {best}>"
 
     @property
     def best(self) -> Compared:
@@ -167,6 +174,7 @@ class Comparison(Shown):
             "by": self.ranking.name,
             "rows": rows,
             "left_out": [each.to_json() for each in self.left_out],
+            "partial": self.partial,
             "notes": self.notes,
         }
 
@@ -180,6 +188,7 @@ def compare(
     by: str = "sample-time",
     overrides: Iterable[str] = (),
     progress: Callable[[int], None] = lambda done: None,
+    say: Callable[[str], None] = lambda text: None,
 ) -> Comparison:
     """Simulate variants of the scenario at ``path`` and rank them.
 
@@ -187,26 +196,29 @@ def compare(
     ``key=a,key=b`` texts, each a variant of its own beside the file as it is and beside every
     combination. ``others``: more scenario files, whose variants are ranked together with those of
     the first. ``by``: one of `RANKINGS`. ``overrides``: ``key=value`` of all variants. ``progress``
-    gets the number of variants done. Variants that cannot be simulated are left out.
+    gets the number of variants done. If all take more than a few seconds, ``say`` gets a forecast
+    and each result as soon as it is known. Variants that cannot be simulated are left out, also
+    for lack of time.
 
     Raises DpsimError for a bad text and if every variant is left out, ScenarioError for a variant
     that is not a valid scenario.
     """
-    ranking = RANKINGS[by]
+    ranking, budget = RANKINGS[by], Budget()
     chosen = variants(vary, alternatives)
     files = [path, *others]
-    scenarios = [
-        ({"file": os.fspath(file), **variant} if len(files) > 1 else variant, scenario)
-        for file in files
-        for variant, scenario in _loaded(file, chosen, overrides)
-    ]
-    rows, left_out = _simulated(scenarios, progress)
+    with budget.part():
+        scenarios = [
+            ({"file": os.fspath(file), **variant} if len(files) > 1 else variant, scenario)
+            for file in files
+            for variant, scenario in _loaded(file, chosen, overrides)
+        ]
+    rows, left_out, partial = _simulated(scenarios, budget, progress, say)
     if all(ranking.read(row.result) is None for row in rows):
         raise DpsimError(f"--by {by}: must be known for at least one variant, but is for none")
     if ranking.of_money:
         _check_currency(by, (row.result for row in rows))
     rows.sort(key=lambda row: _place(ranking, row))
-    return Comparison(tuple(rows), ranking, tuple(left_out))
+    return Comparison(tuple(rows), ranking, tuple(left_out), partial)
 
 
 def _check_currency(by: str, results: Iterable[Result]) -> None:
@@ -242,33 +254,46 @@ def _loaded(
 
 
 def _simulated(
-    scenarios: list[tuple[Variant, Scenario]], progress: Callable[[int], None]
-) -> tuple[list[Compared], list[LeftOut]]:
-    """Simulate each variant and collect the failed ones; ``progress`` gets the number done.
+    scenarios: list[tuple[Variant, Scenario]],
+    budget: Budget,
+    progress: Callable[[int], None],
+    say: Callable[[str], None],
+    *,
+    quick: bool = False,
+) -> tuple[list[Compared], list[LeftOut], bool]:
+    """Simulate each variant, and return results, failures, and whether time or memory ended.
 
-    Raises DpsimError if none can be simulated.
+    ``progress`` gets the number done, ``say`` each result of a long study. ``quick`` is that of
+    `run_scenario`. Raises DpsimError if none can be simulated.
     """
     found: list[Compared] = []
     errors: list[tuple[Variant, DpsimError]] = []
     for done, (variant, scenario) in enumerate(scenarios, 1):
-        result = try_simulate(scenario)
+        result = try_simulate(scenario, budget, quick=quick)
         if isinstance(result, DpsimError):
             errors.append((variant, result))
         else:
             found.append(Compared(variant, result))
+            pace = f"{result.throughput_samples_per_s:,.4g} samples/s"
+            budget.stream(say, done, len(scenarios), f"{_words(variant)}: {pace}")
         progress(done)
     if errors and not found:
         raise errors[0][1]
-    return found, [LeftOut(variant, without_ways_out(error)) for variant, error in errors]
+    left_out = [LeftOut(variant, without_ways_out(error)) for variant, error in errors]
+    return found, left_out, any(isinstance(error, FailedError) for _, error in errors)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Scaling(Shown):
-    """A scenario on several numbers of nodes, in the order asked for."""
+    """A scenario on several numbers of nodes, in the order asked for.
+
+    ``partial``: for some, this machine's time or memory did not suffice.
+    """
 
     nodes: tuple[int, ...]
     results: tuple[Result, ...]
     left_out: tuple[LeftOut, ...] = ()
+    partial: bool = False
 
     def __repr__(self) -> str:
         best = max(self.results, key=lambda result: result.throughput_samples_per_s)
@@ -295,6 +320,7 @@ class Scaling(Shown):
             "saturates_at_nodes": self.saturates_at_nodes,
             "rows": rows,
             "left_out": [each.to_json() for each in self.left_out],
+            "partial": self.partial,
         }
 
 
@@ -304,17 +330,25 @@ def scale(
     *,
     overrides: Iterable[str] = (),
     progress: Callable[[int], None] = lambda done: None,
+    say: Callable[[str], None] = lambda text: None,
 ) -> Scaling:
     """Simulate the scenario at ``path`` on each number of nodes.
 
-    ``overrides``: ``key=value`` for all of them. ``progress`` gets the number done. Raises
-    ScenarioError for an invalid scenario, DpsimError if none can be simulated.
+    The vector engine simulates it wherever it is exact, even if the file asks for events.
+    ``overrides``: ``key=value`` for all of them. ``progress`` gets the number done. If all take
+    more than a few seconds, ``say`` gets a forecast and each result as soon as it is known. Numbers
+    for which no time is left are left out.
+
+    Raises ScenarioError for an invalid scenario, DpsimError if none can be simulated.
     """
     chosen = [{"cluster.nodes": str(count)} for count in nodes]
-    rows, left_out = _simulated(_loaded(path, chosen, overrides), progress)
+    budget = Budget()
+    with budget.part():
+        scenarios = _loaded(path, chosen, overrides)
+    rows, left_out, partial = _simulated(scenarios, budget, progress, say, quick=True)
     # Not ``nodes``: some may have been left out.
     counts = tuple(int(row.values["cluster.nodes"]) for row in rows)
-    return Scaling(counts, tuple(row.result for row in rows), tuple(left_out))
+    return Scaling(counts, tuple(row.result for row in rows), tuple(left_out), partial)
 
 
 def saturation(curve: list[tuple[int, float]]) -> int | None:

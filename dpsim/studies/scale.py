@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-from dpsim.base.errors import DpsimError, without_ways_out
+from dpsim.base.budget import Budget
+from dpsim.base.errors import DpsimError, FailedError, without_ways_out
 from dpsim.engine import Result, TimeToTarget, Training, time_to_target, try_simulate
 from dpsim.scenario import Scenario, load_scenario
 
@@ -59,11 +60,13 @@ class BatchPoint:
 class BatchStudy:
     """Points ordered by nodes, then batch.
 
-    ``left_out`` states what could not be simulated, and why.
+    ``left_out`` states what could not be simulated, and why. ``partial``: for some of it, this
+    machine's time or memory did not suffice.
     """
 
     points: tuple[BatchPoint, ...]
     left_out: tuple[str, ...]
+    partial: bool = False
 
     @property
     def compares_time_to_target(self) -> bool:
@@ -109,6 +112,7 @@ class BatchStudy:
             ],
             "stops_helping_at_nodes": self.stops_helping_at_nodes,
             "left_out": list(self.left_out),
+            "partial": self.partial,
         }
 
 
@@ -120,21 +124,26 @@ def batch_study(
     *,
     fixed_global_batch: bool = False,
     progress: Callable[[int], None] = lambda done: None,
+    say: Callable[[str], None] = lambda text: None,
 ) -> BatchStudy:
     """Simulate the scenario at ``path`` with each number of nodes and each batch per GPU.
 
     Without batches, the scenario's own is used. With ``fixed_global_batch``, or for a scenario that
     states its global batch, that is divided among the workers instead, reducing accumulated passes
     first. Numbers of workers that do not divide it are left out, as is anything that does not fit
-    in memory.
+    in memory, or for which no time is left.
 
-    ``progress`` gets the number of points done. Raises ScenarioError for an invalid scenario file,
-    DpsimError if nothing can be simulated.
+    The vector engine simulates points wherever it is exact, even if the file asks for events.
+    ``progress`` gets the number of points done. If all take more than a few seconds, ``say`` gets a
+    forecast and each result as soon as it is known. Raises ScenarioError for an invalid scenario
+    file, DpsimError if nothing can be simulated.
     """
     fixed = list(overrides)
     base = load_scenario(path, fixed)
     points: list[BatchPoint] = []
     left_out: list[str] = []
+    failed: FailedError | None = None
+    budget = Budget()
     if base.workload.global_batch is not None and not batches:
         fixed_global_batch = True
     chosen: list[int | None] = [*sorted(set(batches))] or [None]
@@ -142,16 +151,24 @@ def batch_study(
     for done, (number, batch) in enumerate(wanted, 1):
         try:
             shares = _shares(base, number) if fixed_global_batch else _batch(batch)
-            points.append(_point(path, fixed, number, shares))
+            point = _point(path, fixed, number, shares, budget)
+            points.append(point)
+            words = f"{number} nodes, {point.batch_per_gpu} samples per GPU"
+            pace = f"{point.result.throughput_samples_per_s:,.4g} samples/s"
+            budget.stream(say, done, len(wanted), f"{words}: {pace}")
         except _LeftOutError as reason:
             left_out.append(str(reason))
+            if isinstance(reason.__cause__, FailedError):
+                failed = failed or reason.__cause__
         progress(done)
+    if failed is not None and not points:
+        raise failed
     if not points:
         raise DpsimError(
             f"{path}: must have at least one point that can be simulated, but: "
             f"{'; '.join(left_out)}"
         )
-    return BatchStudy(tuple(points), tuple(left_out))
+    return BatchStudy(tuple(points), tuple(left_out), failed is not None)
 
 
 class _LeftOutError(DpsimError):
@@ -184,17 +201,21 @@ def _shares(base: Scenario, nodes: int) -> list[str]:
 
 
 def _point(
-    path: str | os.PathLike[str], overrides: list[str], nodes: int, shares: list[str]
+    path: str | os.PathLike[str],
+    overrides: list[str],
+    nodes: int,
+    shares: list[str],
+    budget: Budget,
 ) -> BatchPoint:
     own = [f"cluster.nodes={nodes}", *shares]
     # An invalid scenario is an error; one without a prediction is left out.
     scenario = load_scenario(path, [*overrides, *own])
-    result = try_simulate(scenario)
+    result = try_simulate(scenario, budget, quick=True)
     if isinstance(result, DpsimError):
         raise _LeftOutError(
             f"{nodes} nodes, {scenario.workload.batch_per_gpu} samples per GPU: "
             f"{without_ways_out(result)}"
-        )
+        ) from result
     return BatchPoint(
         nodes,
         scenario.workload.batch_per_gpu,

@@ -46,7 +46,8 @@ from dpsim.workload.software import Software
 WITHOUT_TENSOR_CORES = ("kepler", "maxwell", "pascal")
 _SHARES = {"conv", "product", "recurrent", "attention", "memory"}
 _LEAST_SHARE = 1e-9
-_HALF = ("fp16", "bf16", "fp8")
+NARROW = ("fp8", "nvfp4")
+_HALF = ("fp16", "bf16", *NARROW)
 NEWEST_KERNELS = "2024"
 _REFERENCE_KERNELS = "2023"  # the reference year
 
@@ -57,16 +58,17 @@ class Constants:
 
     ``conv``, ``product``, ``recurrent`` and ``attention`` are shares of peak; ``winograd`` is how
     many times fewer multiplications 3x3 convolutions of stride 1 take in fp32 (2.25 with tiles of
-    2x2 outputs, 4 with 4x4: Lavin and Gray 2016, arXiv:1509.09308); ``fp8`` multiplies the speed of
-    linear layers inside blocks in fp8, whose casts move ``casts`` times their traffic. ``memory``
-    is a share of the memory's bandwidth. ``inner_ramp`` and ``head_ramp`` are lengths (terms),
-    ``ramp`` seconds a kernel. ``elementwise``, ``loss`` and ``transposed`` multiply traffic.
-    ``launch`` is the host's seconds a kernel, ``update_kernels`` those of an update for each state
-    of a tensor, ``step`` exposed seconds of a step, ``script`` the seconds of a script that feeds
-    samples itself. ``wire`` is the bytes that the memory moves for each byte of a payload
-    communicated during a pass; ``copies`` multiplies the copies of strategies. ``throttle`` is the
-    share of its clock that a board of at most 75 W keeps, ``clock_power`` the exponent by which
-    speed follows watts, of which ``watts`` a FLOP/s of peak are the measured board's.
+    2x2 outputs, 4 with 4x4: Lavin and Gray 2016, arXiv:1509.09308); ``fp8`` and ``nvfp4`` multiply
+    the speed of linear layers inside blocks in these precisions, whose casts move ``casts`` times
+    their traffic. ``memory`` is a share of the memory's bandwidth. ``inner_ramp`` and ``head_ramp``
+    are lengths (terms), ``ramp`` seconds a kernel. ``elementwise``, ``loss`` and ``transposed``
+    multiply traffic. ``launch`` is the host's seconds a kernel, ``update_kernels`` those of an
+    update for each state of a tensor, ``step`` exposed seconds of a step, ``script`` the seconds of
+    a script that feeds samples itself. ``wire`` is the bytes that the memory moves for each byte of
+    a payload communicated during a pass; ``copies`` multiplies the copies of strategies.
+    ``throttle`` is the share of its clock that a board of at most 75 W keeps, ``clock_power`` the
+    exponent by which speed follows watts, of which ``watts`` a FLOP/s of peak are the measured
+    board's.
     """
 
     conv: float = 1.0
@@ -75,6 +77,7 @@ class Constants:
     attention: float = 1.0
     winograd: float = 1.0
     fp8: float = 1.0
+    nvfp4: float = 1.0
     casts: float = 0.0
     memory: float = 1.0
     inner_ramp: float = 0.0
@@ -221,7 +224,7 @@ class LayerWork:
             backward_flop / speed,
             (batch * moves * self.backward_traffic + self.read * both + self.written) / rate,
         )
-        cast = np.where(machine.fp8 & self.in_block & ~self.attends, c.casts, 0.0) * batch / rate
+        cast = np.where(machine.narrow & self.in_block & ~self.attends, c.casts, 0.0) * batch / rate
         kernels = self.gradients * self.steps
         return PassTimes(
             forward + cast * self.traffic + c.ramp * self.steps,
@@ -236,8 +239,9 @@ class LayerWork:
         share = np.where(self.convolves, c.conv, c.product)
         share = np.where(self.recurs, c.recurrent, np.where(self.attends, c.attention, share))
         peak = np.where(self.recurs, machine.plain_peak, machine.peak)
-        faster = np.where(machine.fp8 & self.in_block & ~self.attends, c.fp8, 1.0)
-        # Above peak only where an algorithm saves FLOP, or in fp8, which has another peak.
+        narrow = np.where(machine.nvfp4, c.nvfp4, c.fp8)
+        faster = np.where(machine.narrow & self.in_block & ~self.attends, narrow, 1.0)
+        # Above peak only where an algorithm saves FLOP, or in a precision with another peak.
         return np.asarray(peak * np.minimum(share, 1.0) * saved * faster)
 
 
@@ -247,7 +251,7 @@ class Machine(NamedTuple):
     ``peak``: FLOP/s that the board sustains; ``plain_peak``: the same for recurrences;
     ``bandwidth``: its memory's, in B/s; ``width``: bytes of an element. The flags are whether
     products run on ``matrix_units``, convolutions transpose their images, and use Winograd's
-    algorithm; and whether linear layers are in ``fp8``.
+    algorithm; and whether linear layers are in fp8 or nvfp4 (``narrow``), and in which.
     """
 
     peak: FloatArray | float
@@ -257,7 +261,8 @@ class Machine(NamedTuple):
     matrix_units: BoolArray | bool
     transposes: BoolArray | bool
     winograd: BoolArray | bool
-    fp8: BoolArray | bool
+    narrow: BoolArray | bool
+    nvfp4: BoolArray | bool
 
 
 def precision_family(precision: str) -> str:

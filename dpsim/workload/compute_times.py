@@ -22,6 +22,7 @@ import numpy as np
 from dpsim.base.arrays import FloatArray
 from dpsim.base.errors import DpsimError
 from dpsim.workload.compute_law import (
+    NARROW,
     WITHOUT_TENSOR_CORES,
     Constants,
     LayerWork,
@@ -38,7 +39,7 @@ from dpsim.workload.software import Software
 if TYPE_CHECKING:
     from dpsim.workload.recompute import Recomputation, Recompute
 
-Precision = Literal["fp32", "tf32", "fp16", "bf16", "fp8"]
+Precision = Literal["fp32", "tf32", "fp16", "bf16", "fp8", "nvfp4"]
 PRECISIONS: tuple[Precision, ...] = get_args(Precision)
 Optimizer = Literal["sgd", "momentum", "adam", "adamw", "adagrad", "lars", "lamb"]
 OPTIMIZERS: tuple[Optimizer, ...] = get_args(Optimizer)
@@ -61,9 +62,16 @@ OPTIMIZER_STATES: Mapping[Optimizer, int] = {
 # applies it at once: five more (You et al. 2020, arXiv:1904.00962, algorithm 2).
 _NORM_VALUES: Mapping[Optimizer, int] = {"lars": 2, "lamb": 5}
 
-# Bytes of an activation, and of a weight as the matrix products read it. With fp8 the kept
-# activations stay in bf16.
-WIDTH: Mapping[Precision, int] = {"fp32": 4, "tf32": 4, "fp16": 2, "bf16": 2, "fp8": 2}
+# Bytes of an activation, and of a weight as the matrix products read it. With fp8 and
+# nvfp4 the kept activations stay in bf16.
+WIDTH: Mapping[Precision, int] = {
+    "fp32": 4,
+    "tf32": 4,
+    "fp16": 2,
+    "bf16": 2,
+    "fp8": 2,
+    "nvfp4": 2,
+}
 
 # Seconds of the host per searched node of the autograd graph: 0.27 to 0.39 us with torch 2.13 on
 # one core of a server, from the extra time of DDP's forward pass of 300 and of 1,000 small layers
@@ -130,8 +138,8 @@ class Accelerator:
     def machine(self, precision: Precision, software: Software, constants: Constants) -> Machine:
         """Return its properties in a precision, at its sustained clock. Raises as `peak`."""
         kept = self.clock(constants)
-        # For fp8 the constant is a factor on bf16's speed.
-        nominal = self.peak(self._half(precision) if precision == "fp8" else precision)
+        # For narrower precisions the constant is a factor on bf16's speed.
+        nominal = self.peak(self._half(precision) if precision in NARROW else precision)
         plain = self.peak("fp32") if self._in_fp32(precision) else nominal
         on_units = self.matrix_units and precision != "fp32"
         return Machine(
@@ -142,7 +150,8 @@ class Accelerator:
             on_units,
             on_units and software.memory_format == "channels_first",
             precision == "fp32",
-            precision == "fp8",
+            precision in NARROW,
+            precision == "nvfp4",
         )
 
     def clock(self, constants: Constants) -> float:

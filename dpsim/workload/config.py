@@ -18,6 +18,7 @@ from pydantic import (
 
 from dpsim.base.config import Config
 from dpsim.base.errors import DpsimError
+from dpsim.workload.compute_law import NARROW
 from dpsim.workload.compute_times import Optimizer, Precision
 from dpsim.workload.dataset import DatasetConfig
 from dpsim.workload.input import InputConfig, MemoryInput
@@ -130,7 +131,7 @@ class WorkloadConfig(Config):
     precision: Precision = Field(
         "fp32",
         description="Precision of the matrix products; fp16 and bf16 are mixed precision with "
-        "fp32 weights.",
+        "fp32 weights. In fp8 and nvfp4 the linear layers of blocks are; the rest is bf16.",
     )
     parameter_dtype: Literal["fp32", "bf16"] = Field(
         "fp32",
@@ -351,9 +352,9 @@ class WorkloadConfig(Config):
 
     @model_validator(mode="after")
     def _in_half_precision(self) -> WorkloadConfig:
-        if self.parameter_dtype == "bf16" and self.precision not in ("bf16", "fp8"):
+        if self.parameter_dtype == "bf16" and self.precision not in ("bf16", *NARROW):
             raise ValueError(
-                f"precision must be bf16 or fp8 with parameter_dtype: bf16, but got "
+                f"precision must be bf16, fp8 or nvfp4 with parameter_dtype: bf16, but got "
                 f"{self.precision!r}"
             )
         return self

@@ -13,6 +13,9 @@ import pytest
 from dpsim.base import budget
 from dpsim.base.errors import DpsimError, FailedError
 from dpsim.engine import simulate
+from dpsim.scenario import load_scenario
+
+QUICKSTART = Path(__file__).parents[2] / "scenarios" / "quickstart.yaml"
 
 
 def _work(seconds):
@@ -55,6 +58,24 @@ def test_a_part_has_what_is_left_of_the_whole(monkeypatch):
         whole()
 
 
+def test_a_limit_around_a_study_ends_all_of_it():
+    refused = []
+
+    @budget.limited(0.01)
+    def study():
+        own = budget.Budget()
+        for number in range(3):
+            try:
+                with own.part():
+                    _work(0.008)
+            except DpsimError:
+                refused.append(number)
+
+    with pytest.raises(FailedError, match=r"takes more than 0\.01 s"):
+        study()
+    assert not refused
+
+
 def test_steps_tell_how_long_all_will_take(monkeypatch):
     monkeypatch.setenv(budget.TIME_LIMIT, "0.1")
     with budget.limited():
@@ -94,6 +115,37 @@ def test_a_refusal_names_the_engine_that_says_the_same_in_less_time(tiny, monkey
         simulate(tiny(run=run, disturbance=unlike))
 
 
+@pytest.mark.parametrize(
+    ("settings", "quicker"),
+    [
+        (
+            ["cluster.nodes=4096"],
+            r"set run\.engine: auto \(the same answer in about [\d.]+ s\), or",
+        ),
+        (
+            [
+                "cluster.nodes=64",
+                "run.network_model=flows",
+                "strategy.aggregation={kind: allreduce, algorithm: ring, library: ideal}",
+            ],
+            r"set run\.network_model: auto, or",
+        ),
+    ],
+)
+def test_one_step_of_too_many_events_is_refused_before_it(settings, quicker, monkeypatch):
+    monkeypatch.setenv(budget.TIME_LIMIT, "1")
+    one = ["run.engine=events", "run.steps=1", "run.warmup=0", *settings]
+    scenario = load_scenario(QUICKSTART, one)
+    started = time.thread_time()
+    with pytest.raises(
+        FailedError,
+        match=r"would take about \d+ s of the processor for 1 step \(a rough estimate\), the limit "
+        rf"is 1 s: {quicker} take fewer nodes",
+    ):
+        simulate(scenario)
+    assert time.thread_time() - started < 2
+
+
 @pytest.mark.parametrize("text", ["", "x", "0", "-1", "nan"])
 def test_a_limit_that_is_none(text, monkeypatch):
     monkeypatch.setenv(budget.TIME_LIMIT, text)
@@ -121,7 +173,6 @@ def test_an_array_that_has_no_room_is_an_error_with_its_size():
         np.empty(2**56, dtype=np.float64)
 
 
-QUICKSTART = Path(__file__).parents[2] / "scenarios" / "quickstart.yaml"
 SLOW = {  # messages over a transport of links that stall one another without end
     "name": "p",
     "kind": "transport",

@@ -25,6 +25,8 @@ ROOT = Path(__file__).parents[2]
         (["--help"], 0.4, 7),
         (["explain", "scenarios/quickstart.yaml"], 2.2, 5),
         (["tune", "scenarios/quickstart.yaml"], 20, 2),
+        (["scale", "scenarios/quickstart.yaml", "--set", "run.engine=events"], 2, 3),
+        (["goodput", "scenarios/disturbed.yaml", "--days", "365"], 2, 3),
     ],
 )
 def test_a_cold_start(measured, words, limit, times, tmp_path):

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from dpsim import load_scenario
 from dpsim.cli import app
 
 ROOT = Path(__file__).parents[2]
@@ -125,7 +126,7 @@ def test_records_of_validate_run_name_their_scenario_and_have_exposed_communicat
 @pytest.mark.parametrize(
     ("written", "said"),
     [
-        ({}, "must have steps.csv, whose column log names its logs, or records"),
+        ({}, "must have steps.csv, whose column log names its logs, traces of each rank, or"),
         ({"run.json": {**RECORD, "partial": True}}, "whose run did not fail, but has 1 in all"),
         ({"run.json": {**RECORD, "case": {}}}, "two nodes: must name its scenario"),
         ({"run.json": RECORD}, "two nodes: mine.yaml: must be a YAML file"),
@@ -154,6 +155,36 @@ def test_the_picture_has_runs_that_were_fitted_to_and_held_out(files):
     (files / "fit.json").write_text(ran.stdout)
     ran = typed("plot", files / "fit.json", "-o", files / "again.html")
     assert ran.exit_code == 0
+
+
+def ranks(folder, seconds, steps=40):
+    """A table of the times of each rank in each step: rank 8 takes ``seconds[0]``, and so on."""
+    lines = [f"{8 + rank},{time}" for _ in range(steps) for rank, time in enumerate(seconds)]
+    (folder / "ranks.csv").write_text("\n".join(["rank,step_s", *lines]) + "\n")
+    return folder / "ranks.csv"
+
+
+def test_single_steps_of_ranks_tell_who_is_slow_as_a_block_that_a_scenario_takes(files):
+    table = ranks(files, (0.2, 0.2, 0.3, 0.2))
+    block = files / "disturbance.yaml"
+    ran = typed("calibrate", files / "mine.yaml", table, "--disturbance", block)
+    assert ran.exit_code == 0
+    assert "rank 10 takes 1.50 times the median rank's time" in ran.stdout
+    assert "stragglers  make a step 1.50 times as long on 4 x 4 GPUs, batch 512" in ran.stdout
+    (files / "slow.yaml").write_text(TEXT + block.read_text())
+    loaded = load_scenario(files / "slow.yaml").disturbance
+    assert [(each.workers, each.factor) for each in loaded.slow] == [((10,), 1.5)]
+    assert (loaded.jitter.kind, loaded.jitter.stall) == ("correlated", 1)
+
+
+def test_a_row_may_name_a_table_of_single_steps(files):
+    ranks(files, (0.2, 0.2, 0.3, 0.2))
+    (files / "steps.csv").write_text("cluster.nodes,log\n1,ranks.csv\n2,ranks.csv\n")
+    ran = typed("calibrate", files / "mine.yaml", files / "steps.csv", "--json")
+    answer = json.loads(ran.stdout)
+    assert [row["slow_down"] for row in answer["rows"]] == pytest.approx([1.5, 1.5])
+    assert [row["measured_ms"] for row in answer["rows"]] == [300, 300]
+    assert answer["quantiles"][0] == {"quantile": 0.5, "measured": 1, "drawn": 1}
 
 
 def test_what_a_node_measured_stays_in_the_profile(files):

@@ -74,7 +74,7 @@ def test_fates_are_a_row_for_each_gradient(dpsim):
 
 def test_the_page_needs_nothing_else(dpsim, tmp_path):
     page = tmp_path / "curves.html"
-    code, _, err = dpsim(*FEW, "--html", page)
+    code, _, err = dpsim(*FEW, "--plot", page)
     assert (code, err) == (0, f"wrote {page}\n")
     text = page.read_text()
     assert "accuracy on test images" in text

@@ -187,7 +187,10 @@ def test_what_a_configuration_lacks_is_named_by_options_that_there_are(dpsim, sa
         (["--model", "who/knows"], "--model: must be a known model, but got 'who/knows'"),
         (["--network", "25 GB"], "--network: must be a known link, but got '25 GB'"),
         (["--nodes", "2", "--network", "5 Gbit/m"], "--network: must be a data rate"),
-        (["--input", "3,x"], "--input: must be positive integers such as 3,224,224, but got '3,x'"),
+        (
+            ["--input", "3,x"],
+            "--input: must be whole numbers of at least 1, such as 1,2,4, but got '3,x'",
+        ),
         (
             ["--node", "dgx-h100", "--gpus-per-node", "9"],
             "--gpus-per-node: must be at most the 8 of a dgx-h100, but got 9",

@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -13,6 +14,8 @@ from pathlib import Path
 import pytest
 
 import dpsim as package
+from dpsim.base import budget
+from dpsim.engine import run_scenario
 
 LONG = ["run", "scenarios/quickstart.yaml", "--set", "run.steps=100000"]
 
@@ -50,6 +53,18 @@ def test_completion_names_the_commands(shell):
         timeout=60,
     )
     assert names[shell] in done.stdout
+
+
+def test_python_m_dpsim_is_dpsim():
+    def typed(*words):
+        line = [sys.executable, "-m", "dpsim", *words]
+        done = subprocess.run(line, check=False, capture_output=True, text=True, timeout=60)
+        return done.returncode, done.stdout, done.stderr
+
+    assert typed("catalogue", "gpus", "--json")[0] == 0
+    code, out, err = typed("run", "none.yaml")
+    assert (code, out) == (2, "")
+    assert err.startswith("dpsim: none.yaml: must be a YAML file")
 
 
 def test_an_output_that_is_the_scenario_is_refused(dpsim, tmp_path):
@@ -112,7 +127,7 @@ def test_no_alarm_outlives_a_program_that_ends_as_ctrl_c_waits_for_an_import(dps
 
 
 def test_what_ignores_ctrl_c_from_the_start_goes_on():
-    command = "trap '' INT HUP; echo; exec \"$0\" -m dpsim.cli run scenarios/quickstart.yaml --json"
+    command = "trap '' INT HUP; echo; exec \"$0\" -m dpsim run scenarios/quickstart.yaml --json"
     started = subprocess.Popen(
         ["sh", "-c", command, sys.executable], stdout=subprocess.PIPE, text=True
     )
@@ -175,11 +190,60 @@ def test_answers_go_to_a_file_and_rows_to_csv(dpsim, tmp_path):
     ],
 )
 def test_a_study_as_a_whole_keeps_to_the_limit_of_time(dpsim, monkeypatch, command):
-    # Less than explain's first run takes: what is left out after that run it says in its answer.
-    monkeypatch.setenv("DPSIM_TIME_LIMIT", "0.01" if command[0] == "explain" else "0.1")
+    # Less than the first run takes: what is left out after that run is said in the answer.
+    monkeypatch.setenv("DPSIM_TIME_LIMIT", "0.001")
     code, out, err = dpsim(*command, "--set", "run.steps=300")
     assert (code, out) == (1, "")
     assert "s of the processor" in err
+
+
+@pytest.mark.parametrize(
+    ("command", "left_out"),
+    [
+        (["scale", "--nodes", "1,2,4"], "left out: cluster.nodes=4: takes more than 3,600 s"),
+        (
+            ["scale", "--by", "batch", "--batches", "8,16,32"],
+            "left out: 4 nodes, 32 samples per GPU: takes more than 3,600 s",
+        ),
+        (
+            ["compare", "--vary", "cluster.nodes=1,2,4"],
+            "left out: cluster.nodes=4: takes more than 3,600 s",
+        ),
+    ],
+)
+def test_what_was_simulated_when_time_ends_is_the_answer(dpsim, monkeypatch, command, left_out):
+    begun = []
+
+    def slow(*args, **settings):
+        begun.append(args)
+        if len(begun) > 2:
+            budget._limit.get().end = budget._limit.get().look = 0.0
+            budget.check()
+        return run_scenario(*args, **settings)
+
+    monkeypatch.setattr("dpsim.engine.run.run_scenario", slow)
+    monkeypatch.setattr(budget, "_A_WHILE", 0.0)
+    name, *options = command
+    asked = (name, "scenarios/quickstart.yaml", *options, "--set", "run.steps=3")
+    code, out, err = dpsim(*asked)
+    assert code == 3
+    assert left_out in " ".join(out.split())
+    assert re.findall(r"about \d+ s of the processor, (\d) of 3 tried; .* samples/s", err) == [
+        "1",
+        "2",
+    ]
+    begun.clear()
+    code, out, _ = dpsim(*asked, "--json")
+    answer = json.loads(out)
+    assert (code, answer["partial"], len(answer["rows"])) == (3, True, 2)
+
+
+def test_scale_takes_vectors_for_events_where_these_are_exact(dpsim):
+    asked = ("scenarios/quickstart.yaml", "--set", "run.engine=events", "--set", "run.steps=3")
+    (row,) = json.loads(dpsim("scale", *asked, "--nodes", "2", "--json")[1])["rows"]
+    events = json.loads(dpsim("run", *asked, "--set", "cluster.nodes=2", "--json")[1])
+    assert (row["engine"], events["engine"]) == ("vector", "events")
+    assert row["step_time_s"]["mean"] == pytest.approx(events["step_time_s"]["mean"], rel=1e-9)
 
 
 def test_a_model_has_a_bounded_number_of_layers(dpsim, tmp_path):

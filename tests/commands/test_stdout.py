@@ -32,7 +32,7 @@ LINES = (
     f"explain scenario {QUICK}",
     f"trust {QUICK}",
     "explain collective --cluster dgx-h100 --library nccl -b 1M",
-    "fit-jitter steps.csv",
+    f"calibrate {QUICK} steps.csv",
     f"goodput {ROOT}/scenarios/disturbed.yaml --days 2 --set run.steps=3",
     f"import accelerate {DATA}/accelerate_fsdp.yaml --model resnet50 --batch 8 --nnodes 2 --nproc-per-node 8",
     f"import axolotl {DATA}/axolotl.yml --nodes 1",

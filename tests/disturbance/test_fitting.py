@@ -1,18 +1,14 @@
 """What was drawn is found again: the parts of a disturbance, from step times."""
 
-import json
+import csv
+import io
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from dpsim import cli
 from dpsim.base.errors import DpsimError
-from dpsim.disturbance import CorrelatedJitterConfig, fit_jitter, pooled, read_jobs
-from dpsim.scenario import load_scenario
-
-ROOT = Path(__file__).parents[2]
-QUICKSTART = ROOT / "scenarios" / "quickstart.yaml"
+from dpsim.disturbance import CorrelatedJitterConfig, TimedJob, fit_jitter, pooled, steps_in
 
 
 def drawn(workers, steps, per_node=4, **fields):
@@ -82,112 +78,6 @@ def test_whole_steps_are_all_the_jobs():
     assert found.job_sigma == pytest.approx(0.03, rel=0.02)
 
 
-def written(folder, times, per_node=4):
-    path = folder / "steps.csv"
-    lines = ["step,rank,node,step_ms"]
-    for step, row in enumerate(times):
-        for rank, seconds in enumerate(row):
-            lines.append(f"{step},{rank},{rank // per_node},{1e3 * seconds}")
-    path.write_text("\n".join(lines))
-    return path
-
-
-def call(monkeypatch, *args):
-    monkeypatch.setattr("sys.argv", ["dpsim", *map(str, args)])
-    with pytest.raises(SystemExit) as exit_:
-        cli.main()
-    return exit_.value.code or 0
-
-
-def test_the_command_writes_a_block_that_a_scenario_takes(tmp_path, monkeypatch):
-    times = drawn(8, 200, sigma=0.02, job_sigma=0.05)
-    times[:, 2] *= 1.5
-    block, scenario = tmp_path / "disturbance.yaml", tmp_path / "scenario.yaml"
-    assert call(monkeypatch, "fit-jitter", written(tmp_path, times), "-o", block) == 0
-    kept, rest = QUICKSTART.read_text().split("disturbance:\n")
-    scenario.write_text(kept + block.read_text() + rest[rest.index("run:") :])
-    loaded = load_scenario(scenario).disturbance
-    assert loaded.jitter == fit_jitter(times, nodes(8)).jitter
-    assert loaded.slow[0].workers == (2,)
-
-
-def test_ranks_keep_their_numbers_and_what_the_slow_one_costs_is_said(tmp_path, dpsim):
-    times = np.ones((40, 4))
-    times[:, 2] *= 1.5
-    path = tmp_path / "steps.csv"
-    rows = [f"{8 + rank},{time}" for row in times for rank, time in enumerate(row)]
-    path.write_text("\n".join(["rank,step_s", *rows]))
-    code, out, err = dpsim("fit-jitter", path, "--json")
-    assert code == 0
-    told = json.loads(out)
-    assert told["disturbance"]["slow"] == [{"workers": [10], "factor": 1.5}]
-    assert told["jobs"][0]["slow_down"] == pytest.approx(1.5)
-    _, _, err = dpsim("fit-jitter", path)
-    assert err.splitlines()[:2] == [
-        "rank 10 takes 1.50 times as long as the median rank",
-        "a step takes 1.50 times as long as without stragglers",
-    ]
-
-
-def test_of_many_jobs_the_least_and_the_most_slow_down_are_said(tmp_path, dpsim):
-    lines = ["job,rank,step_s"]
-    for job in range(6):
-        # One rank of four is job / 10 slower than the others.
-        seconds = (1.0, 1.0, 1.0, 1.0 + job / 10)
-        lines += [f"j{job},{rank},{time}" for _ in range(20) for rank, time in enumerate(seconds)]
-    path = tmp_path / "jobs.csv"
-    path.write_text("\n".join(lines))
-    code, _, err = dpsim("fit-jitter", path)
-    assert code == 0
-    (said,) = (line for line in err.splitlines() if "stragglers" in line)
-    assert "1.00 (j0) to 1.50 (j5) times" in said
-    _, _, err = dpsim("fit-jitter", path, "--job", "j3")
-    assert "a step of j3 takes 1.30 times as long as without stragglers" in err.splitlines()
-
-
-def test_the_json_has_the_keys_of_the_documentation(tmp_path, monkeypatch, capsys):
-    path = written(tmp_path, drawn(4, 50, sigma=0.02))
-    assert call(monkeypatch, "fit-jitter", path, "--json") == 0
-    told = json.loads(capsys.readouterr().out)
-    text = (ROOT / "docs" / "json.md").read_text()
-    section = text.split("## `dpsim fit-jitter FILE --json`")[1].split("\n## ")[0]
-    assert all(f"`{key}`" in section for key in told if key not in ("schema_version", "kind"))
-    assert (told["steps"], told["ranks"]) == (50, 4)
-
-
-def times_of(path, job=None):
-    """The step times in a file, and each rank's node."""
-    return pooled(path, list(read_jobs(path, job).values()))
-
-
-def two_jobs(folder, scale=3, ranks=1):
-    """The second is ``scale`` times as slow and has half as much jitter."""
-    lines = ["job,step,rank,step_s,mean_without_stragglers_s"]
-    for job, sigma, seconds in (("a", 0.02, 1.0), ("b", 0.01, scale)):
-        for step, row in enumerate(seconds * drawn(ranks, 400, job_sigma=sigma)):
-            cells = (f"{job},{step},{rank},{time},{seconds / 2}" for rank, time in enumerate(row))
-            lines += cells
-    path = folder / "jobs.csv"
-    path.write_text("\n".join(lines))
-    return path
-
-
-def test_jobs_of_one_file_are_pooled_over_their_medians(tmp_path):
-    path = two_jobs(tmp_path)
-    times, _ = times_of(path)
-    assert len(times) == 800
-    assert fit_jitter(times, [0]).jitter.job_sigma == pytest.approx(0.0158, rel=0.1)
-    alone, _ = times_of(path, "b")
-    assert np.median(alone) == pytest.approx(3, rel=0.01)
-    assert fit_jitter(alone, [0]).jitter.job_sigma == pytest.approx(0.01, rel=0.1)
-    assert [job.slow_down for job in read_jobs(path).values()] == pytest.approx([2, 2], rel=0.01)
-
-
-def test_a_job_that_is_not_there_is_refused(tmp_path):
-    with pytest.raises(DpsimError, match="--job must be one of a, b, but got 'c'"):
-        times_of(two_jobs(tmp_path), "c")
-
-
 def test_what_was_fitted_is_shown_beside_what_was_measured():
     times = drawn(4, 20_000, sigma=0.05, delay_chance=0.02, delay=0.3)
     times[:, 1] *= 1.3
@@ -203,29 +93,25 @@ def test_what_was_fitted_is_shown_beside_what_was_measured():
         ("step_ms\n" + "1\n" * 30 + "-1\n", r":32: step_ms: must be above 0, but got '-1'"),
         ("step_ms\n" + "1\n" * 30 + "fast\n", r":32: must be a number, but got 'fast'"),
         ("rank,step_ms\n" + "0,1\n1,1\n" * 30 + "1,1\n", "as many of each rank"),
+        ("job,step_ms\n" + "a,1\n" * 20 + "b,1\n" * 20, "the steps of one job, but has a, b"),
     ],
 )
-def test_a_file_that_cannot_be_used_says_why(tmp_path, text, rule):
-    path = tmp_path / "steps.csv"
-    path.write_text(text)
+def test_steps_that_cannot_be_used_say_why(text, rule):
+    table = csv.DictReader(io.StringIO(text), restval="")
     with pytest.raises(DpsimError, match=rule):
-        times_of(path)
+        steps_in(Path("steps.csv"), table.fieldnames, [*table])
 
 
-def test_the_columns_mean_what_they_say(tmp_path):
-    path = tmp_path / "steps.csv"
-    path.write_text("step_s\n" + "0.25\n" * 20)
-    times, where = times_of(path)
-    assert np.array_equal(times, np.full((20, 1), 0.25))
-    assert where == [0]
-
-
-def test_a_file_that_is_no_csv_is_one_clear_line(dpsim, tmp_path):
-    path = tmp_path / "x.csv"
-    path.write_bytes(b"step_ms,rank\n100,0\n\r0,3\n101")
-    code, _, err = dpsim("fit-jitter", path)
-    assert code == 2
-    assert err.startswith(f"dpsim: {path}: must be a CSV file, but: new-line character")
+def test_steps_of_several_jobs_are_pooled_over_their_medians():
+    jobs = [
+        TimedJob(seconds * drawn(1, 400, job_sigma=sigma), [0], [0])
+        for seconds, sigma in ((1.0, 0.02), (3.0, 0.01))
+    ]
+    times, nodes = pooled(jobs)
+    assert len(times) == 800
+    assert fit_jitter(times, nodes).jitter.job_sigma == pytest.approx(0.0158, rel=0.1)
+    alone, _ = pooled(jobs[1:])
+    assert np.median(alone) == pytest.approx(3, rel=0.01)
 
 
 @pytest.mark.parametrize(("row", "column"), [(7, slice(None)), (slice(None), 2)])

@@ -124,6 +124,15 @@ def test_hybrid_sharding_and_replicas_keep_most_of_a_nodes_pace(nodes):
         assert 0.6 * alone < tokens(nodes=nodes, aggregation=kind) < 1.03 * alone
 
 
-def test_precisions_that_a_gpu_lacks_are_refused():
-    with pytest.raises(DpsimError, match="must be a precision that the a100-sxm-80gb has"):
-        step("a100-sxm-80gb", precision="fp8")
+def test_nvfp4_is_quicker_than_fp8_on_blackwell():
+    fp8, nvfp4 = (step("b200", precision=precision) for precision in ("fp8", "nvfp4"))
+    assert 1.02 < nvfp4["tokens_per_s"] / fp8["tokens_per_s"] < 1.7
+    assert nvfp4["mfu"] < fp8["mfu"]
+
+
+@pytest.mark.parametrize(
+    ("gpu", "precision"), [("a100-sxm-80gb", "fp8"), ("h100-sxm", "nvfp4"), ("mi300x", "nvfp4")]
+)
+def test_precisions_that_a_gpu_lacks_are_refused(gpu, precision):
+    with pytest.raises(DpsimError, match=f"must be a precision that the {gpu} has"):
+        step(gpu, precision=precision)

@@ -55,7 +55,7 @@ def test_the_update_moves_half_as_much():
 
 def test_products_are_in_bf16_too():
     assert scenario(PURE).workload.precision == "bf16"
-    with pytest.raises(DpsimError, match="must be bf16 or fp8 with parameter_dtype"):
+    with pytest.raises(DpsimError, match="must be bf16, fp8 or nvfp4 with parameter_dtype"):
         scenario(TEXT.format(", parameter_dtype: bf16, precision: fp16"))
 
 

@@ -69,13 +69,25 @@ def readers() -> tuple[tuple[str, str, tuple[str, ...], dict[str, str]], ...]:
     runs = json.dumps(files.RUNS)
     found += [
         ("x.json", runs, ("validate", "compare", "x.json", "--json"), {}),
-        ("x.csv", files.STEPS, ("fit-jitter", "x.csv", "--json"), {}),
+        ("x.csv", files.STEPS, CALIBRATE, {"f.yaml": files.SCENARIO}),
         ("x.csv", files.MEASURED, CALIBRATE, {"f.yaml": files.SCENARIO}),
         (
             "x.log",
             files.LOG,
             CALIBRATE,
             {"f.yaml": files.SCENARIO, "x.csv": "cluster.nodes,log\n1,x.log\n"},
+        ),
+        (
+            "metrics.csv",
+            files.METRICS,
+            CALIBRATE,
+            {"f.yaml": files.SCENARIO, "x.csv": "cluster.nodes,log\n1,metrics.csv\n"},
+        ),
+        (
+            "x.json",
+            files.imported("trace.json"),
+            CALIBRATE,
+            {"f.yaml": files.SCENARIO, "x.csv": "cluster.nodes,trace\n1,x.json\n"},
         ),
         (
             "x.json",

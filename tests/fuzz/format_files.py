@@ -67,7 +67,7 @@ CONFIG = {
 }
 STEPS = "step_ms,rank,node\n" + "".join(
     f"{100 + 3 * ((7 * step + rank) % 5)},{rank},{rank // 2}\n"
-    for step in range(12)
+    for step in range(20)
     for rank in range(4)
 )
 MEASURED = (
@@ -77,6 +77,9 @@ MEASURED = (
 LOG = "".join(
     f" iteration {step:8d}/ 99 | elapsed time per iteration (ms): {100 + step % 7:.1f} |\n"
     for step in range(1, 40)
+)
+METRICS = "epoch,step,train/time\n" + "".join(
+    f"0,{step},{3 + step * 0.1}\n" for step in range(4, 60, 5)
 )
 RUNS = {
     "kind": "runs",

@@ -406,8 +406,11 @@ def test_the_profile_has_the_documented_keys(dpsim, tmp_path):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--input", "3,x"], "--input must be positive integers such as 3,224,224, but got '3,x'"),
-        (["--input", "0"], "--input must be positive integers"),
+        (
+            ["--input", "3,x"],
+            "--input: must be whole numbers of at least 1, such as 1,2,4, but got '3,x'",
+        ),
+        (["--input", "0"], "--input: must be whole numbers of at least 1"),
         (["--input", "3", "--dtype", "int8"], "--dtype must be float32 or int64, but got 'int8'"),
     ],
 )

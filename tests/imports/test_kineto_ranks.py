@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from imported import DATA
 from kineto_traces import Recorder, gpu_trace, step, write
+from ruamel.yaml import YAML
 
 from dpsim.base.errors import DpsimError
 from dpsim.disturbance import CorrelatedJitterConfig, HistogramJitterConfig, fit_jitter
@@ -142,7 +143,7 @@ def test_the_histogram_has_the_spread_of_what_was_drawn(tmp_path):
     assert spread == pytest.approx(4 / 202, rel=0.05)
 
 
-def test_many_steps_are_fitted_as_dpsim_fit_jitter_does(tmp_path, dpsim):
+def test_many_steps_are_fitted_by_their_parts_and_dpsim_calibrate_fits_them_too(tmp_path, dpsim):
     times = CorrelatedJitterConfig.model_validate(
         {"kind": "correlated", "sigma": 0.02, "stall": 1}
     ).factors(4, 24, 1, 4)
@@ -151,23 +152,31 @@ def test_many_steps_are_fitted_as_dpsim_fit_jitter_does(tmp_path, dpsim):
     found = read_ranks(tmp_path)
     block = fit_jitter(found.compute, [0] * 4).block(range(4))
     assert disturbance_of(found) == block
-    plot = tmp_path / "jitter.html"
-    code, out, _ = dpsim("fit-jitter", tmp_path, "--json", "--plot", plot)
+    scenario = tmp_path / "s.yaml"
+    scenario.write_text(
+        "{name: s, cluster: {nodes: 1, node: dgx1-v100, gpus_per_node: 4}, workload: {model: resnet18, batch_per_gpu: 4}}"
+    )
+    written = tmp_path / "d.yaml"
+    code, out, _ = dpsim("calibrate", scenario, tmp_path, "--disturbance", written, "--json")
     assert code == 0
     assert json.loads(out)["disturbance"] == block
-    assert plot.exists()
+    assert YAML(typ="safe").load(written) == {"disturbance": block}
 
 
-def test_dpsim_fit_jitter_refuses_few_steps_and_options_of_other_files(folder, dpsim):
-    _, _, err = dpsim("fit-jitter", folder)
-    assert err.splitlines()[-1].endswith(
-        "must have at least 20 steps in common, but has 3; of fewer dpsim import kineto makes a "
-        "histogram"
+def test_dpsim_calibrate_takes_few_steps_but_has_no_disturbance_of_them(folder, dpsim):
+    scenario = folder.parent / "s.yaml"
+    scenario.write_text(
+        "{name: s, cluster: {nodes: 1, node: dgx1-v100, gpus_per_node: 4}, workload: {model: resnet18, batch_per_gpu: 4}}"
     )
-    _, _, err = dpsim("fit-jitter", folder, "--job", "a")
-    assert err == f"dpsim: {folder}: must be a CSV file for --job, but is a folder\n"
-    _, _, err = dpsim("fit-jitter", folder / "a.pt.trace.json", "--gpus-per-node", 2)
-    assert err.endswith("must be a folder of traces for --gpus-per-node\n")
+    code, out, _ = dpsim("calibrate", scenario, folder, "--json")
+    answer = json.loads(out)
+    assert (code, answer["disturbance"]) == (0, None)
+    # Its steps begin every 10 ms; rank 2 waits for nobody, and its all-reduce takes 60 us.
+    (row,) = answer["rows"]
+    assert (row["measured_ms"], row["measured_exposed_ms"]) == pytest.approx((10, 0.06))
+    code, _, err = dpsim("calibrate", scenario, folder, "--disturbance", folder.parent / "d.yaml")
+    assert code == 2
+    assert err.endswith("must have a run of 20 single steps for --disturbance\n")
 
 
 def test_the_slow_rank_keeps_its_number_where_others_have_no_trace(folder):

@@ -144,6 +144,63 @@ def test_what_cannot_be_read_is_one_error(read, lines, said):
     assert "\n" not in str(error.value)
 
 
+def lightning(every=5, seconds=0.5, count=10, first=0):
+    """What CSVLogger writes with ThroughputMonitor: rows of other metrics between its own."""
+    lines = ["epoch,step,train/batches,train/device/batches_per_sec,train/time,train_loss"]
+    for index in range(1, count + 1):
+        step = index * every
+        # The first step takes 9 s longer, and each step has two passes.
+        lines += [f"0,{first + step - 1},{2 * step},,{9 + seconds * step},"]
+        lines += [f"0,{first + step - 1},,,,7.25"]
+    return lines
+
+
+@pytest.mark.parametrize("first", [0, 300])
+def test_lightnings_csv_logger_tells_the_seconds_between_its_steps(tmp_path, first):
+    folder = tmp_path / "version_3"
+    folder.mkdir()
+    (folder / "hparams.yaml").write_text("lr: 0.1\n")
+    (folder / "metrics.csv").write_text("\n".join(lightning(first=first)))
+    found = read_step_log(folder)
+    # Rows are at steps 4, 9, 14, ...: the first ten steps are those up to 9.
+    assert (found.tool, found.seconds, found.single) == ("Lightning", (0.5,) * 8, False)
+    assert not found.counts_passes
+    (folder / "renamed.csv").write_text("\n".join(lightning(every=1, count=40)))
+    assert read_step_log(folder / "renamed.csv").single
+
+
+@pytest.mark.parametrize(
+    ("lines", "said"),
+    [
+        (
+            ["epoch,step,train_loss", "0,49,7.2"],
+            r"metrics.csv: must have the column 'train/time', which Lightning's callback Throughput",
+        ),
+        (["train/time", "7"], "must have the column 'step'"),
+        (["step,train/time", "9,"], "at least 10 steps of Lightning after the first 10, but has 0"),
+        (["step,train/time", "9,soon"], "metrics.csv:2: step and train/time must be numbers"),
+        ([*lightning(), *lightning()[1:]], "must be the log of one run, but step 5 comes after"),
+    ],
+)
+def test_a_table_of_lightning_that_tells_no_step_is_refused(tmp_path, lines, said):
+    (tmp_path / "metrics.csv").write_text("\n".join(lines))
+    with pytest.raises(DpsimError, match=said):
+        read_step_log(tmp_path)
+
+
+def test_a_table_of_single_steps_has_them_all(tmp_path):
+    path = tmp_path / "steps.csv"
+    path.write_text("step_ms\n" + "250\n" * 20)
+    found = read_step_log(path)
+    assert (found.seconds, found.single, found.by_rank) == ((0.25,) * 20, True, None)
+    # A step ends with its slowest rank.
+    path.write_text("rank,node,step_s\n" + "0,0,1\n5,1,2\n" * 20)
+    found = read_step_log(path)
+    assert found.seconds == (2.0,) * 20
+    assert (found.by_rank.ranks, found.by_rank.nodes) == ([0, 5], [0, 1])
+    assert found.by_rank.slow_down == pytest.approx(2 / 1.5)
+
+
 def test_hostile_lines_are_read_in_time(read):
     for line in ("iteration 1/1 | " * 60, "1" * 999, " " * 999, "%" * 999, "1%|" * 300):
         with pytest.raises(DpsimError):

@@ -1,10 +1,8 @@
 """A sweep's columns against each other, and the front of those that no other beats."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from dpsim.report.figures.columns_figure import axis_title, columns_figure, front
+from dpsim.report.figures.columns_figure import axis_title, columns_figure
 
 ROWS = [
     {"point": 0, "name": "a", "nodes": 1, "step_time_s": 3.0, "kind": "ring"},
@@ -12,30 +10,6 @@ ROWS = [
     {"point": 2, "name": "c", "nodes": 3, "step_time_s": 2.5, "kind": "ring"},
     {"point": 3, "name": "d", "nodes": 4, "step_time_s": None, "kind": "tree"},
 ]
-
-
-def test_a_known_front():
-    assert front([1, 2, 3, 1], [3, 2, 2.5, 4], ("least", "least")) == [0, 1]
-    assert front([1, 2, 3], [3, 2, 2.5], ("most", "least")) == [2, 1]
-
-
-numbers = st.integers(-5, 5)
-
-
-@given(
-    st.lists(st.tuples(numbers, numbers), max_size=12),
-    st.tuples(*[st.sampled_from(["least", "most"])] * 2),
-)
-def test_the_front_is_what_no_other_beats(points, aims):
-    xs, ys = [x for x, _ in points], [y for _, y in points]
-    signs = [1 if aim == "least" else -1 for aim in aims]
-    signed = [(signs[0] * x, signs[1] * y) for x, y in points]
-
-    def beaten(one):
-        return any(other != one and other[0] <= one[0] and other[1] <= one[1] for other in signed)
-
-    found = [signed[number] for number in front(xs, ys, aims)]
-    assert sorted(found) == sorted({one for one in signed if not beaten(one)})
 
 
 def test_rows_without_a_value_are_left_out_and_counted():
@@ -58,6 +32,8 @@ def test_the_front_is_a_line_and_only_of_numbers():
     figure = columns_figure(ROWS, "nodes", "step_time_s", aims=("least", "least"))
     assert (list(figure.data[-1].x), list(figure.data[-1].y)) == ([1, 2], [3.0, 2.0])
     assert "least nodes, least step_time_s" in figure.layout.title.subtitle.text
+    figure = columns_figure(ROWS, "nodes", "step_time_s", aims=("most", "least"))
+    assert (list(figure.data[-1].x), list(figure.data[-1].y)) == ([3, 2], [2.5, 2.0])
     assert [
         trace.name for trace in columns_figure(ROWS, "kind", "nodes", aims=("least", "least")).data
     ] == ["points"]

@@ -11,9 +11,9 @@ from dpsim.report.theme import SURFACES
 
 MOST_BYTES = 1_500_000
 PAGES = {
-    "run": ["run", "scenarios/quickstart.yaml", "--set", "run.steps=3"],
-    "topology": ["topology", "scenarios/quickstart.yaml"],
-    "converge": ["converge", "scenarios/quickstart.yaml", "--set", "replay.steps=20"],
+    "run": ["run", "scenarios/quickstart.yaml", "--set", "run.steps=3", "--html"],
+    "topology": ["topology", "scenarios/quickstart.yaml", "--html"],
+    "converge": ["converge", "scenarios/quickstart.yaml", "--set", "replay.steps=20", "--plot"],
 }
 
 
@@ -24,7 +24,7 @@ def test_pages_are_small_and_hold_the_library_once(dpsim, tmp_path, name, reques
         str(request.config.rootpath / word) if word.endswith(".yaml") else word
         for word in PAGES[name]
     ]
-    code, _, _ = dpsim(*command, "--html", page)
+    code, _, _ = dpsim(*command, page)
     assert code == 0
     text = page.read_text(encoding="utf-8")
     assert len(text.encode()) <= MOST_BYTES

@@ -93,7 +93,7 @@ def test_a_page_over_what_the_commands_print(dpsim, tmp_path):
     assert "90% by the model's error" in page.all("th")
     assert "of tcp one machine was measured" in page.all("td")
     assert any(
-        re.match(r"Compute times come from the catalogue's figures.*median error \d+%", line)
+        re.match(r"Errors of the catalogue's compute times: median \d+%", line)
         for line in page.all("li")
     )
 

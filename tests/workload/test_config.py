@@ -69,7 +69,7 @@ def test_survives_a_round_trip():
         ),
         ({"batch_per_gpu": 0}, "batch_per_gpu", "greater than or equal to 1"),
         ({"batch_per_gpu": 1.5}, "batch_per_gpu", "valid integer"),
-        ({"precision": "fp64"}, "precision", "'fp32', 'tf32', 'fp16', 'bf16' or 'fp8'"),
+        ({"precision": "fp64"}, "precision", "'fp32', 'tf32', 'fp16', 'bf16', 'fp8' or 'nvfp4'"),
         (
             {"optimizer": "lion"},
             "optimizer",

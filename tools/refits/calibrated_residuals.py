@@ -72,7 +72,7 @@ def rows_away(kind: StepKind, name: str, known: int) -> Iterator[Away]:
     with TemporaryDirectory() as folder:
         path = packaged_path(name)
         if STEP_TABLES[kind].plans:
-            path = _sample(kind, path, Path(folder) / name, known)
+            path = planned_sample(kind, path, Path(folder) / name, known)
         every = compare_steps(path, kind, regime="calibrated", known=known).every
     places: dict[str, list[KnownRun]] = defaultdict(list)
     for row in every:
@@ -85,8 +85,8 @@ def rows_away(kind: StepKind, name: str, known: int) -> Iterator[Away]:
             yield Away(doublings, _residual(row), f"{kind} {row.step.series}")
 
 
-def _sample(kind: StepKind, table: Path, path: Path, known: int) -> Path:
-    """Write the known rows of each series and at most `_MOST` random others."""
+def planned_sample(kind: StepKind, table: Path, path: Path, known: int) -> Path:
+    """Write the known rows of each series and at most `_MOST` random others, to ``path``."""
     rows = read_rows(table, STEP_TABLES[kind].required)
     read, series = STEP_TABLES[kind].reader(rows), defaultdict(list)
     for row in rows:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -59,9 +60,9 @@ def priors() -> dict[str, Any]:
     return loaded
 
 
-def is_fitted(entry: Mapping[str, Any]) -> bool:
-    """Return whether a constant is fitted, or assumed."""
-    return "spread" in entry
+def is_fitted(name: str, entry: Mapping[str, Any], only: Collection[str] = ()) -> bool:
+    """Return whether a constant is fitted, or assumed; ``only`` these names if there are any."""
+    return "spread" in entry and (not only or name in only)
 
 
 def assumed() -> Values:
@@ -75,11 +76,21 @@ def assumed() -> Values:
     }
 
 
-def fit(rows: Sequence[PublishedWork], start: Fit | None = None, evaluations: int = 40) -> Fit:
-    """Fit all constants to the measured seconds of the rows' steps."""
+def fit(
+    rows: Sequence[PublishedWork],
+    start: Fit | None = None,
+    evaluations: int = 40,
+    held: Values | None = None,
+    only: Collection[str] = (),
+) -> Fit:
+    """Fit all constants to the measured seconds of the rows' steps.
+
+    With names in ``only``, other constants are ``held`` at these values.
+    """
     work = Work.of([row.work for row in rows])
-    blocks, places = _blocks(rows)
-    fixed = _fixed(rows)
+    blocks, places = _blocks(rows, only)
+    kept = assumed() if held is None else held
+    fixed = _fixed(rows, kept, only)
 
     def seconds(values: Mapping[str, FloatArray]) -> FloatArray:
         found = dict(fixed)
@@ -101,7 +112,7 @@ def fit(rows: Sequence[PublishedWork], start: Fit | None = None, evaluations: in
     )
     begin = None if start is None else start.result.values
     found = fit_blocks(blocks, seconds, measured, 1.0, weights, evaluations, start=begin)
-    values, errors = assumed(), Values()
+    values, errors = deepcopy(kept), Values()
     for block in blocks:
         relative = found.spreads[block.name] * (
             (1 - found.values[block.name]) if block.fraction else 1.0
@@ -130,7 +141,9 @@ def _columns(each: Sequence[Mapping[str, float]]) -> dict[str, FloatArray]:
     }
 
 
-def _blocks(rows: Sequence[PublishedWork]) -> tuple[list[Block], dict[str, list[Place]]]:
+def _blocks(
+    rows: Sequence[PublishedWork], only: Collection[str]
+) -> tuple[list[Block], dict[str, list[Place]]]:
     """Return the unknowns, the value that each row reads, and their places.
 
     The first value of a block is 1 and belongs to no member: rows without such a constant read it.
@@ -144,7 +157,7 @@ def _blocks(rows: Sequence[PublishedWork]) -> tuple[list[Block], dict[str, list[
                     member
                     for member, table in members.items()
                     if name in table
-                    and is_fitted(table[name])
+                    and is_fitted(name, table[name], only)
                     and bool(table[name].get("share")) == share
                 ]
                 if fitted:
@@ -174,15 +187,19 @@ def _block(
     return Block(key, np.array(value), np.array(spread), np.array(which, dtype=np.int64), share)
 
 
-def _fixed(rows: Sequence[PublishedWork]) -> dict[str, FloatArray]:
+def _fixed(
+    rows: Sequence[PublishedWork], kept: Values, only: Collection[str]
+) -> dict[str, FloatArray]:
     """Return the constants that are not fitted, one number per row."""
-    only = {
+    fixed = {
         part: {
             member: {
-                name: float(entry["value"]) for name, entry in table.items() if not is_fitted(entry)
+                name: kept[part][member][name]
+                for name, entry in table.items()
+                if not is_fitted(name, entry, only)
             }
             for member, table in members.items()
         }
         for part, members in priors()["parts"].items()
     }
-    return _columns([composed(only, row.work.members) for row in rows])
+    return _columns([composed(fixed, row.work.members) for row in rows])

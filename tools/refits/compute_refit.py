@@ -5,7 +5,8 @@ without each publisher (``validate/published/left_out.json``, by which ``dpsim v
 predicts rows of the fit), and the residuals of held-out rows
 (``dpsim/engine/step_residuals.json``). The exposed communication of a row depends slightly on the
 constants: the fit is made twice. Run ``python -m tools.refits.compute_refit`` after a change of
-models, of the law, of the network's models or of the tables.
+models, of the law, of the network's models or of the tables; with names of constants that are new,
+all others stay as they are.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ import dpsim.workload
 import validate.published
 from dpsim.base.arrays import FloatArray
 from dpsim.base.terminal import write_whole
-from dpsim.workload import PARTS, forget_constants
+from dpsim.workload import PARTS, constants_file, forget_constants
 from tools.refits.compute_fit import (
     Fit,
     PublishedWork,
@@ -70,7 +71,9 @@ def content(values: Values, given: Values, errors: Mapping[str, Any]) -> dict[st
     return {**shown, "extrapolated": priors()["extrapolated"], "errors": dict(errors)}
 
 
-def without_each(rows: Sequence[PublishedWork], whole: Fit) -> dict[str, Values]:
+def without_each(
+    rows: Sequence[PublishedWork], whole: Fit, only: Collection[str] = ()
+) -> dict[str, Values]:
     """Return the constants without each group of rows, or without all small groups together."""
     count = Counter(row.group for row in rows)
     together = {
@@ -78,11 +81,13 @@ def without_each(rows: Sequence[PublishedWork], whole: Fit) -> dict[str, Values]
         for kind in FITTED_ON
     }
     found: dict[str, Values] = {}
-    sets: list[Collection[str]] = [[name] for name in count if count[name] >= _SMALL]
+    before = json.loads(LEFT_OUT.read_text(encoding="utf-8")) if only else {}
+    sets: list[list[str]] = [[name] for name in count if count[name] >= _SMALL]
     for names in [*sets, *together.values()]:
         if names:
             kept = [row for row in rows if row.group not in names]
-            values = _rounded(fit(kept, whole, _AGAIN).values)
+            held = _over(assumed(), before.get(names[0], whole.values)) if only else None
+            values = _rounded(fit(kept, whole, _AGAIN, held, only).values)
             found |= dict.fromkeys(names, values)
             _say(f"without {', '.join(names)[:90]}")
     return found
@@ -184,19 +189,48 @@ def _say(what: str) -> None:
     sys.stderr.flush()
 
 
-def write() -> None:
-    """Write the three files."""
+def _over(base: Values, values: Mapping[str, Any]) -> Values:
+    """Return ``base`` with these values in it."""
+    return {
+        part: {
+            member: {**table, **values.get(part, {}).get(member, {})}
+            for member, table in members.items()
+        }
+        for part, members in base.items()
+    }
+
+
+def _column(constants: Mapping[str, Any], key: str) -> Values:
+    """Return the ``value`` or the ``error`` of each constant of the file that has one."""
+    return {
+        part: {
+            member: {name: entry[key] for name, entry in table.items() if key in entry}
+            for member, table in constants[part].items()
+        }
+        for part in PARTS
+    }
+
+
+def write(only: Collection[str] = ()) -> None:
+    """Write the three files; ``only`` these constants are fitted if there are any."""
     # Start from the priors each time, whatever was fitted before.
-    found, values, given = None, assumed(), Values()
+    found, values, held = None, assumed(), None
+    known: Values = {part: {member: {} for member in members} for part, members in values.items()}
+    if only:
+        known = _column(constants_file(), "error")
+        # A new constant starts from its prior.
+        values = held = _over(values, _column(constants_file(), "value"))
+    given = known
     for _ in range(_ROUNDS):
         write_whole(CONSTANTS, yaml_text(HEADER, content(values, given, {})))
         forget_constants()
         rows = [row for kind in FITTED_ON for row in works(kind, [*published_steps(kind)])]
         _say(f"{len(rows)} rows")
-        found = fit(rows, found)
-        values, given = found.values, found.errors
+        found = fit(rows, found, held=held, only=only)
+        values = found.values
+        given = _over(known, found.errors)
     assert found is not None
-    without = without_each(rows, found)
+    without = without_each(rows, found, only)
     unseen = blind(rows, without)
     errors = {
         "each publisher left out": by_kind(unseen, rows),
@@ -225,4 +259,4 @@ def write_table(kept: Mapping[str, Any]) -> None:
 
 if __name__ == "__main__":
     np.seterr(all="raise", under="ignore")
-    write()
+    write(sys.argv[1:])

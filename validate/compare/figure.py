@@ -6,7 +6,7 @@ from html import escape
 from typing import TYPE_CHECKING
 
 from dpsim.report.figures.measured_figure import measured_figure
-from dpsim.report.pages.document import document, figure_html
+from dpsim.report.pages.document import document, figure_html, table_html
 from validate.compare.comparison import Comparison
 
 if TYPE_CHECKING:
@@ -28,21 +28,15 @@ def comparison_figure(comparison: Comparison) -> go.Figure:
 def page(comparison: Comparison) -> str:
     """Return a self-contained page: the figure, the table of errors, and the worst cases."""
     figure = figure_html(comparison_figure(comparison))
-    rows = [_cells("th", _HEADINGS)]
+    rows = []
     for name, one in comparison.groups.items():
         errors = (one.median_ape, one.mean_ape, one.p95_ape, one.worst_ape)
-        rows.append(_cells("td", (name, one.n, *(f"{error:.1%}" for error in errors), one.worst)))
+        rows.append((name, str(one.n), *(f"{error:.1%}" for error in errors), one.worst))
     worst = "".join(f"<li>{escape(str(cause))}</li>" for cause in comparison.worst)
     title = "Predicted and measured"
     return document(
         title,
         f"<h1>{title}</h1>{figure}"
-        f"<h2>Absolute errors</h2><table>{''.join(rows)}</table>"
+        f"<h2>Absolute errors</h2>{table_html(_HEADINGS, rows)}"
         f"<h2>Worst cases</h2><ul>{worst}</ul>",
     )
-
-
-def _cells(tag: str, values: tuple[object, ...]) -> str:
-    # Names come from files of others, so they are escaped.
-    cells = [f"<{tag}>{escape(str(value))}</{tag}>" for value in values]
-    return f"<tr>{''.join(cells)}</tr>"

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from dpsim.base.uncertainty import error_summary
 from validate.records import RunRecord
 
 SMALL = 2**18  # bytes: below, latencies matter as much as rates
@@ -46,16 +47,8 @@ def score(records: Sequence[RunRecord]) -> Score | None:
     if not records:
         return None
     # The 0 is never used, as all have predictions.
-    errors = np.array([abs(record.error or 0.0) for record in records])
-    worst = records[int(errors.argmax())].name
-    return Score(
-        n=len(records),
-        median_ape=float(np.median(errors)),
-        mean_ape=float(errors.mean()),
-        p95_ape=float(np.percentile(errors, 95)),
-        worst_ape=float(errors.max()),
-        worst=worst,
-    )
+    errors = [abs(record.error or 0.0) for record in records]
+    return Score(**error_summary(errors), worst=records[int(np.argmax(errors))].name)
 
 
 def groups(records: Iterable[RunRecord]) -> dict[str, list[RunRecord]]:

@@ -2,8 +2,8 @@
 
 Every row is written as it is made, to DIR/rows.jsonl. A call goes on where the last one ended, was
 cut off or failed, the most telling first, and says what is left over. It needs no network. Each
-ends with DIR/profile.json, DIR/record.json (some kB, to be kept), DIR/table.md, DIR/page.html, and
-a table on stdout: measured steps, communication and memory beside predictions by specification and
+ends with DIR/profile.json, DIR/record.json (some kB, to be kept), DIR/table.md, and a table on
+stdout: measured steps, communication and memory beside predictions by specification and
 by the profile.
 
     python -m validate.gpu_plan -o DIR                             # one GPU, or all of this node
@@ -22,7 +22,7 @@ from pathlib import Path
 from dpsim.base.errors import DpsimError
 from dpsim.base.terminal import narrate, show, write_whole
 from validate.gpu_plan.plan import PARTS, Plan
-from validate.gpu_plan.report import lines_of, markdown, page, table
+from validate.gpu_plan.report import lines_of, markdown, table
 from validate.gpu_plan.sizes import GPU, SMALL
 from validate.microbench import provenance
 from validate.node import Item, Rows, carry, here, profile_in, scenario_here
@@ -46,7 +46,6 @@ def write_report(plan: Plan, items: Sequence[Item], rows: Rows) -> None:
     record = {"of": title, "lines": [each.record() for each in lines], "provenance": provenance()}
     write_whole(plan.folder / "record.json", json.dumps(record, indent=1) + "\n")
     write_whole(plan.folder / "table.md", markdown(lines))
-    write_whole(plan.folder / "page.html", page(title, lines))
     show(table(lines))
 
 

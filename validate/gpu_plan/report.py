@@ -1,8 +1,7 @@
-"""The plan's measured steps beside predictions: a table, a page, and a short record."""
+"""The plan's measured steps beside predictions: a table, and a short record."""
 
 from __future__ import annotations
 
-import html
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -24,11 +23,6 @@ _HEADINGS = (
     "predicted so",
     "memory",
     "off",
-)
-_STYLE = (
-    "body{font:15px sans-serif;margin:2em;max-width:75em}table{border-collapse:collapse}"
-    "td,th{padding:.2em .7em;border-bottom:1px solid #ccc;text-align:right}"
-    "td:first-child,th:first-child{text-align:left}"
 )
 
 
@@ -113,14 +107,9 @@ def _error(predicted: float, measured: float) -> str:
 
 def table(lines: Sequence[Line]) -> Any:
     """Return the table for a terminal."""
-    from rich.table import Table
+    from dpsim.base import terminal
 
-    shown = Table(show_edge=False)
-    for heading in _HEADINGS:
-        shown.add_column(heading, justify="left" if heading == "what" else "right")
-    for line in lines:
-        shown.add_row(*line.cells())
-    return shown
+    return terminal.table("", _HEADINGS, (line.cells() for line in lines), left=("what",))
 
 
 def markdown(lines: Sequence[Line]) -> str:
@@ -128,22 +117,6 @@ def markdown(lines: Sequence[Line]) -> str:
     rule = ["---", *["---:"] * (len(_HEADINGS) - 1)]
     rows = [[*_HEADINGS], rule, *(_filled(each.cells()) for each in lines)]
     return "".join(f"| {' | '.join(row)} |\n" for row in rows)
-
-
-def page(title: str, lines: Sequence[Line]) -> str:
-    """Return the table as an HTML page."""
-    head = "".join(f"<th>{each}</th>" for each in _HEADINGS)
-    body = ""
-    for line in lines:
-        cells = "".join(f"<td>{html.escape(cell)}</td>" for cell in _filled(line.cells()))
-        body += f"<tr>{cells}</tr>\n"
-    notes = dict.fromkeys(note for each in lines for note in each.attempt.notes)
-    said = "".join(f"<p>{html.escape(note)}</p>\n" for note in notes)
-    return (
-        f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{html.escape(title)}</title>'
-        f"<style>{_STYLE}</style><h1>{html.escape(title)}</h1>\n"
-        f"<table><tr>{head}</tr>\n{body}</table>\n{said}</html>\n"
-    )
 
 
 def _filled(cells: Sequence[str]) -> list[str]:

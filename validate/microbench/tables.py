@@ -8,6 +8,7 @@ from typing import Any
 
 from rich.table import Table
 
+from dpsim.base.terminal import table
 from dpsim.base.units import DATA, RATE, TIME, human
 from validate.microbench.benchmarks import BENCHMARKS
 from validate.microbench.nccl_table import nccl_lines
@@ -33,10 +34,9 @@ def _plain(rows: Sequence[Row]) -> Table:
     lists = ("times_s", "_shares")
     columns = [key for key in rows[0] if key != "what" and not key.endswith(lists)]
     # Units are with the numbers.
-    table = _empty([column.removesuffix("_s").replace("_Bps", "") for column in columns])
-    for row in rows:
-        table.add_row(*(_text(column, row[column]) for column in columns))
-    return table
+    headings = (column.removesuffix("_s").replace("_Bps", "") for column in columns)
+    cells = ([_text(column, row[column]) for column in columns] for row in rows)
+    return table("", (heading.replace("_", " ") for heading in headings), cells)
 
 
 def _layers(rows: Sequence[Row]) -> Table:
@@ -49,19 +49,10 @@ def _layers(rows: Sequence[Row]) -> Table:
         layers.append(row[f"{way}_s"])
         passes.append(row[f"{way}_pass_time_s"])
 
-    table = _empty(headings)
     # From a list per column to a line per layer.
-    for name, *times in zip(rows[0]["layers"], *layers, strict=True):
-        table.add_row(name, *(human(time, TIME, 3) for time in times))
-    table.add_row("all", *(human(time, TIME, 3) for time in passes))
-    return table
-
-
-def _empty(headings: Sequence[str]) -> Table:
-    table = Table(show_edge=False)
-    for heading in headings:
-        table.add_column(heading.replace("_", " "), justify="right")
-    return table
+    seconds = [*zip(rows[0]["layers"], *layers, strict=True), ("all", *passes)]
+    cells = ((name, *(human(time, TIME, 3) for time in times)) for name, *times in seconds)
+    return table("", (heading.replace("_", " ") for heading in headings), cells)
 
 
 def _text(column: str, value: object) -> str:

@@ -6,7 +6,7 @@ is simulated as by ``dpsim run``.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
 from dpsim.base.errors import DpsimError
@@ -49,7 +49,6 @@ def compare_steps(
     kind: StepKind,
     *,
     regime: Regime = "specification",
-    fit_on: Sequence[Path] = (),
     write_scenarios: Path | None = None,
     known: int = 4,
     progress: Progress = lambda what, done, total: None,
@@ -63,10 +62,5 @@ def compare_steps(
     table = TABLES[kind]
     if regime == "calibrated" and table.known is None and not table.plans:
         raise DpsimError(f"--regime must be left out for {kind}, but got {regime}")
-    if fit_on:
-        raise DpsimError(
-            f"--fit-on must be left out for {kind}, whose rows the engine predicts, but got "
-            f"{fit_on[0]}"
-        )
     rows = read_rows(path, table.required)
     return compare_table(kind, table, rows, regime, write_scenarios, known, progress)

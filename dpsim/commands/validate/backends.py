@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, cast, get_args
 import typer
 
 from dpsim.base.errors import UnknownNameError
-from dpsim.base.terminal import show, show_json
+from dpsim.base.terminal import show, show_json, table
 from dpsim.commands.options import Json
 from dpsim.commands.progress import progress
 from dpsim.commands.validate.options import torch_first
@@ -66,19 +66,15 @@ def backends(
 
 def _table(cells: Sequence[Cell], edition: Edition) -> Table:
     """Return operations by backend and device: the edition's entry, and differences from it."""
-    from rich.table import Table
-
     columns = list(dict.fromkeys((cell.backend, cell.device) for cell in cells))
     whose = "the classic" if edition == "classic" else "today's"
     title = f"torch.distributed: {whose} documentation, and this machine"
-    table = Table(title=title, title_justify="left", show_edge=False)
-    table.add_column("operation")
-    for backend, device in columns:
-        table.add_column(f"{backend} {device}")
-    for operation in dict.fromkeys(cell.operation for cell in cells):
-        row = [_mark(cell, edition) for cell in cells if cell.operation == operation]
-        table.add_row(operation, *row)
-    return table
+    headings = ("operation", *(f"{backend} {device}" for backend, device in columns))
+    rows = (
+        (operation, *(_mark(cell, edition) for cell in cells if cell.operation == operation))
+        for operation in dict.fromkeys(cell.operation for cell in cells)
+    )
+    return table(title, headings, rows, left=headings)
 
 
 _BRIEF = {"works": "yes", "does not work": "no"}

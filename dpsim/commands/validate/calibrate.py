@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from dpsim.base.errors import DpsimError
-from dpsim.base.terminal import narrate, show, show_json, write_whole
+from dpsim.base.terminal import narrate, show, show_json, table, write_whole
 from dpsim.commands.progress import bars
 from dpsim.commands.validate.options import AsJson, ProfileName
 
@@ -105,8 +105,8 @@ def calibrate(
         )
     else:
         tables = [_parameters(profile)] if profile.parameters else []
-        for table in (*tables, *(_layers(model) for model in profile.compute)):
-            show(table, "")
+        for each in (*tables, *(_layers(model) for model in profile.compute)):
+            show(each, "")
         show(_residuals(profile), *(["", _ranking(chosen)] if told else []))
 
 
@@ -170,56 +170,42 @@ def _choices(chosen: list[Choice]) -> dict[str, Any]:
 
 
 def _parameters(profile: CalibrationProfile) -> Table:
-    from rich.table import Table
-
-    table = Table(title=f"{profile.name}: {profile.formula}", title_justify="left", show_edge=False)
-    for heading in ("parameter", "value", "unit", "standard error", "95 % from", "to"):
-        table.add_column(heading, justify="left" if heading in ("parameter", "unit") else "right")
+    rows = []
     for name, one in profile.parameters.items():
         errors = (
             "-" if value is None else f"{value:.3g}"
             for value in (one.standard_error, one.low, one.high)
         )
-        table.add_row(name, f"{one.value:.4g}", one.unit, *errors)
-    return table
+        rows.append((name, f"{one.value:.4g}", one.unit, *errors))
+    headings = ("parameter", "value", "unit", "standard error", "95 % from", "to")
+    title = f"{profile.name}: {profile.formula}"
+    return table(title, headings, rows, left=("parameter", "unit"))
 
 
 def _layers(model: MeasuredModel) -> Table:
     """Return each layer's times at the largest batch size, forward and backward, with intervals."""
-    from rich.table import Table
-
     from dpsim.base.units import TIME, human
 
-    table = Table(
-        title=f"{model.model} on {model.device}, {model.batch_sizes[-1]} samples",
-        title_justify="left",
-        show_edge=False,
-    )
-    for heading in ("layer", "forward", "95 % from", "to", "backward", "95 % from", "to"):
-        table.add_column(heading, justify="left" if heading == "layer" else "right")
+    headings = ("layer", "forward", "95 % from", "to", "backward", "95 % from", "to")
     names = [
         f"{way}_{what}" for way in ("forward", "backward") for what in ("s", "low_s", "high_s")
     ]
     columns = [getattr(model, name)[-1] for name in names]
-    for layer, *seconds in zip(model.layers, *columns, strict=True):
-        table.add_row(layer, *(human(value, TIME, 3) for value in seconds))
-    return table
+    rows = (
+        (layer, *(human(value, TIME, 3) for value in seconds))
+        for layer, *seconds in zip(model.layers, *columns, strict=True)
+    )
+    title = f"{model.model} on {model.device}, {model.batch_sizes[-1]} samples"
+    return table(title, headings, rows, left=("layer",))
 
 
 def _residuals(profile: CalibrationProfile) -> Table:
-    from rich.table import Table
+    from dpsim.report.text.errors import errors_table
 
-    table = Table(title="absolute percentage errors", title_justify="left", show_edge=False)
-    table.add_column("runs")
-    for heading in ("n", "median", "mean", "95th percentile", "worst"):
-        table.add_column(heading, justify="right")
-    for part, errors in {
-        "held out" if profile.residuals.counted_on == "held-out rows" else "all": profile.residuals,
-        **profile.residuals_by,
-    }.items():
-        values = (errors.median_ape, errors.mean_ape, errors.p95_ape, errors.worst_ape)
-        table.add_row(part, str(errors.n), *(f"{value:.1%}" for value in values))
-    return table
+    whole = "held out" if profile.residuals.counted_on == "held-out rows" else "all"
+    groups = {whole: profile.residuals, **profile.residuals_by}
+    errors = {name: vars(each) for name, each in groups.items()}
+    return errors_table("absolute percentage errors", "runs", errors)
 
 
 def _ranking(chosen: list[Choice]) -> str:

@@ -13,8 +13,6 @@ from dpsim.commands.progress import progress
 from dpsim.commands.validate.options import AsJson
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
     from validate.compare import Comparison
 
 
@@ -97,9 +95,11 @@ def _judge(comparison: Comparison, tolerance: float | None) -> None:
 
 
 def _show(comparison: Comparison) -> None:
+    from dpsim.report.text.errors import errors_table
     from validate.compare import NEAR
 
-    show(_table(comparison))
+    groups = {name: score.to_json() for name, score in comparison.groups.items()}
+    show(errors_table("absolute percentage errors", "cases of", groups))
     fitted = sum(record.fitted for record in comparison.records)
     if fitted:
         show(f"fitted on, and not counted: {fitted} cases")
@@ -119,19 +119,3 @@ def _show(comparison: Comparison) -> None:
         )
     )
     show("", "worst cases:", *(f"  {cause}" for cause in comparison.worst))
-
-
-def _table(comparison: Comparison) -> Table:
-    from rich.table import Table
-
-    table = Table(title="absolute percentage errors", title_justify="left", show_edge=False)
-    table.add_column("cases of")
-    for heading in ("n", "median", "mean", "95th percentile", "worst"):
-        table.add_column(heading, justify="right")
-    for name, score in comparison.groups.items():
-        errors = [
-            f"{error:.1%}"
-            for error in (score.median_ape, score.mean_ape, score.p95_ape, score.worst_ape)
-        ]
-        table.add_row(name, str(score.n), *errors)
-    return table

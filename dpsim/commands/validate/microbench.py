@@ -10,7 +10,7 @@ import typer
 
 from dpsim.base.errors import DpsimError, FailedError
 from dpsim.base.terminal import narrate, show, write_whole
-from dpsim.commands.options import read_option
+from dpsim.commands.options import read_option, whole_numbers
 from dpsim.commands.progress import bars
 from dpsim.commands.validate.options import Device, torch_first
 
@@ -146,11 +146,11 @@ def microbench(
         operations=_names(operations),
         algorithms=_names(algorithms),
         model=model,
-        input=_numbers("--input", shape),
+        input=tuple(whole_numbers("--input", shape)) if shape else (),
         input_type=dtype,
         precision=precision,
-        batch_sizes=_numbers("--batch-sizes", batch_sizes),
-        learners=_numbers("--learners", learners),
+        batch_sizes=tuple(whole_numbers("--batch-sizes", batch_sizes)),
+        learners=tuple(whole_numbers("--learners", learners)),
     )
     _deliver(_run(settings, ranks), output, profile, as_json)
 
@@ -225,12 +225,3 @@ def _deliver(run: RunFile | None, output: Path | None, profile: Path | None, as_
 
 def _names(text: str) -> tuple[str, ...]:
     return tuple(name.strip() for name in text.split(",") if name.strip())
-
-
-def _numbers(option: str, text: str) -> tuple[int, ...]:
-    names = _names(text)
-    if not all(name.isdecimal() and 1 <= len(name) <= 9 for name in names):
-        raise DpsimError(
-            f"{option} must be positive integers with commas between, but got {text!r}"
-        )
-    return tuple(int(name) for name in names)

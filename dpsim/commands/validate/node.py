@@ -102,20 +102,11 @@ def node(
 
 
 def _errors(profile: CalibrationProfile) -> Table:
-    from rich.table import Table
+    from dpsim.report.text.errors import errors_table
 
-    table = Table(
-        title=f"{profile.name} ({profile.gpu}): errors where it was not fitted",
-        title_justify="left",
-        show_edge=False,
-    )
-    table.add_column("what")
-    for heading in ("n", "median", "mean", "worst"):
-        table.add_column(heading, justify="right")
-    for what, errors in profile.residuals_by.items():
-        values = (errors.median_ape, errors.mean_ape, errors.worst_ape)
-        table.add_row(what, str(errors.n), *(f"{value:.1%}" for value in values))
-    return table
+    errors = {what: vars(each) for what, each in profile.residuals_by.items()}
+    title = f"{profile.name} ({profile.gpu}): errors where it was not fitted"
+    return errors_table(title, "what", errors)
 
 
 def _said(profile: CalibrationProfile) -> list[str]:

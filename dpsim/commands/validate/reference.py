@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 import typer
 
 from dpsim.base.errors import DpsimError, UnknownNameError
-from dpsim.base.terminal import narrate, show, show_json
+from dpsim.base.terminal import narrate, show, show_json, table
 from dpsim.commands.options import Json
 from dpsim.commands.progress import bars
 
@@ -35,10 +35,6 @@ Regime = Annotated[
         "is known, for llm, mlperf and steps the row on the fewest GPUs of each case, submission "
         "or series."
     ),
-]
-FitOn = Annotated[
-    list[Path] | None,
-    typer.Option(help="Fit constants on this file instead of those that are shipped. Repeatable."),
 ]
 WriteScenarios = Annotated[
     Path | None,
@@ -69,7 +65,6 @@ def reference(
     kind: Kind,
     file: File,
     regime: Regime = "specification",
-    fit_on: FitOn = None,
     known: KnownRows = 4,
     write_scenarios: WriteScenarios = None,
     tolerance: Tolerance = None,
@@ -99,7 +94,6 @@ def reference(
                 # `_known` has checked the words, which type checkers cannot see.
                 cast("StepKind", kind),
                 regime=cast("Literal['specification', 'calibrated']", regime),
-                fit_on=fit_on or (),
                 write_scenarios=write_scenarios,
                 known=known,
                 progress=progress,
@@ -109,7 +103,6 @@ def reference(
                 file,
                 cast("Any", kind),
                 cast("Literal['specification', 'calibrated']", regime),
-                fit_on=fit_on or (),
                 progress=progress,
             )
 
@@ -183,60 +176,25 @@ def _show_refused(result: StepReference) -> None:
 
 def _records_table(rows: Sequence[Mapping[str, Any]]) -> Table:
     """Return every record, published and predicted."""
-    from rich.table import Table
-
-    table = Table(title="time to train", title_justify="left", show_edge=False)
-    for heading in ("record", "hardware", "published", "predicted", "error"):
-        table.add_column(heading, justify="left" if heading in ("record", "hardware") else "right")
-    table.add_column("assumed", overflow="fold", max_width=70)
+    cells = []
     for row in rows:
         error = f"{row['predicted_min'] / row['measured_min'] - 1:+.0%}"
         hardware = f"{row['accelerators']} x {row['hardware']}"[:32]
         times = (f"{row[name]:.4g} min" for name in ("measured_min", "predicted_min"))
-        table.add_row(row["record_id"], hardware, *times, error, "; ".join(row["assumed"]))
-    return table
-
-
-# By a group's key: the heading of its column and the format of its numbers.
-_COLUMNS: dict[str, tuple[str, Callable[[float], str]]] = {
-    "n": ("n", str),
-    "median_ape": ("median", "{:.1%}".format),
-    "mean_ape": ("mean", "{:.1%}".format),
-    "p95_ape": ("95th percentile", "{:.1%}".format),
-    "worst_ape": ("worst", "{:.1%}".format),
-    "machines": ("machines", str),
-    "mean_over_machines": ("mean over machines", "{:.1%}".format),
-    "coverage": ("in the interval", "{:.0%}".format),
-    "median_width": ("high over low", "{:.2f}".format),
-}
+        cells.append((row["record_id"], hardware, *times, error, "; ".join(row["assumed"])))
+    text = ("record", "hardware", "assumed")
+    headings = (*text[:2], "published", "predicted", "error", *text[2:])
+    made = table("time to train", headings, cells, left=text, fold=("assumed",))
+    made.columns[-1].max_width = 70
+    return made
 
 
 def _errors_table(result: Reference | StepReference) -> Table:
-    """Return errors by group, in the columns that its groups have."""
-    from rich.table import Table
+    from dpsim.report.text.errors import errors_table
 
-    overall = {} if result.overall is None else {"all": result.overall}
+    groups = {} if result.overall is None else {"all": result.overall}
     # Cases of nccl-tests are single tables, and too many to show.
-    groups = {
-        name: group
-        for name, group in {**overall, **result.groups}.items()
-        if not name.startswith("case ")
-    }
+    groups |= {name: each for name, each in result.groups.items() if not name.startswith("case ")}
     regime = f", {result.regime}" if result.regime else ""
-    table = Table(
-        title=f"{result.kind}{regime}: absolute percentage errors",
-        title_justify="left",
-        show_edge=False,
-    )
-    table.add_column("rows of")
-    columns = [
-        key for key in _COLUMNS if any(group.get(key) is not None for group in groups.values())
-    ]
-    for key in columns:
-        table.add_column(_COLUMNS[key][0], justify="right")
-    for name, group in groups.items():
-        known = ((_COLUMNS[key][1], group.get(key)) for key in columns)
-        table.add_row(
-            name[:64], *("" if figure is None else write(figure) for write, figure in known)
-        )
-    return table
+    title = f"{result.kind}{regime}: absolute percentage errors"
+    return errors_table(title, "rows of", groups)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from dpsim.base.errors import DpsimError
-from dpsim.base.terminal import narrate, show, show_json, write_whole
+from dpsim.base.terminal import narrate, show, show_json, table, write_whole
 from dpsim.base.units import DATA, human
 from dpsim.commands.options import File, Json, Sets
 from dpsim.commands.validate.options import timeout_seconds, torch_first
@@ -180,16 +180,11 @@ def _deliver(found: StepRun, output: Path | None, as_json: bool) -> None:
 
 
 def _table(found: StepRun) -> Table:
-    from rich.table import Table
-
     from dpsim.engine import PARTS
 
     steps = found.measured.steps.compute.shape[0]
     title = f"{found.predicted.name}: {steps} steps on {found.predicted.workers} workers"
-    table = Table(title=title, title_justify="left", show_edge=False)
-    for heading in ("mean seconds of", "predicted (ms)", "measured (ms)", "difference (ms)"):
-        table.add_column(heading, justify="left" if heading.startswith("mean") else "right")
-
+    headings = ("mean seconds of", "predicted (ms)", "measured (ms)", "difference (ms)")
     sides = found.predicted, found.measured
     # Each part by its words, and times that are part of no step.
     rows: dict[str, list[float | None]] = {"a step": [each.step_time_s["mean"] for each in sides]}
@@ -200,16 +195,12 @@ def _table(found: StepRun) -> Table:
         for name, both in found.collectives.items()
     }
 
-    for name, (predicted, measured) in rows.items():
-        if predicted or measured:
-            table.add_row(
-                name,
-                *(
-                    _ms(value)
-                    for value in (predicted, measured, (predicted or 0.0) - (measured or 0.0))
-                ),
-            )
-    return table
+    cells = (
+        (name, _ms(predicted), _ms(measured), _ms((predicted or 0.0) - (measured or 0.0)))
+        for name, (predicted, measured) in rows.items()
+        if predicted or measured
+    )
+    return table(title, headings, cells, left=headings[:1])
 
 
 def _ms(seconds: float | None) -> str:

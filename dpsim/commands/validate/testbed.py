@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from dpsim.base.errors import DpsimError
-from dpsim.base.terminal import narrate, show, show_json
+from dpsim.base.terminal import narrate, show, show_json, table
 from dpsim.commands.options import read_option
 from dpsim.commands.validate.options import timeout_seconds
 
@@ -186,18 +186,21 @@ def _described(config: TestbedConfig) -> dict[str, Any]:
 
 
 def _table(config: TestbedConfig, rows: list[CheckRow]) -> Table:
-    from rich.table import Table
-
     from validate.ranks.testbed import goodput_fraction
 
     goodput = goodput_fraction(config.mtu)
     title = (
         f"TCP on {config.hosts} hosts; a stream's own bytes should get {goodput:.2%} of the rate"
     )
-    table = Table(title=title, title_justify="left", show_edge=False)
-    for name in ("pattern", "bytes", "nominal (ms)", "measured (ms)", "measured / nominal"):
-        table.add_column(name, justify="left" if name == "pattern" else "right")
-    for row in rows:
-        times = (f"{1e3 * seconds:.1f}" for seconds in (row.nominal_s, row.measured_s))
-        table.add_row(row.pattern, f"{row.bytes:,}", *times, f"{row.ratio:.3f}")
-    return table
+    headings = ("pattern", "bytes", "nominal (ms)", "measured (ms)", "measured / nominal")
+    cells = (
+        (
+            row.pattern,
+            f"{row.bytes:,}",
+            f"{1e3 * row.nominal_s:.1f}",
+            f"{1e3 * row.measured_s:.1f}",
+            f"{row.ratio:.3f}",
+        )
+        for row in rows
+    )
+    return table(title, headings, cells, left=("pattern",))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dpsim.base.errors import FailedError
-from dpsim.base.terminal import show, show_json
+from dpsim.base.terminal import show, show_json, table
 from dpsim.commands.options import Json
 from dpsim.commands.validate.options import Backend, Device, torch_first
 
@@ -69,17 +69,11 @@ def train(
 
 
 def _table(proofs: list[Proof]) -> Table:
-    from rich.table import Table
-
     from dpsim.base.units import TIME, human
 
-    table = Table(title="each beside its replay", title_justify="left", show_edge=False)
-    for heading in ("method", "first loss", "last loss", "a step", "computing", "off by", "equal"):
-        table.add_column(heading, justify="left" if heading == "method" else "right")
-    for proof in proofs:
-        if proof.not_run:
-            continue
-        table.add_row(
+    headings = ("method", "first loss", "last loss", "a step", "computing", "off by", "equal")
+    rows = (
+        (
             proof.method,
             f"{proof.losses[0]:.4f}",
             f"{proof.losses[-1]:.4f}",
@@ -88,7 +82,10 @@ def _table(proofs: list[Proof]) -> Table:
             f"{proof.off:.1e}",
             "yes" if proof.equal else "NO",
         )
-    return table
+        for proof in proofs
+        if not proof.not_run
+    )
+    return table("each beside its replay", headings, rows, left=("method",))
 
 
 def _not_run(proofs: list[Proof]) -> list[str]:

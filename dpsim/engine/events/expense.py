@@ -1,6 +1,9 @@
-"""Rough estimate of how long an event-by-event run takes, for the choice of the engine."""
+"""Rough estimate of how long an event-by-event run takes."""
 
 from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
 
 from dpsim.engine.job import Job
 
@@ -18,20 +21,30 @@ def takes_a_moment(job: Job) -> bool:
     With background traffic both engines simulate messages, one collective at a time on the vector
     path, so they take equally long.
     """
-    if job.setting.disturbed:
-        return True
-    return (_of_messages(job) if job.by_messages else _of_bundles(job)) <= _A_MOMENT
+    return job.setting.disturbed or expected_seconds(job) <= _A_MOMENT
+
+
+def expected_seconds(job: Job) -> float:
+    """Return about how many CPU seconds an event-by-event run of ``job`` takes."""
+    return _of_messages(job) if job.by_messages else _of_bundles(job)
+
+
+def _stages(job: Job) -> Iterator[tuple[float, str, int]]:
+    """Yield how often each collective occurs in all steps, its name and its size (bytes)."""
+    stop = job.counted.stop
+    cycle = range(min(stop, job.scenario.strategy.sync.first_own_step + job.cycle))
+    for kind, count in Counter(map(job.exchange, cycle)).items():
+        for call in job.calls_of[kind]:
+            for name, nbytes in call.stages:
+                yield count * stop / len(cycle), name, nbytes
 
 
 def _of_messages(job: Job) -> float:
     """Return the seconds that the messages of all steps take, by the models' schedules."""
-    messages = 0
-    for step in range(job.counted.stop):
-        for call in job.calls(step):
-            for name, nbytes in call.stages:
-                model = job.collective(name, step).of_size(nbytes)
-                schedule = getattr(model, "schedule", None)
-                messages += job.workers if schedule is None else schedule.transfers
+    messages = 0.0
+    for count, name, nbytes in _stages(job):
+        schedule = getattr(job.collective(name).of_size(nbytes), "schedule", None)
+        messages += count * (job.workers if schedule is None else schedule.transfers)
     return messages * _PER_MESSAGE
 
 
@@ -39,9 +52,7 @@ def _of_bundles(job: Job) -> float:
     """Return the seconds that the bundles of all steps take."""
     making = sum(len(model.members) for turns in job.collectives.values() for model in turns)
     seconds = _PER_GROUP * making
-    for step in range(job.counted.stop):
-        for call in job.calls(step):
-            for name, _ in call.stages:
-                groups = len(job.collective(name, step).members)
-                seconds += groups * _PER_GROUP + job.workers * (_PER_WORKER + _PER_PLACE)
+    for count, name, _ in _stages(job):
+        groups = len(job.collective(name).members)
+        seconds += count * (groups * _PER_GROUP + job.workers * (_PER_WORKER + _PER_PLACE))
     return seconds

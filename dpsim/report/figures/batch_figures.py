@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 from dpsim.base.units import TIME, human
 from dpsim.engine import Result
-from dpsim.report.figures.columns_figure import front
 from dpsim.report.figures.style import (
     COLOURS,
     DASHES,
@@ -23,6 +22,7 @@ from dpsim.report.figures.style import (
     time_unit,
 )
 from dpsim.report.theme import COLOUR
+from dpsim.studies.front import pareto_front
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -193,7 +193,7 @@ def cost_figure(
     # Without a price an hour costs one, so that GPU hours are drawn.
     price = 1.0 if price_per_gpu_hour is None else price_per_gpu_hour
     costs = [price * float(each["to_target"]["gpu_hours"]) for each in answers]
-    best = front(times, costs, ("least", "least"))
+    best = pareto_front(range(len(times)), times.__getitem__, costs.__getitem__)
 
     figure = go.Figure()
     for name, which, look in (

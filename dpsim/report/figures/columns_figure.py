@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Literal
 
 from dpsim.report.figures.style import COLOURS, SYMBOLS, styled
 from dpsim.report.theme import COLOUR
+from dpsim.studies.front import pareto_front
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -21,23 +22,6 @@ _WORDS = {
     "hfu": "HFU",
     "tflops_per_gpu": "TFLOP/s per GPU",
 }
-
-
-def front(first: Sequence[float], second: Sequence[float], aims: tuple[Aim, Aim]) -> list[int]:
-    """Return the Pareto-optimal points by number, along the front; of equal points the first."""
-    # Signs turn both aims into "least", so that one comparison serves all four cases.
-    sign_x, sign_y = (1.0 if aim == "least" else -1.0 for aim in aims)
-    points = [(sign_x * x, sign_y * y) for x, y in zip(first, second, strict=True)]
-    order = sorted(range(len(points)), key=lambda number: points[number])
-    found: list[int] = []
-    best = float("inf")
-    # All points before one in this order are at least as good in the first value.
-    for number in order:
-        _, y = points[number]
-        if y < best:
-            found.append(number)
-            best = y
-    return found
 
 
 def columns_figure(
@@ -118,7 +102,11 @@ def _add_front(
     ys = _numbers(row[up] for row in rows)
     if not xs or not ys:
         return False
-    best = front(xs, ys, aims)
+    # Signs turn both aims into "least".
+    across_sign, up_sign = (1.0 if aim == "least" else -1.0 for aim in aims)
+    best = pareto_front(
+        range(len(xs)), lambda point: across_sign * xs[point], lambda point: up_sign * ys[point]
+    )
     figure.add_scatter(
         x=[xs[number] for number in best],
         y=[ys[number] for number in best],

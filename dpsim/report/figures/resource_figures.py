@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from dpsim.base.units import DATA, human
 from dpsim.engine import MemoryUse, Result
@@ -56,25 +55,11 @@ def staleness_figure(result: Result | Answer) -> go.Figure:
     )
 
 
-def memory_figure(result: Result | Answer) -> go.Figure:
-    """Draw the memory held by each GPU (GB) against its capacity.
-
-    Raises KeyError for a result without memory.
-    """
-    memory: dict[str, Any] | None = answer(result)["memory"]
-    if memory is None:
-        raise KeyError("the result says nothing of memory")
-    return _memory_figure(memory)
-
-
-def footprint_figure(use: MemoryUse) -> go.Figure:
-    """Draw the memory of a scenario, even if it does not fit."""
-    return _memory_figure(use.to_json())
-
-
-def _memory_figure(memory: Mapping[str, Any]) -> go.Figure:
+def footprint_figure(use: MemoryUse | Answer) -> go.Figure:
+    """Draw the memory held by each GPU (GB), or its JSON object, against the capacity."""
     import plotly.graph_objects as go
 
+    memory = use.to_json() if isinstance(use, MemoryUse) else use
     figure = go.Figure()
     total = memory["total_bytes"]
     for number, (part, size) in enumerate(memory["parts_bytes"].items()):

@@ -91,6 +91,16 @@ def figure_html(figure: go.Figure) -> str:
     return str(as_text(figure).to_html(include_plotlyjs=False, full_html=False, config=config))
 
 
+def table_html(headings: Iterable[str], rows: Iterable[Iterable[str]], title: str = "") -> str:
+    """Return a table as a part of a `document`; headings, cells and title are text."""
+    # Names in results come from users' files: all text is escaped here.
+    head = "".join(f"<th>{escape(heading)}</th>" for heading in headings)
+    lines = ("".join(f"<td>{escape(cell)}</td>" for cell in cells) for cells in rows)
+    body = "".join(f"<tr>{line}</tr>" for line in lines)
+    caption = f"<caption>{escape(title)}</caption>" if title else ""
+    return f"<table>{caption}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+
 def folded(summary: str, body: str) -> str:
     """Return ``body`` (HTML, figures too), shown on a click on ``summary`` (text)."""
     # A figure drawn while folded has no width: a resize event makes it take the page's.

@@ -20,7 +20,7 @@ from dpsim.report.figures.batch_figures import (
     time_to_target_figure,
     utilisation_figure,
 )
-from dpsim.report.figures.resource_figures import memory_figure, staleness_figure
+from dpsim.report.figures.resource_figures import footprint_figure, staleness_figure
 from dpsim.report.figures.scaling_figures import algorithms_figure, knobs_figure, scaling_figure
 from dpsim.report.figures.step_figures import (
     breakdown_figure,
@@ -28,7 +28,7 @@ from dpsim.report.figures.step_figures import (
 )
 from dpsim.report.figures.style import Answer
 from dpsim.report.figures.timeline_figure import called_by, timeline_figure
-from dpsim.report.pages.document import document, figure_html, folded
+from dpsim.report.pages.document import document, figure_html, folded, table_html
 from dpsim.report.pages.result_files import Kind, Source
 from dpsim.report.text.assumptions import NOT_MODELLED, assumptions, calibrations
 from dpsim.report.text.tables import amount
@@ -167,11 +167,7 @@ def _table(
     shown = [columns(label, row) for label, row in labelled[:MOST_ROWS]]
     # Not every row has every column: tokens are counted only for models of text.
     keys = list(dict.fromkeys(key for row in shown for key in row))
-    # Names in results come from users' files: all text is escaped here.
-    head = "".join(f"<th>{escape(key)}</th>" for key in keys)
-    cells = ["".join(f"<td>{escape(row.get(key, ''))}</td>" for key in keys) for row in shown]
-    body = "".join(f"<tr>{row}</tr>" for row in cells)
-    return f"{left_out}<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+    return left_out + table_html(keys, ([row.get(key, "") for key in keys] for row in shown))
 
 
 def _result_row(label: str, row: Answer) -> dict[str, str]:
@@ -271,7 +267,7 @@ def _state_figures(first: Answer) -> Iterator[go.Figure]:
     if any(first["staleness"][kind]["max"] for kind in ("versions", "clock_gap")):
         yield staleness_figure(first)
     if first.get("memory") is not None:
-        yield memory_figure(first)
+        yield footprint_figure(first["memory"])
 
 
 def _fastest_by_workers(rows: Iterable[Answer]) -> list[Answer]:

@@ -52,13 +52,16 @@ def read_results(path: Path) -> Source:
 
     Raises DpsimError if it cannot be read, or is not a command's output.
     """
+    return results_in(read_json(path), str(path))
+
+
+def read_json(path: Path) -> object:
+    """Return the content of a JSON file. Raises DpsimError if it is none, or too large."""
+    text = read_text_limited(path, _MOST_BYTES)
     try:
-        content = json.loads(read_text_limited(path, _MOST_BYTES))
-    except DpsimError:
-        raise
+        return json.loads(text)
     except (ValueError, RecursionError):
-        raise DpsimError(f"{path}: must be JSON that {_KNOWN} printed, but is no JSON") from None
-    return results_in(content, str(path))
+        raise DpsimError(f"{path}: must be JSON that a command printed, but is no JSON") from None
 
 
 def results_in(content: object, path: str) -> Source:

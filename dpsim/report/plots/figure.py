@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydantic import BaseModel, Field, ValidationError
@@ -12,12 +12,12 @@ from dpsim.base.config import first_problem
 from dpsim.base.errors import DpsimError
 from dpsim.base.lazy import Shown
 from dpsim.report.figures.calibration_figure import calibration_figure
-from dpsim.report.figures.front_figure import LabelledPoint, front_figure, points_figure
-from dpsim.report.figures.jitter_figure import jitter_figure
+from dpsim.report.figures.columns_figure import columns_figure
+from dpsim.report.figures.front_figure import front_figure
 from dpsim.report.figures.replay_figure import replay_figure
 from dpsim.report.pages.page import chief_figure, source_figures
 from dpsim.report.pages.result_files import of_sweep, results_in
-from dpsim.studies.sweep import Answer, Pareto, Sweep, query
+from dpsim.studies.sweep import Pareto, Sweep, query
 from dpsim.studies.tune import Tuning
 
 if TYPE_CHECKING:
@@ -50,26 +50,6 @@ class _Replayed(BaseModel):
     target_accuracy: float
     replay: _Settings
     curve: list[_Point]
-
-
-class _Curve(BaseModel):
-    share: list[float]
-    measured: list[float]
-    drawn: list[float]
-
-
-class _Series(BaseModel):
-    measured: list[float]
-    drawn: list[float]
-
-
-class _Fitted(BaseModel):
-    """The part of ``dpsim fit-jitter --json`` that a figure reads."""
-
-    steps: int
-    ranks: int
-    curve: _Curve
-    series: _Series
 
 
 class _Run(BaseModel):
@@ -124,35 +104,13 @@ def sweep_figure(folder: str | os.PathLike[str]) -> go.Figure:
 
 def pareto_figure(found: Pareto) -> go.Figure:
     """Draw two figures of a sweep's points against each other, with the Pareto front."""
-    of_all, of_front = (
-        of_sweep("the sweep", answer.columns, answer.rows) for answer in (found.all, found.front)
-    )
-    return points_figure(
-        found.first,
-        found.second,
-        all_points=_points(found, found.all, of_all.labels),
-        front=_points(found, found.front, of_front.labels),
-    )
-
-
-def _points(found: Pareto, answer: Answer, labels: Iterable[str]) -> list[LabelledPoint]:
-    """Return the points that have both figures. Points that failed have no label."""
-    rows = [dict(zip(answer.columns, row, strict=True)) for row in answer.rows]
-    done = [row for row in rows if row["step_time_s"] is not None]
-    return [
-        LabelledPoint(row[found.first], row[found.second], label)
-        for row, label in zip(done, labels, strict=True)
-        if row[found.first] is not None and row[found.second] is not None
-    ]
+    rows = [dict(zip(found.all.columns, row, strict=True)) for row in found.all.rows]
+    return columns_figure(rows, found.first, found.second, aims=("least", "least"))
 
 
 def _curves(content: Mapping[str, Any], name: str) -> go.Figure:
     read = _read(_Replayed, content, name)
     return replay_figure({read.name: content})
-
-
-def _jitter(content: Mapping[str, Any], name: str) -> go.Figure:
-    return jitter_figure(_read(_Fitted, content, name).model_dump())
 
 
 def _calibration(content: Mapping[str, Any], name: str) -> go.Figure:
@@ -172,5 +130,4 @@ def _read(model: type[T], content: Mapping[str, Any], name: str) -> T:
 _NO_TABLES: Mapping[str, Callable[[Mapping[str, Any], str], go.Figure]] = {
     "calibrate": _calibration,
     "converge": _curves,
-    "fit-jitter": _jitter,
 }

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import singledispatch
 from html import escape
-from io import StringIO
 from typing import Any
 
-from rich.console import Console
 from rich.table import Table
 
 from dpsim.engine import Result
+from dpsim.report.pages.document import table_html
 from dpsim.report.text.batch_study import batch_study_notes, batch_study_table
 from dpsim.report.text.collective import collective_table
 from dpsim.report.text.explanation import explanation_notes, knobs_table, path_table
@@ -38,11 +37,7 @@ _MOST_POINTS = 20  # of a sweep
 
 def html_of(answer: Any) -> str:
     """Return a command's output for an answer, as HTML."""
-    return "\n".join(
-        _table(part) if isinstance(part, Table) else f"<pre>{escape(part)}</pre>"
-        for part in parts(answer)
-        if part
-    )
+    return "\n".join(_html(part) for part in parts(answer) if part)
 
 
 @singledispatch
@@ -98,22 +93,9 @@ def _(answer: Replay) -> Parts:
     return replay_table(answer), "\n".join(replay_notes(answer))
 
 
-def _table(table: Table) -> str:
-    """Return a Rich table as HTML, with its numbers aligned right."""
-    heads = [f"<th>{escape(str(column.header))}</th>" for column in table.columns]
-    columns = []
-    for column in table.columns:
-        look = f'style="text-align: {column.justify}"'
-        columns.append([f"<td {look}>{escape(_text(cell))}</td>" for cell in column.cells])
-    rows = ("".join(cells) for cells in zip(*columns, strict=True))
-    title = f"<caption>{escape(str(table.title))}</caption>" if table.title else ""
-    body = "".join(f"<tr>{row}</tr>" for row in rows)
-    return f"<table>{title}<thead><tr>{''.join(heads)}</tr></thead><tbody>{body}</tbody></table>"
-
-
-def _text(cell: Any) -> str:
-    if isinstance(cell, str):
-        return cell
-    out = StringIO()
-    Console(file=out, width=200).print(cell, end="")
-    return out.getvalue()
+def _html(part: Table | str) -> str:
+    if isinstance(part, str):
+        return f"<pre>{escape(part)}</pre>"
+    headings = (str(column.header) for column in part.columns)
+    cells = zip(*(map(str, column.cells) for column in part.columns), strict=True)
+    return table_html(headings, cells, str(part.title or ""))

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
-from dpsim.base.units import TIME, human
 from dpsim.report.figures.style import Answer
+from dpsim.report.text.tables import calibration_note
 from dpsim.workload import constants_file
 
 ASSUMPTIONS = (
@@ -45,40 +44,9 @@ def assumptions(answers: Iterable[Answer]) -> list[str]:
 
 def calibrations(answers: Iterable[Answer]) -> list[str]:
     """Return the sources of the times of ``answers`` and their errors, each once."""
-    return list(
-        dict.fromkeys(
-            _calibration(each["calibration"]) for each in answers if "calibration" in each
-        )
-    )
-
-
-def _calibration(used: str | dict[str, Any]) -> str:
-    if used == "catalogue":
-        return (
-            "Compute times come from the catalogue's figures, which were not measured: "
-            f"{_computing_error()}"
-        )
-    if used == "profile":
-        return (
-            "Compute times are those measured in the model's profile; "
-            "no error is known for them here."
-        )
-    if isinstance(used, str):
-        return f"Calibration: {used}"
-    if "residuals" in used:
-        errors = used["residuals"]
-        compute = _calibration(str(used["compute"]))
-        # Stored answers may be older than the key `residuals_of`.
-        what = used.get("residuals_of") or ("messages" if used["parameters"] else "layers")
-        return (
-            f"Times as measured ({used['name']}): {what} off by {errors['mean_ape']:.1%} on "
-            "average, "
-            f"{errors['worst_ape']:.1%} at worst, "
-            f"over {errors['n']} {errors['counted_on']}. {compute}"
-        )
-    if "step_time" in used:
-        return _measured_step(used)
-    return f"Compute times are multiplied by {used['compute_scale']:.3f} ({used['source']})."
+    used = [each["calibration"] for each in answers if "calibration" in each]
+    notes = list(dict.fromkeys(map(calibration_note, used)))
+    return [*notes, *([_computing_error()] if "catalogue" in used else [])]
 
 
 def _computing_error() -> str:
@@ -86,20 +54,6 @@ def _computing_error() -> str:
     what = "each publisher left out"
     error = constants_file()["errors"][what]["all"]
     return (
-        f"median error {error['median']:.0%}, mean {error['mean']:.0%} "
-        f"over {error['n']} published rows ({what})."
-    )
-
-
-def _measured_step(used: dict[str, Any]) -> str:
-    step = human(float(used["step_time"]), TIME)
-    if "cell" in used:
-        return (
-            f"Cells of {used['cell']} GPUs take the measured {step} ({used['source']}); what "
-            "is predicted is what they exchange."
-        )
-    return (
-        f"Compute times are multiplied by {used['compute_scale']:.3f}, so that "
-        f"{used['nodes']} nodes take the measured {step} "
-        f"({used['source']}): exact there; what is predicted is what differs from it."
+        f"Errors of the catalogue's compute times: median {error['median']:.0%}, mean "
+        f"{error['mean']:.0%} over {error['n']} published rows ({what})."
     )

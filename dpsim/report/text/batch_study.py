@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from rich.table import Table
 
+from dpsim.base.terminal import table
 from dpsim.base.units import TIME, human
 from dpsim.report.text.model_error import WITHIN, extrapolation_notes, within_cell
 from dpsim.report.text.tables import rate_cells
@@ -14,19 +15,16 @@ _TARGET = ("steps to target", "hours", "GPU hours")
 
 def batch_study_table(study: BatchStudy) -> Table:
     """Return a row for each point; the best batch of each number of nodes is marked."""
-    table = Table(title=f"compared by {_compared(study)}", title_justify="left", show_edge=False)
     passes = any(point.gradient_accumulation > 1 for point in study.points)
     tokens = any(point.result.utilisation.tokens_per_s is not None for point in study.points)
     rows = [_cells(point, passes=passes, tokens=tokens) for point in study.points]
-    for heading in rows[0]:
-        table.add_column(heading, justify="right")
-    table.add_column("")
     best = study.best_by_nodes
     for point, row in zip(study.points, rows, strict=True):
         # With one batch for each number of nodes, every row is the best of its own.
         is_best = point in best and len(best) < len(study.points)
-        table.add_row(*row.values(), "best" if is_best else "")
-    return table
+        row[""] = "best" if is_best else ""
+    cells = (row.values() for row in rows)
+    return table(f"compared by {_compared(study)}", rows[0], cells, left=("",))
 
 
 def batch_study_notes(study: BatchStudy) -> list[str]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from rich.table import Table
 
+from dpsim.base.terminal import table
 from dpsim.base.units import DATA, RATE, TIME, human, size
 from dpsim.report.text.model_error import WITHIN, extrapolation_notes, within_cell
 
@@ -21,14 +22,10 @@ def collective_table(rows: Sequence[CollectiveRow]) -> Table:
     """
     known = any(row.interval is not None for row in rows)
     errors = [WITHIN] if known else []
-    table = Table(show_edge=False)
-    for heading in (
-        *("size", "algorithm", "time", *errors, "algbw", "busbw"),
-        *("sent, busiest", "sent, all"),
-    ):
-        table.add_column(heading, justify="left" if heading == "algorithm" else "right")
-    for row in rows:
-        table.add_row(
+    traffic = ("sent, busiest", "sent, all")
+    headings = ("size", "algorithm", "time", *errors, "algbw", "busbw", *traffic)
+    cells = (
+        (
             size(row.bytes),
             # Followed by the choice of `auto` at this size.
             row.algorithm if row.used == row.algorithm else f"{row.algorithm}: {row.used}",
@@ -39,7 +36,9 @@ def collective_table(rows: Sequence[CollectiveRow]) -> Table:
             human(row.bytes_sent_busiest, DATA),
             human(row.bytes_sent_total, DATA),
         )
-    return table
+        for row in rows
+    )
+    return table("", headings, cells, left=("algorithm",))
 
 
 def collective_notes(rows: Sequence[CollectiveRow]) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from rich.table import Table
 
+from dpsim.base.terminal import table
 from dpsim.base.units import TIME, human
 from dpsim.report.text.tables import amount
 from dpsim.studies.explain import (
@@ -31,16 +32,13 @@ def path_table(path: CriticalPath, name: str) -> Table:
     The path may go from worker to worker.
     """
     title = f"{name}: critical path of step {path.step}, {human(path.seconds, TIME)}"
-    table = Table(title=title, title_justify="left", show_edge=False)
-    table.add_column("on the critical path")
-    table.add_column("time", justify="right")
-    table.add_column("share", justify="right")
-    for kind, seconds in path.by_kind.items():
-        if seconds > 0:
-            table.add_row(
-                KIND_NAMES[kind], human(seconds, TIME, 3), f"{seconds / path.seconds:.1%}"
-            )
-    return table
+    rows = (
+        (KIND_NAMES[kind], human(seconds, TIME, 3), f"{seconds / path.seconds:.1%}")
+        for kind, seconds in path.by_kind.items()
+        if seconds > 0
+    )
+    headings = ("on the critical path", "time", "share")
+    return table(title, headings, rows, left=headings[:1])
 
 
 def knobs_table(found: Explanation) -> Table:
@@ -48,20 +46,17 @@ def knobs_table(found: Explanation) -> Table:
 
     It has the effect of the change on a step, and on the time per sample.
     """
-    table = Table(show_edge=False)
-    table.add_column("change")
-    for heading in ("step", "per sample", "elasticity"):
-        table.add_column(heading, justify="right")
-    for turn in found.turns:
-        if turn.change is not None:
-            elasticity = "" if turn.elasticity is None else f"{turn.elasticity:+.2f}"
-            table.add_row(
-                turn.change.words,
-                f"{turn.step_change:+.1%}",
-                f"{turn.change_per_sample:+.1%}",
-                elasticity,
-            )
-    return table
+    rows = (
+        (
+            turn.change.words,
+            f"{turn.step_change:+.1%}",
+            f"{turn.change_per_sample:+.1%}",
+            "" if turn.elasticity is None else f"{turn.elasticity:+.2f}",
+        )
+        for turn in found.turns
+        if turn.change is not None
+    )
+    return table("", ("change", "step", "per sample", "elasticity"), rows, left=("change",))
 
 
 def explanation_notes(found: Explanation) -> list[str]:
@@ -100,25 +95,23 @@ def _shares(waited: tuple[WaitedFor, ...]) -> str:
 
 def ways_table(found: StragglerCost) -> Table:
     """Return a table of other ways to synchronise with the same stragglers, the fastest first."""
-    table = Table(show_edge=False)
-    table.add_column("way to synchronise")
-    for heading in ("samples/s", "step", "waiting"):
-        table.add_column(heading, justify="right")
-    table.add_column("updates")
+    rows = []
     for way in sorted(found.ways, key=lambda way: -(way.throughput_samples_per_s or 0.0)):
         if way.throughput_samples_per_s is None:
             continue  # it is impossible
         # A way with a throughput was simulated, and has both.
         assert way.step_time_s is not None
         assert way.straggler_wait_s is not None
-        table.add_row(
+        cells = (
             way.title,
             amount(way.throughput_samples_per_s),
             human(way.step_time_s, TIME, 3),
             human(way.straggler_wait_s, TIME, 3),
             way.changes or "as they are",
         )
-    return table
+        rows.append(cells)
+    headings = ("way to synchronise", "samples/s", "step", "waiting", "updates")
+    return table("", headings, rows, left=(headings[0], headings[-1]))
 
 
 def refused_ways(found: StragglerCost) -> list[str]:
@@ -136,14 +129,18 @@ def uncertainty_table(found: Uncertainty) -> Table:
     low, high = (human(each, TIME, 3) for each in (found.low, found.high))
     step = human(found.step_time_s, TIME, 3)
     title = f"what makes the interval: a step takes {step}, {low} to {high} in 9 of 10 cases"
-    table = Table(title=title, title_justify="left", show_edge=False)
-    table.add_column("uncertain input")
-    for heading in ("lies within", "share alone", "with others", "step if known"):
-        table.add_column(heading, justify="right")
-    for each in found.inputs:
-        ends = " to ".join(human(end, TIME, 3) for end in each.without_s)
-        table.add_row(each.name, _range(each), _of(each.first_order), _of(each.total), ends)
-    return table
+    headings = ("uncertain input", "lies within", "share alone", "with others", "step if known")
+    rows = (
+        (
+            each.name,
+            _range(each),
+            _of(each.first_order),
+            _of(each.total),
+            " to ".join(human(end, TIME, 3) for end in each.without_s),
+        )
+        for each in found.inputs
+    )
+    return table(title, headings, rows, left=headings[:1])
 
 
 def _range(of: UncertainInput) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from rich.table import Table
 
+from dpsim.base.terminal import table
 from dpsim.base.units import TIME, human
 from dpsim.studies.goodput import GoodputStudy
 
@@ -17,14 +18,18 @@ _MUCH = 0.05  # of the time: from here on, waiting for spares is mentioned
 def causes_table(name: str, study: GoodputStudy) -> Table:
     """Return a table of interruptions by cause."""
     title = f"{name}: {study.seconds / _DAY:g} days of {study.workers:,} workers"
-    table = Table(title=title, title_justify="left", show_edge=False)
-    table.add_column("cause")
-    for heading in ("interruptions", "95 % of runs", "work lost", "standing still"):
-        table.add_column(heading, justify="right")
-    for row in study.causes:
-        counts = (f"{row.mean:.1f}", f"{row.low:.0f} to {row.high:.0f}")
-        table.add_row(row.cause, *counts, f"{row.lost:.2%}", f"{row.down:.2%}")
-    return table
+    headings = ("cause", "interruptions", "95 % of runs", "work lost", "standing still")
+    rows = (
+        (
+            row.cause,
+            f"{row.mean:.1f}",
+            f"{row.low:.0f} to {row.high:.0f}",
+            f"{row.lost:.2%}",
+            f"{row.down:.2%}",
+        )
+        for row in study.causes
+    )
+    return table(title, headings, rows, left=("cause",))
 
 
 def goodput_notes(study: GoodputStudy) -> list[str]:

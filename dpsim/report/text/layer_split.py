@@ -7,6 +7,7 @@ from itertools import groupby
 
 from rich.table import Table
 
+from dpsim.base.terminal import table
 from dpsim.base.units import DATA, TIME, human
 from dpsim.studies.layer_split import Arrangement
 
@@ -15,13 +16,11 @@ _HEADINGS = ("GPUs", "way", "micro-batches", "step", "samples/s", "idle", "sent"
 
 def arrangements_table(title: str, found: Iterable[Arrangement]) -> Table:
     """Return a row for each arrangement; those on equally many GPUs are grouped."""
-    table = Table(title=title, title_justify="left", show_edge=False)
-    for heading in _HEADINGS:
-        table.add_column(heading, justify="left" if heading == "way" else "right")
+    made = table(title, _HEADINGS, (), left=("way",))
     for _, alike in groupby(found, lambda each: each.devices):
         for each in alike:
             memory = human(each.memory.held.total, DATA, 3)
-            table.add_row(
+            made.add_row(
                 str(each.devices),
                 each.way,
                 str(each.micro_batches or ""),
@@ -31,5 +30,5 @@ def arrangements_table(title: str, found: Iterable[Arrangement]) -> Table:
                 human(each.bytes_sent, DATA, 3),
                 memory if each.memory.fits else f"{memory}, too much",
             )
-        table.add_section()
-    return table
+        made.add_section()
+    return made

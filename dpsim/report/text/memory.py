@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from rich.table import Table
 
+from dpsim.base.terminal import table
 from dpsim.base.units import DATA, human
 from dpsim.engine import MemoryUse
 from dpsim.report.text.model_error import interval_notes
@@ -26,14 +27,12 @@ PART_NAMES = {
 def parts_table(name: str, use: MemoryUse) -> Table:
     """Return a table of the parts of one GPU's memory."""
     held = use.held
-    table = _table(
-        f"{name}: {_size(held.total)} of {_size(use.capacity)} on each {use.gpu}", "part"
+    title = f"{name}: {_size(held.total)} of {_size(use.capacity)} on each {use.gpu}"
+    rows = (
+        (PART_NAMES[part], _size(size), f"{size / use.capacity:.1%}")
+        for part, size in held.parts().items()
     )
-    for heading in ("memory", "share of the GPU"):
-        table.add_column(heading, justify="right")
-    for part, size in held.parts().items():
-        table.add_row(PART_NAMES[part], _size(size), f"{size / use.capacity:.1%}")
-    return table
+    return table(title, ("part", "memory", "share of the GPU"), rows, left=("part",))
 
 
 def memory_notes(use: MemoryUse) -> list[str]:
@@ -66,40 +65,32 @@ def memory_notes(use: MemoryUse) -> list[str]:
 
 def stages_table(use: MemoryUse) -> Table:
     """Return total, room and largest batch by sharding stage, without and with checkpointing."""
-    table = _table("by sharding stage and checkpointing", "stage")
-    table.add_column("checkpointing")
-    for heading in ("model state", "activations", "total", "spare", "largest batch"):
-        table.add_column(heading, justify="right")
+    text = ("stage", "checkpointing")
+    headings = (*text, "model state", "activations", "total", "spare", "largest batch")
+    rows = []
     for each in use.alternatives():
         held = each.held
         spare = _size(each.spare) if each.fits else f"-{_size(-each.spare)}"
         checkpointing = "yes" if each.setup.checkpointing else "no"
         sizes = (_size(size) for size in (held.model_state, held.activations, held.total))
-        table.add_row(
-            STAGE_NAMES[each.setup.stage], checkpointing, *sizes, spare, str(each.largest_batch)
-        )
-    return table
+        stage = STAGE_NAMES[each.setup.stage]
+        rows.append((stage, checkpointing, *sizes, spare, str(each.largest_batch)))
+    return table("by sharding stage and checkpointing", headings, rows, left=text)
 
 
 def learners_table(rows: Iterable[LearnersRow]) -> Table:
     """Return the best number of learners per GPU for each batch, and its gain."""
-    table = _table("learners that share a GPU", "batch per learner")
-    for heading in ("best number", "samples/s of one", "samples/s of all"):
-        table.add_column(heading, justify="right")
-    for row in rows:
-        table.add_row(
+    headings = ("batch per learner", "best number", "samples/s of one", "samples/s of all")
+    cells = (
+        (
             str(row.batch),
             str(row.best),
             f"{row.samples_per_s_alone:,.0f}",
             f"{row.samples_per_s_best:,.0f}",
         )
-    return table
-
-
-def _table(title: str, first: str) -> Table:
-    table = Table(title=title, title_justify="left", show_edge=False)
-    table.add_column(first)
-    return table
+        for row in rows
+    )
+    return table("learners that share a GPU", headings, cells, left=headings[:1])
 
 
 def _size(size: float) -> str:

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 from rich.table import Table
 
+from dpsim.base.terminal import table
 from dpsim.studies.nccl_choices import NcclChoices
 
 
 def nccl_choices_table(found: NcclChoices) -> Table:
     """Return a row for each range of sizes."""
     title = f"NCCL's {found.operation} of {found.ranks} ranks on {found.nodes} nodes"
-    table = Table(title=title, title_justify="left", show_edge=False)
-    for heading in ("from (B)", "to (B)"):
-        table.add_column(heading, justify="right")
-    table.add_column("fastest")
-    table.add_column("NCCL's own choice")
-    table.add_column("less time by up to", justify="right")
-    for row in found.rows:
-        fastest = f"{row.algorithm}/{row.protocol}"
-        gain = f"{row.gain:.0%}" if row.gain else ""
-        table.add_row(f"{row.smallest:,}", f"{row.largest:,}", fastest, row.nccl, gain)
-    return table
+    headings = ("from (B)", "to (B)", "fastest", "NCCL's own choice", "less time by up to")
+    rows = (
+        (
+            f"{row.smallest:,}",
+            f"{row.largest:,}",
+            f"{row.algorithm}/{row.protocol}",
+            row.nccl,
+            f"{row.gain:.0%}" if row.gain else "",
+        )
+        for row in found.rows
+    )
+    return table(title, headings, rows, left=headings[2:4])

@@ -4,25 +4,24 @@ from __future__ import annotations
 
 from rich.table import Table
 
+from dpsim.base.terminal import table
 from dpsim.base.units import TIME, human
 from dpsim.imports import NsysReport, RankSkew, RankTraces
 
 _SHOWN = 20  # ranks
 _UNEVEN = 1.5  # times an equal share of collectives: from here on a rank is reported as waited for
-_COLUMNS = ("step", "computing", "of the median", "spread", "in collectives", "waited", "idle")
+_COLUMNS = (
+    *("rank", "step", "computing", "of the median", "spread", "in collectives", "waited", "idle"),
+    "last",
+)
 
 
 def ranks_table(name: str, traces: RankTraces) -> Table:
     """Return the ranks that compute longest, at most 20, with medians over their steps."""
     steps = len(traces.steps)
-    table = Table(title=f"{name}: {len(traces.ranks):,} ranks, {steps:,} steps")
-    table.add_column("rank")
-    for heading in (*_COLUMNS, "last"):
-        table.add_column(heading, justify="right")
     slowest = sorted(traces.ranks, key=lambda one: (-one.compute_s, one.rank))
-    for one in slowest[:_SHOWN]:
-        table.add_row(*_cells(one))
-    return table
+    title = f"{name}: {len(traces.ranks):,} ranks, {steps:,} steps"
+    return table(title, _COLUMNS, map(_cells, slowest[:_SHOWN]), left=("rank",))
 
 
 def _cells(one: RankSkew) -> tuple[str, ...]:
@@ -62,17 +61,16 @@ def ranks_notes(traces: RankTraces) -> list[str]:
 def nsys_table(name: str, report: NsysReport) -> Table:
     """Return each step of a profile, at most 20, with its parts and their shares."""
     device = f" on {report.device}" if report.device else ""
-    table = Table(title=f"{name}: {len(report.steps):,} steps{device}")
-    table.add_column("step")
-    for heading in ("time", "computing", "exposed", "idle", "all collectives", "copies"):
-        table.add_column(heading, justify="right")
+    rows = []
     for step in report.steps[:_SHOWN]:
         parts = (step.compute_s, step.exposed_s, step.idle_s)
-        table.add_row(
+        cells = (
             str(step.step),
             human(step.step_s, TIME, 4),
             *(f"{human(each, TIME, 4)}, {each / step.step_s:.0%}" for each in parts),
             human(step.collectives_s, TIME, 4),
             human(sum(step.copies_s.values()), TIME, 4),
         )
-    return table
+        rows.append(cells)
+    headings = ("step", "time", "computing", "exposed", "idle", "all collectives", "copies")
+    return table(f"{name}: {len(report.steps):,} steps{device}", headings, rows, left=("step",))

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from rich.table import Table
 
+from dpsim.base.terminal import table
 from dpsim.base.units import DATA, TIME, human
 from dpsim.studies.replay import GradientHistory, Replay
 
@@ -14,22 +15,15 @@ _ROWS = 10
 
 def replay_table(result: Replay) -> Table:
     """Return loss and accuracy at about ten moments, including the first and the last."""
-    table = Table(
-        title=f"{result.name}: {result.config.model} on digits, {result.workers} workers",
-        title_justify="left",
-    )
-    table.show_edge = False
-    for heading in ("simulated time", "samples", "sent", "loss", "accuracy"):
-        table.add_column(heading, justify="right")
-    points = result.curve.points
+    rows, points = [], result.curve.points
     # A set, since a short curve has fewer points than the rows requested.
     for number in sorted({round(place * (len(points) - 1) / _ROWS) for place in range(_ROWS + 1)}):
         point = points[number]
         time, sent = human(point.time_s, TIME), human(point.bytes, DATA, 3)
-        table.add_row(
-            time, f"{point.samples:,}", sent, f"{point.loss:.4g}", f"{point.accuracy:.1%}"
-        )
-    return table
+        loss, accuracy = f"{point.loss:.4g}", f"{point.accuracy:.1%}"
+        rows.append((time, f"{point.samples:,}", sent, loss, accuracy))
+    title = f"{result.name}: {result.config.model} on digits, {result.workers} workers"
+    return table(title, ("simulated time", "samples", "sent", "loss", "accuracy"), rows)
 
 
 def replay_notes(result: Replay) -> list[str]:
@@ -63,7 +57,6 @@ def replay_notes(result: Replay) -> list[str]:
 
 def gradients_table(listed: Iterable[GradientHistory]) -> Table:
     """Return a row for each gradient, by the time when it was begun."""
-    table = Table(title="what became of each gradient", title_justify="left", show_edge=False)
     headings = (
         "worker",
         "iteration",
@@ -76,10 +69,8 @@ def gradients_table(listed: Iterable[GradientHistory]) -> Table:
         "staleness",
         "others read it",
     )
-    for heading in headings:
-        table.add_column(heading, justify="left" if heading == "outcome" else "right")
-    for each in listed:
-        table.add_row(
+    rows = (
+        (
             str(each.worker),
             str(each.clock),
             human(each.begun_s, TIME),
@@ -91,4 +82,6 @@ def gradients_table(listed: Iterable[GradientHistory]) -> Table:
             "" if each.staleness is None else str(each.staleness),
             "" if each.first_read is None else "{:+d} to {:+d}".format(*each.first_read),
         )
-    return table
+        for each in listed
+    )
+    return table("what became of each gradient", headings, rows, left=("outcome",))

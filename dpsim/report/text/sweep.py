@@ -8,6 +8,7 @@ from typing import Any
 
 from rich.table import Table
 
+from dpsim.base.terminal import table
 from dpsim.base.units import DATA, TIME, human
 from dpsim.report.text.model_error import WITHIN, within
 from dpsim.report.text.tables import amount, cell, headings
@@ -39,23 +40,23 @@ def sweep_table(answer: Answer, most: int | None = None) -> Table:
     places = {name: number for number, name in enumerate(answer.columns)}
     told = _telling_apart(answer, places)
 
-    table = Table(show_edge=False)
-    table.add_column("point", justify="right")
-    for name, heading in zip(told, headings(told), strict=True):
-        is_number = all(not isinstance(row[places[name]], str) for row in answer.rows)
-        table.add_column(heading, justify="right" if is_number else "left", overflow="fold")
+    varied = headings(told)
+    text = [
+        heading
+        for name, heading in zip(told, varied, strict=True)
+        if any(isinstance(row[places[name]], str) for row in answer.rows)
+    ]
     shown = _WITH_TOTAL if _asks_total(answer, places) else _SHOWN
-    for heading in shown:
-        table.add_column(heading, justify="right")
-
+    rows = []
     for row in answer.rows[:most]:
         values = {name: row[place] for name, place in places.items()}
-        table.add_row(
+        cells = (
             str(row[0]),
             *(cell(values[name], name) for name in told),
             *(_result(values, names, said) for names, said in shown.values()),
         )
-    return table
+        rows.append(cells)
+    return table("", ("point", *varied, *shown), rows, left=text, fold=varied)
 
 
 def _asks_total(answer: Answer, places: dict[str, int]) -> bool:
@@ -95,12 +96,10 @@ def _telling_apart(answer: Answer, places: dict[str, int]) -> list[str]:
 
 def answer_table(answer: Answer) -> Table:
     """Return the result of any query as a table, a column each."""
-    table = Table(show_edge=False)
-    for number, name in enumerate(answer.columns):
-        counts = all(
-            isinstance(row[number], (int, float)) or row[number] is None for row in answer.rows
-        )
-        table.add_column(name, justify="right" if counts else "left", overflow="fold")
-    for row in answer.rows:
-        table.add_row(*map(cell, row, answer.columns))
-    return table
+    text = [
+        name
+        for number, name in enumerate(answer.columns)
+        if any(not isinstance(row[number], int | float | None) for row in answer.rows)
+    ]
+    rows = (map(cell, row, answer.columns) for row in answer.rows)
+    return table("", answer.columns, rows, left=text, fold=answer.columns)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
 
+from dpsim.base.terminal import table
 from dpsim.base.units import DATA, POWER, RATE, TIME, human, size
 from dpsim.engine import (
     PARTS,
@@ -41,21 +42,14 @@ def run_table(result: Result) -> Table:
     """Return the parts of a step's time, and its interval."""
     step, parts, interval = result.step_time_s, result.parts_s, result.interval
     sure = "" if interval is None else f", 90% interval {within(interval.low, interval.high)}"
-    table = Table(
-        title=f"{result.name}: a step takes {human(step['mean'], TIME, 3)}{sure}",
-        title_justify="left",
-        show_edge=False,
+    title = f"{result.name}: a step takes {human(step['mean'], TIME, 3)}{sure}"
+    # Most scenarios lack some parts, such as waiting for input: rows of zeros are left out.
+    rows = (
+        (PARTS[part].title, human(seconds, TIME, 3), f"{seconds / step['mean']:.1%}")
+        for part, seconds in parts.items()
+        if seconds > 0
     )
-    table.add_column("part of the step")
-    table.add_column("time", justify="right")
-    table.add_column("share", justify="right")
-    for part, seconds in parts.items():
-        # Most scenarios lack some parts, such as waiting for input: rows of zeros are left out.
-        if seconds > 0:
-            table.add_row(
-                PARTS[part].title, human(seconds, TIME, 3), f"{seconds / step['mean']:.1%}"
-            )
-    return table
+    return table(title, ("part of the step", "time", "share"), rows, left=("part of the step",))
 
 
 def run_notes(result: Result) -> list[str]:
@@ -93,7 +87,7 @@ def run_notes(result: Result) -> list[str]:
     lines += [] if result.to_target is None else to_target_notes(result.to_target)
     lines += [] if cost is None else _spending_notes(cost, result.energy)
     lines += [] if result.total is None else _total_notes(result.total)
-    return [*lines, _calibration_note(result.calibration)]
+    return [*lines, f"calibration {calibration_note(result.calibration)}"]
 
 
 def _software_notes(words: dict[str, Any] | None) -> list[str]:
@@ -171,30 +165,30 @@ def _engine_note(result: Result) -> str:
     return f"engine      {engine}; SimPy simulated {in_simpy(result.job, result.engine)}"
 
 
-def _calibration_note(calibration: str | dict[str, Any]) -> str:
-    """Return the calibration of a prediction."""
+def calibration_note(calibration: str | dict[str, Any]) -> str:
+    """Return the calibration of a prediction, and its error if it is known."""
     if isinstance(calibration, str):
-        source = (
-            "as measured in the model's profile"
-            if calibration == "profile"
-            else "from the catalogue's figures, not measured"
-        )
-        return f"calibration {calibration}: compute times {source}"
+        # Rows of a sweep have only the name of what else was used.
+        source = {
+            "profile": ": compute times as measured in the model's profile",
+            "catalogue": ": compute times from the catalogue's figures, not measured",
+        }
+        return f"{calibration}{source.get(calibration, '')}"
     # Only profiles have residuals; otherwise it is one measured step, or a factor.
     if "residuals" in calibration:
-        errors = calibration["residuals"]
+        errors, what = calibration["residuals"], calibration.get("residuals_of", "times")
         return (
-            f"calibration {calibration['name']}: {calibration['residuals_of']} as measured, off by "
-            f"{errors['mean_ape']:.1%} on average over "
+            f"{calibration['name']}: {what} as measured, off by "
+            f"{errors['mean_ape']:.1%} on average, {errors['worst_ape']:.1%} at worst, over "
             f"{errors['n']} {errors['counted_on']}; compute times from the {calibration['compute']}"
         )
-    scaled = f"calibration compute times x {calibration['compute_scale']:.3f}"
+    scaled = f"compute times x {calibration['compute_scale']:.3f}"
     if "step_time" not in calibration:
         return f"{scaled} ({calibration['source']})"
     if "cell" in calibration:
         cell = f"a cell of {calibration['cell']} GPUs"
         step = human(calibration["step_time"], TIME)
-        return f"calibration a measured step of {cell}: {step} ({calibration['source']})"
+        return f"a measured step of {cell}: {step} ({calibration['source']})"
     nodes = f"{calibration['nodes']} node{'s' if calibration['nodes'] > 1 else ''}"
     measured = human(calibration["step_time"], TIME)
     return f"{scaled}, from a measured step of {measured} on {nodes} ({calibration['source']})"
@@ -290,9 +284,9 @@ def comparison_table(found: Comparison) -> Table:
     changes = [found.change(row) for row in found.rows]
     # The best is equivalent to itself, which needs no mark.
     alike = [row is not found.best and bool(found.is_best_too(row)) for row in found.rows]
-    table = compare_table([(row.values, row.result) for row in found.rows], changes, alike)
-    table.title = f"ranked by {found.ranking.title}"
-    return table
+    made = compare_table([(row.values, row.result) for row in found.rows], changes, alike)
+    made.title = f"ranked by {found.ranking.title}"
+    return made
 
 
 def scaling_table(found: Scaling) -> Table:
@@ -322,29 +316,26 @@ def compare_table(
     if changes is None:
         changes = [result.step_time_s["mean"] / first - 1 for result in results]
 
-    table = Table(show_edge=False, title_justify="left")
     paths = dict.fromkeys(path for variant, _ in listed for path in variant)
-    for heading in headings(paths):
-        table.add_column(heading)
-    parts = _parts_of_any(results)
+    varied, parts = headings(paths), _parts_of_any(results)
     known = [WITHIN] if errors else []
-    for heading in ("step", *known, "change", *parts, *figures[0], "efficiency"):
-        table.add_column(heading, justify="right")
-
+    numbers = ("step", *known, "change", *parts, *figures[0], "efficiency")
+    rows_of_cells = []
     marks = [False] * len(listed) if alike is None else alike
-    for (variant, result), cells, change, marked in zip(
+    for (variant, result), rates, change, marked in zip(
         listed, figures, changes, marks, strict=True
     ):
-        table.add_row(
+        cells = (
             *(variant.get(path, "-") for path in paths),
             human(result.step_time_s["mean"], TIME),
             *([within_cell(result.interval)] if errors else []),
             f"~ {_change(change)}" if marked else _change(change),
             *(human(result.parts_s[part], TIME, 3) for part in parts.values()),
-            *cells.values(),
+            *rates.values(),
             f"{result.scaling_efficiency:.1%}",
         )
-    return table
+        rows_of_cells.append(cells)
+    return table("", (*varied, *numbers), rows_of_cells, left=varied)
 
 
 def _figures(results: Iterable[Result]) -> list[dict[str, str]]:
@@ -407,28 +398,21 @@ def cell(value: Any, name: str) -> str:
 def links_table(name: str, loads: LinkLoads, links: list[dict[str, Any]]) -> Table:
     """Return the most used links."""
     title = f"{name}: links under {loads.what}, which takes {human(loads.time_s, TIME)}"
-    table = Table(title=title, title_justify="left", show_edge=False)
-    table.add_column("link")
-    for heading in ("rate", "carries", "of its rate over that"):
-        table.add_column(heading, justify="right")
-    for link in links:
-        table.add_row(
+    rows = (
+        (
             link["link"],
             human(link["rate_Bps"], RATE),
             human(link["bytes"], DATA),
             f"{link['utilisation']:.1%}",
         )
-    return table
+        for link in links
+    )
+    return table(title, ("link", "rate", "carries", "of its rate over that"), rows, left=("link",))
 
 
 def catalogue_table(rows: list[dict[str, Any]]) -> Table:
     """Return rows with equal keys as a table, with those keys as headings."""
-    table = Table(show_edge=False)
-    for key in rows[0]:
-        table.add_column(key, overflow="fold")
-    for row in rows:
-        table.add_row(*(str(value) for value in row.values()))
-    return table
+    return table("", rows[0], (map(str, row.values()) for row in rows), rows[0], rows[0])
 
 
 def to_target_notes(target: TimeToTarget) -> list[str]:

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from rich.table import Table
 
+from dpsim.base.terminal import table
 from dpsim.base.units import TIME, human
 from dpsim.engine import PARTS, Utilisation
 from dpsim.report.text.tables import amount, total_cells
@@ -27,27 +28,19 @@ def tuning_table(tuning: Tuning) -> Table:
     if tuning.exact is not tuning.best:
         columns["best that changes them"] = tuning.best
 
-    table = Table(
-        title=f"{tuning.best.scenario.name}: {tuning.objective.title}",
-        title_justify="left",
-        show_edge=False,
-    )
-    table.add_column("")
-    for heading in columns:
-        table.add_column(heading, justify="right")
     # A dict, so that each path comes once and in the order of the search.
     paths: dict[str, None] = {}
     for each in columns.values():
         if isinstance(each, Evaluation):
             paths.update(dict.fromkeys(each.values))
-    for path in paths:
-        table.add_row(path, *(_value(each, path, tuning) for each in columns.values()))
+    rows = [(path, *(_value(each, path, tuning) for each in columns.values())) for path in paths]
 
-    rows = [_figures(each, tuning) for each in columns.values()]
+    figures = [_figures(each, tuning) for each in columns.values()]
     # The last column with figures: the file's own configuration, the first, may be refused.
-    for heading in next(row for row in reversed(rows) if row):
-        table.add_row(heading, *(row.get(heading, "") for row in rows))
-    return table
+    for heading in next(each for each in reversed(figures) if each):
+        rows.append((heading, *(each.get(heading, "") for each in figures)))
+    title = f"{tuning.best.scenario.name}: {tuning.objective.title}"
+    return table(title, ("", *columns), rows, left=("",))
 
 
 def _value(each: Evaluation | Refused, path: str, tuning: Tuning) -> str:
@@ -89,20 +82,13 @@ def front_table(tuning: Tuning) -> Table:
     Each row has the values that differ from the fastest.
     """
     span = tuning.objective.span
-    table = Table(
-        title="Nothing tried is both faster and cheaper than these",
-        title_justify="left",
-        show_edge=False,
+    rows = (
+        (human(each.time_s, TIME), amount(each.cost, 4), _settings(each))
+        for each in tuning.front[:_MOST_FRONT]
     )
-    for heading, side in (
-        (f"time {span}", "right"),
-        (f"cost ({tuning.unit})", "right"),
-        ("with", "left"),
-    ):
-        table.add_column(heading, justify="right" if side == "right" else "left", overflow="fold")
-    for each in tuning.front[:_MOST_FRONT]:
-        table.add_row(human(each.time_s, TIME), amount(each.cost, 4), _settings(each))
-    return table
+    headings = (f"time {span}", f"cost ({tuning.unit})", "with")
+    title = "Nothing tried is both faster and cheaper than these"
+    return table(title, headings, rows, left=("with",), fold=headings)
 
 
 def _settings(each: Evaluation) -> str:
@@ -127,7 +113,8 @@ def tuning_notes(tuning: Tuning) -> list[str]:
 
     A line each.
     """
-    how = "all" if tuning.exhaustive else "sampled"
+    sampled = "until the time limit" if tuning.partial else "sampled"
+    how = "all" if tuning.exhaustive else sampled
     lines = [
         f"searched    {tuning.simulated:,} simulated of {tuning.space.size:,} configurations "
         f"({how}), seed {tuning.seed}"

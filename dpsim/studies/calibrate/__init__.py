@@ -7,18 +7,22 @@ from dpsim.studies.calibrate.answer import Calibration, calibrate
 from dpsim.studies.calibrate.fit import Fitted, MeasuredRun, exposed_seconds, fitted
 from dpsim.studies.calibrate.next_runs import Proposed, measure_next, plan
 from dpsim.studies.calibrate.profile import profile_of
-from dpsim.studies.calibrate.rows import measured_runs, runs_of_table
+from dpsim.studies.calibrate.rows import LOG, TRACE, Readers, measured_runs, own_run, runs_of_table
 
 __all__ = [
+    "LOG",
+    "TRACE",
     "Calibration",
     "Fitted",
     "MeasuredRun",
     "Proposed",
+    "Readers",
     "calibrate",
     "exposed_seconds",
     "fitted",
     "measure_next",
     "measured_runs",
+    "own_run",
     "plan",
     "profile_of",
     "runs_of_table",

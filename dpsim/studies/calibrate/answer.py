@@ -15,7 +15,12 @@ from dpsim.hardware import CalibrationProfile, tell_network
 from dpsim.scenario import Scenario
 from dpsim.studies.calibrate.fit import Fitted, MeasuredRun, exposed_seconds, fitted
 from dpsim.studies.calibrate.next_runs import Proposed, measure_next
-from dpsim.studies.calibrate.profile import jitter_of, profile_of, spread_of
+from dpsim.studies.calibrate.profile import (
+    disturbance_of,
+    jitter_of,
+    profile_of,
+    spread_of,
+)
 
 _NO_NODES = (
     "no run went over several nodes, so nothing is known of the network between them: measure two "
@@ -68,6 +73,11 @@ class Calibration:
         found = jitter_of(self.found.runs)
         return None if found is None else found.jitter
 
+    @cached_property
+    def disturbance(self) -> tuple[dict[str, Any] | None, list[dict[str, float]]]:
+        """The ``disturbance`` that single steps show, and their quantiles; None without any."""
+        return disturbance_of(self.found.runs) or (None, [])
+
     @property
     def warnings(self) -> list[str]:
         """Warnings about constants that the runs do not determine, and about a poor fit."""
@@ -93,6 +103,8 @@ class Calibration:
             "left_out": _errors([row["left_out"] for row in self.rows]),
             "held_out": {**self.held_out_errors, "rows": list(self.held_out)},
             "jitter": self.jitter,
+            "disturbance": self.disturbance[0],
+            "quantiles": self.disturbance[1],
             "measure_next": [each.to_json() for each in self.proposed],
             "warnings": self.warnings,
             "profile": None if written is None else str(written),
@@ -143,6 +155,7 @@ def _row(
         "measured_exposed_ms": None if run.exposed is None else run.exposed * 1e3,
         "steps": len(run.steps) or None,
         "spread": spread_of(run),
+        "slow_down": None if run.by_rank is None else run.by_rank.slow_down,
     }
 
 

@@ -16,6 +16,7 @@ import numpy as np
 
 from dpsim.base.arrays import FloatArray
 from dpsim.base.errors import DpsimError
+from dpsim.disturbance import TimedJob
 from dpsim.engine import Job, Prior, adjusted, mean_step, prepare, priors_of, step_noise
 from dpsim.hardware import KnownRun, StepConstants
 from dpsim.scenario import Scenario
@@ -32,14 +33,15 @@ _IDENTIFIED = 0.5  # of the prior's spread: the most that an identified constant
 class MeasuredRun:
     """A run as a scenario, and its measured step time (s).
 
-    ``exposed`` is its exposed communication (s) and ``steps`` are its single steps, if they were
-    measured. A ``held_out`` run is not fitted.
+    ``exposed`` is its exposed communication (s), ``steps`` are its single steps and ``by_rank`` the
+    times of each rank, if they were measured. A ``held_out`` run is not fitted.
     """
 
     scenario: Scenario
     step_time: float
     exposed: float | None = None
     steps: tuple[float, ...] = ()
+    by_rank: TimedJob | None = None
     held_out: bool = False
 
     @property

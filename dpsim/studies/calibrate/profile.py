@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from dpsim.disturbance import STEPS_TO_FIT, fit_jitter, pooled, timed_apart
+from dpsim.disturbance import STEPS_TO_FIT, TimedJob, fit_jitter, pooled
 from dpsim.hardware import COMPUTE, STEPS, CalibrationProfile, Parameter, RankSpread, Residuals
 from dpsim.studies.calibrate.fit import Fitted, MeasuredRun
 
@@ -65,16 +64,46 @@ def spread_of(run: MeasuredRun) -> float | None:
 
 
 def jitter_of(runs: Sequence[MeasuredRun]) -> RankSpread | None:
-    """Fit the jitter of runs whose steps were logged one by one, as `dpsim fit-jitter` does.
+    """Fit the jitter of runs whose steps were logged one by one.
 
     None if no run has enough steps for a fit. Whole steps do not distinguish ranks: the jitter is
     the job's, the same for every number of ranks.
     """
-    logged = [run for run in runs if len(run.steps) >= STEPS_TO_FIT]
+    logged = _logged(runs)
     if not logged:
         return None
-    jobs = [timed_apart(np.array(run.steps)[:, None], [0], [0]) for run in logged]
-    times, nodes = pooled(Path(), jobs)
-    jitter = fit_jitter(times, nodes).jitter.model_dump(mode="json", exclude_none=True)
+    found = fit_jitter(*pooled([_job(run) for run in logged]))
+    jitter = found.jitter.model_dump(mode="json", exclude_none=True)
     ranks = max(run.scenario.cluster.ranks for run in logged)
     return RankSpread(ranks=ranks, pace=1.0, jitter=jitter)
+
+
+def disturbance_of(
+    runs: Sequence[MeasuredRun],
+) -> tuple[dict[str, Any], list[dict[str, float]]] | None:
+    """Fit a scenario's ``disturbance`` to single steps, with quantiles as measured and as drawn.
+
+    Where ranks were timed one by one, those of the runs with most ranks count, and slow ranks are
+    found. None if no run has enough steps for a fit.
+    """
+    apart = [run.by_rank for run in runs if run.by_rank is not None]
+    jobs = [_job(run) for run in _logged(runs)]
+    if apart:
+        first = max(apart, key=lambda job: len(job.ranks))
+        alike = (first.ranks, first.nodes)
+        jobs = [job for job in apart if (job.ranks, job.nodes) == alike]
+    if not jobs:
+        return None
+    times, nodes = pooled(jobs)
+    found = fit_jitter(times, nodes)
+    return found.block(jobs[0].ranks), found.quantiles(times, nodes)
+
+
+def _logged(runs: Sequence[MeasuredRun]) -> list[MeasuredRun]:
+    """Return the runs with enough single steps for a fit."""
+    return [run for run in runs if len(run.steps) >= STEPS_TO_FIT]
+
+
+def _job(run: MeasuredRun) -> TimedJob:
+    """Return a run's whole steps as those of one rank."""
+    return TimedJob(np.array(run.steps)[:, None], [0], [0])

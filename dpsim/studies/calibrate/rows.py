@@ -1,9 +1,9 @@
 """Read measured steps of one's own cluster from a table of scenario fields.
 
 The header names fields by their paths (``cluster.nodes``, ``workload.batch_per_gpu``). Each row has
-their values and ``step_time_ms`` or the ``log`` of a training program, and ``exposed_ms`` if its
-exposed communication was measured. ``placement`` is the GPUs of each node, ``4+3+1``. A row is the
-scenario with those fields set; a row marked ``held_out`` is not fitted.
+their values and ``step_time_ms``, the ``log`` of a training program or a profiler's ``trace``, and
+``exposed_ms`` if its exposed communication was measured. ``placement`` is the GPUs of each node,
+``4+3+1``. A row is the scenario with those fields set; a row marked ``held_out`` is not fitted.
 """
 
 from __future__ import annotations
@@ -12,71 +12,68 @@ import json
 import math
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from dpsim.base.errors import DpsimError, ScenarioError
 from dpsim.base.files import strict_csv_rows
+from dpsim.disturbance import StepLog
 from dpsim.scenario import Scenario, load_scenario
 from dpsim.studies.calibrate.fit import MeasuredRun
 
-STEP, LOG = "step_time_ms", "log"
+STEP, LOG, TRACE = "step_time_ms", "log", "trace"
 PLACEMENT = "placement"
 EXPOSED, HELD_OUT = "exposed_ms", "held_out"
-_OWN = (STEP, LOG, EXPOSED, HELD_OUT, "note")  # columns that are not fields of a scenario
+_OWN = (STEP, LOG, TRACE, EXPOSED, HELD_OUT, "note")  # columns that are not fields of a scenario
+_SINGLE = {"step_ms", "step_s", "step_time_s", "rank"}  # of a table whose rows are steps
 _MOST_BYTES = 16 * 2**20
 _MOST_ROWS = 1000
 _SHORTEST, _LONGEST = 1e-6, 1e6  # seconds of a step
 
-
-class TimedSteps(Protocol):
-    """The steps in the log of a training program, after warm-up (s)."""
-
-    @property
-    def seconds(self) -> tuple[float, ...]:
-        """The readings in order."""
-
-    @property
-    def median(self) -> float:
-        """The median of the readings."""
-
-    @property
-    def single(self) -> bool:
-        """Whether each reading is one step."""
-
-    @property
-    def counts_passes(self) -> bool:
-        """Whether the readings may be passes instead of steps."""
-
-
 Load = Callable[[Sequence[str]], Scenario]  # the scenario with ``key=value`` overrides
-ReadLog = Callable[[Path], TimedSteps]
+Read = Callable[[Path, Scenario], StepLog]  # a file's steps, of a run of the scenario
+Readers = Mapping[str, Read]  # by column: those of LOG and TRACE
 
 
 def measured_runs(
-    scenario: Path, table: Path, overrides: Sequence[str] = (), read_log: ReadLog | None = None
+    scenario: Path, table: Path, overrides: Sequence[str] = (), readers: Readers | None = None
 ) -> list[MeasuredRun]:
     """Return the runs of ``table``, based on the file ``scenario``; see `runs_of_table`.
 
     ``overrides`` apply to all of them.
     """
-    return runs_of_table(table, lambda sets: load_scenario(scenario, [*overrides, *sets]), read_log)
+    return runs_of_table(table, lambda sets: load_scenario(scenario, [*overrides, *sets]), readers)
 
 
 def runs_of_table(
-    table: Path, load: Load, read_log: ReadLog | None = None, most: int = _MOST_ROWS
+    table: Path, load: Load, readers: Readers | None = None, most: int = _MOST_ROWS
 ) -> list[MeasuredRun]:
     """Return the runs of ``table``, loading each by ``load`` with the row's fields set.
 
-    ``read_log`` reads a row's log, a path relative to the table; None refuses logs. Raises
+    A table with the time of each step is a run of the scenario itself.
+
+    ``readers`` read a row's log or trace, a path relative to the table; None refuses both. Raises
     DpsimError with file, line and column for invalid values, and for more than ``most`` rows.
     """
     rows = strict_csv_rows(table, _MOST_BYTES, ())
+    names = rows[0][1].keys()
+    if _SINGLE & names and readers is not None:
+        return [own_run(LOG, table, load(()), readers)]
     if len(rows) > most:
         raise DpsimError(f"{table}: must have at most {most:,} rows, but has {len(rows):,}")
-    if not {STEP, LOG} & rows[0][1].keys():
-        raise DpsimError(f"{table}:1: must have the column {STEP!r} or {LOG!r}, but has neither")
-    reader = _Reader(table.parent, load(()), load, read_log)
+    if not {STEP, LOG, TRACE} & names:
+        raise DpsimError(
+            f"{table}:1: must have the column {STEP!r}, {LOG!r} or {TRACE!r}, but has none"
+        )
+    reader = _Reader(table.parent, load(()), load, readers or {})
     return [reader.run(row, f"{table}:{line}") for line, row in rows]
+
+
+def own_run(column: str, path: Path, scenario: Scenario, readers: Readers) -> MeasuredRun:
+    """Return a run of the ``scenario`` itself by its log or trace. Raises DpsimError."""
+    found, where = readers[column](path, scenario), str(path)
+    _check(found, column, scenario, where)
+    step, steps = _median(found, where)
+    return MeasuredRun(scenario, step, found.exposed, steps, found.by_rank)
 
 
 class _Reader(NamedTuple):
@@ -85,7 +82,7 @@ class _Reader(NamedTuple):
     folder: Path
     base: Scenario
     load: Load
-    read_log: ReadLog | None
+    readers: Readers
 
     def run(self, row: Mapping[str, str], where: str) -> MeasuredRun:
         sets = [
@@ -99,45 +96,68 @@ class _Reader(NamedTuple):
             scenario = self.load(sets)
         except ScenarioError as error:
             raise DpsimError(f"{where}: {error}") from None
-        step, steps = self._times(row, scenario, where)
-        exposed = _exposed(row.get(EXPOSED, ""), step, where)
+        log, trace = (self._read(column, row, scenario, where) for column in (LOG, TRACE))
+        stated = row.get(STEP, "").strip()
+        if stated and log is not None:
+            raise DpsimError(f"{where}: must have a value for {STEP} or for {LOG}, but has both")
+        timed = [each for each in (log, trace) if each is not None]
+        steps: tuple[float, ...] = ()
+        if stated:
+            step = _within(_number(stated) * 1e-3, f"{where}: {STEP}", stated)
+        elif timed:
+            step, steps = _median(timed[0], f"{where}: {TRACE if log is None else LOG}")
+        else:
+            rule = f"must have a value for {STEP}, {LOG} or {TRACE}"
+            raise DpsimError(f"{where}: {rule}, but has none")
+        exposed = _exposed(row.get(EXPOSED, "").strip(), trace, step, where)
+        by_rank = next((each.by_rank for each in timed if each.by_rank is not None), None)
         held_out = _is_held_out(row.get(HELD_OUT, ""), where)
-        return MeasuredRun(scenario, step, exposed, steps, held_out)
+        return MeasuredRun(scenario, step, exposed, steps, by_rank, held_out)
 
-    def _times(
-        self, row: Mapping[str, str], scenario: Scenario, where: str
-    ) -> tuple[float, tuple[float, ...]]:
-        """Return the seconds of the step, and of single steps if a log has them."""
-        stated, log = row.get(STEP, "").strip(), row.get(LOG, "").strip()
-        if bool(stated) == bool(log):
-            but = "has both" if log else "has neither"
-            raise DpsimError(f"{where}: must have a value for {STEP} or for {LOG}, but {but}")
-        if not log:
-            return _within(_number(stated) * 1e-3, f"{where}: {STEP}", stated), ()
-        if self.read_log is None:
-            raise DpsimError(f"{where}: {LOG}: must be left out here: state {STEP}")
+    def _read(
+        self, column: str, row: Mapping[str, str], scenario: Scenario, where: str
+    ) -> StepLog | None:
+        """Return the steps in the file that a row names in ``column``; None if it names none."""
+        name = row.get(column, "").strip()
+        if not name:
+            return None
+        if column not in self.readers:
+            raise DpsimError(f"{where}: {column}: must be left out here: state {STEP}")
         try:
-            found = self.read_log(self.folder / log)
+            found = self.readers[column](self.folder / name, scenario)
         except DpsimError as error:
-            raise DpsimError(f"{where}: {LOG}: {error}") from None
-        passes = scenario.workload.gradient_accumulation
-        if found.counts_passes and passes > 1:
-            raise DpsimError(
-                f"{where}: {LOG}: a progress bar may count passes or steps of {passes} passes: "
-                f"state {STEP}"
-            )
-        step = _within(found.median, f"{where}: {LOG}", f"{found.median * 1e3:.6g}")
-        return step, found.seconds if found.single else ()
+            raise DpsimError(f"{where}: {column}: {error}") from None
+        _check(found, column, scenario, f"{where}: {column}")
+        return found
 
 
-def _exposed(text: str, step: float, where: str) -> float | None:
+def _check(found: StepLog, column: str, scenario: Scenario, where: str) -> None:
+    """Raise DpsimError where a file does not tell the steps of the scenario."""
+    passes, ranks = scenario.workload.gradient_accumulation, scenario.cluster.ranks
+    if found.counts_passes and passes > 1:
+        raise DpsimError(
+            f"{where}: a progress bar may count passes or steps of {passes} passes: state {STEP}"
+        )
+    if column == TRACE and found.exposed is None and ranks > 1:
+        raise DpsimError(f"{where}: must have kernels of NCCL for {ranks} ranks, but has none")
+
+
+def _median(found: StepLog, where: str) -> tuple[float, tuple[float, ...]]:
+    """Return the seconds of the median step, and of each if the readings are single steps."""
+    step = _within(found.median, where, f"{found.median * 1e3:.6g}")
+    return step, found.seconds if found.single else ()
+
+
+def _exposed(text: str, trace: StepLog | None, step: float, where: str) -> float | None:
     """Return the seconds of exposed communication, None if they were not measured."""
-    if not text.strip():
-        return None
-    value = _number(text) * 1e-3
-    if not 0 <= value < step:
+    if text and trace is not None:
+        raise DpsimError(f"{where}: must have a value for {EXPOSED} or for {TRACE}, but has both")
+    value = None if trace is None else trace.exposed
+    if text:
+        value = _number(text) * 1e-3
+    if value is not None and not 0 <= value < step:
         rule = f"must be at least 0 and below the step's {step * 1e3:.6g}"
-        raise DpsimError(f"{where}: {EXPOSED}: {rule}, but got {text!r}")
+        raise DpsimError(f"{where}: {EXPOSED}: {rule}, but got {text or f'{value * 1e3:.6g}'!r}")
     return value
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from time import thread_time
 from typing import Any
@@ -22,11 +23,11 @@ from dpsim.engine import (
     Recording,
     Result,
     Run,
-    exact_for,
     fitted_factor,
     prepared_by,
     run_scenario,
     simulate,
+    with_quick_engine,
 )
 from dpsim.scenario import Scenario
 from dpsim.studies.explain.changed import Values, as_options, changed
@@ -223,7 +224,7 @@ def _explained(
     # This run keeps all intervals, since the critical path is read off them.
     base, pinned = run.result, _pinned(run)
     fixed = changed(scenario, pinned)
-    tried = _by_quick_engine(_shorter(fixed, _enough(base, fixed)), run)
+    tried = with_quick_engine(_shorter(fixed, _enough(base, fixed)), run.job)
     # Turned knobs are compared with a run of as many steps, so that chance does not decide.
     before = base
     if tried != fixed:
@@ -247,25 +248,18 @@ def _explained(
         key=lambda turn: (turn.change is None, turn.change_per_sample),
     )
     path = critical_path(run, _typical(run))
-    try:
+    stragglers: StragglerCost | None = None
+    uncertain: Uncertainty | None = None
+    with suppress(OverTimeError):
         stragglers = straggler_cost(run, tried, before, predict)
-    except OverTimeError:
-        stragglers = None
-    uncertain = uncertainty_of(run) if uncertainty else None
+        with budget.part():
+            uncertain = uncertainty_of(run) if uncertainty else None
     return Explanation(base, path, tuple(_with_reasons(ranked)), stragglers, uncertain)
 
 
 def _ways(options: Options) -> int:
     """Return the number of ways to turn a knob."""
     return 0 if isinstance(options, str) else len(options)
-
-
-def _by_quick_engine(scenario: Scenario, run: Run) -> Scenario:
-    """Return ``scenario`` with the vector engine if that is exact for ``run``."""
-    if run.engine.name == "vector" or run.job.acts_alone or exact_for(run.job) is not None:
-        return scenario
-    by_choice = scenario.run.model_copy(update={"engine": "auto"})
-    return scenario.model_copy(update={"run": by_choice})
 
 
 def _pinned(run: Run) -> Values:

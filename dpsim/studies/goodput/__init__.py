@@ -9,18 +9,22 @@ waits. Some repaired hardware fails again soon (a relapse), in the job to which 
 from dpsim.studies.goodput.faults import Fault, Faults, draw_faults
 from dpsim.studies.goodput.job import simulate_job
 from dpsim.studies.goodput.machine import Machine
-from dpsim.studies.goodput.stretch import History, Stop
+from dpsim.studies.goodput.stretch import Course, History, Kept, Stop, Stretch, histories
 from dpsim.studies.goodput.study import ByCause, GoodputStudy, goodput_study
 
 __all__ = [
     "ByCause",
+    "Course",
     "Fault",
     "Faults",
     "GoodputStudy",
     "History",
+    "Kept",
     "Machine",
     "Stop",
+    "Stretch",
     "draw_faults",
     "goodput_study",
+    "histories",
     "simulate_job",
 ]

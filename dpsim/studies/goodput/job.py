@@ -1,4 +1,4 @@
-"""Simulate one run of an interrupted job: stretches of restarting and computing."""
+"""Simulate one run of an interrupted job: its stretches of restarting and computing."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ import math
 from dpsim.studies.goodput.faults import Coming, Faults
 from dpsim.studies.goodput.machine import Machine
 from dpsim.studies.goodput.stretch import (
+    Course,
     History,
     Kept,
-    Place,
     Stop,
-    compute,
+    Stretch,
+    histories,
     kept_of,
     restart_after,
 )
@@ -20,7 +21,12 @@ from dpsim.studies.goodput.stretch import (
 
 def simulate_job(machine: Machine, seconds: float, faults: Faults) -> History:
     """Simulate one run of ``seconds``: restarting and computing between interruptions."""
-    told, job, place = History(), machine, Place()
+    return histories([machine], [course_of(machine, seconds, faults)])[0][0]
+
+
+def course_of(job: Machine, seconds: float, faults: Faults) -> Course:
+    """Return the course of one run of ``seconds``, whatever the interval between checkpoints."""
+    told = Course()
     now, pending, out, reads_copy = 0.0, 0.0, 0.0, False
     coming = Coming(faults)
     repairs: list[tuple[float, float]] = []  # (when it ends, workers), the first to end first
@@ -52,13 +58,13 @@ def simulate_job(machine: Machine, seconds: float, faults: Faults) -> History:
         # State that has not been read back yet is in no memory.
         has_copies = pending <= 0 or reads_copy
         kept = kept_of(None if fault is None else fault.cause, has_copies=has_copies)
-        lost = compute(told, job, place, computing, strength, kept)
-        if end == seconds:
-            break
         pending, reads_copy = restart_after(job, kept), kept is Kept.COPY
+        stop = None
+        if fault is not None and end < seconds:
+            stop = Stop(now, fault.cause.name, 0.0, pending)
+        told.stretches.append(Stretch(computing, strength, kept, stop))
         if fault is None:
             continue
-        told.stops.append(Stop(now, fault.cause.name, lost, pending))
         if fault.workers and fault.repair > 0:
             heapq.heappush(repairs, (now + fault.repair, fault.workers))
             out += fault.workers

@@ -1,12 +1,16 @@
-"""A stretch of computing between interruptions: the useful and the lost part of it."""
+"""Stretches of computing between interruptions: the useful and the lost part of each."""
 
 from __future__ import annotations
 
-import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from enum import Enum, auto
+from enum import IntEnum, auto
+from itertools import zip_longest
 from typing import NamedTuple
 
+import numpy as np
+
+from dpsim.base.arrays import FloatArray
 from dpsim.disturbance import Cause
 from dpsim.studies.goodput.machine import Machine
 
@@ -32,7 +36,7 @@ class History:
     stops: list[Stop] = field(default_factory=list)
 
 
-class Kept(Enum):
+class Kept(IntEnum):
     """The part of a stretch of computing that is kept at its end."""
 
     ALL = auto()
@@ -40,17 +44,25 @@ class Kept(Enum):
     CHECKPOINT = auto()
 
 
-@dataclass(slots=True)
-class Place:
-    """The progress of a job since its last checkpoint: ``copies`` made.
+class Stretch(NamedTuple):
+    """Seconds of computing by a share ``strength`` of the job, and what is kept at the end.
 
-    The other fields are the seconds booked for it so far, which are lost if the copies are.
+    ``stop`` is the interruption that ends it, without its lost work; None if there is none.
     """
 
-    copies: int = 0
-    useful: float = 0.0
-    checkpoints: float = 0.0
+    computing: float = 0.0
+    strength: float = 1.0
+    kept: Kept = Kept.ALL
+    stop: Stop | None = None
+
+
+@dataclass(slots=True)
+class Course:
+    """What one simulated run is with any checkpoint interval: its stretches, and other time (s)."""
+
+    restarting: float = 0.0
     waiting: float = 0.0
+    stretches: list[Stretch] = field(default_factory=list)
 
 
 def kept_of(cause: Cause | None, *, has_copies: bool) -> Kept:
@@ -72,60 +84,76 @@ def restart_after(job: Machine, kept: Kept) -> float:
     return job.copies.restart if kept is Kept.COPY else job.restart + job.plan.write
 
 
-def compute(
-    told: History, job: Machine, place: Place, seconds: float, strength: float, kept: Kept
-) -> float:
-    """Book a stretch of computing from ``place`` on, and return the lost seconds.
+class Books:
+    """The use of the computing time of ``runs`` on each of several machines.
 
-    They may exceed the stretch, since earlier work since the last checkpoint may be lost too.
+    The machines differ in their checkpoint interval. ``booked`` are the seconds that were useful,
+    waiting for workers, for checkpoints and lost, of shape (4, machines, runs).
     """
-    period = job.period
-    # Counted from the last checkpoint, as if the place had been reached in one go.
-    reached = seconds + place.copies * period.segment
-    # A checkpoint counts once it is written; until then the previous one does.
-    unwritten = job.plan.write if kept is Kept.CHECKPOINT and job.copies is None else 0.0
-    periods = max(0, math.floor((reached - unwritten) / period.whole))
-    since = reached - periods * period.whole
-    # A place is a whole number of segments, apart from rounding.
-    copies = min(math.floor(since / period.segment + 1e-9), period.segments)
 
-    if kept is Kept.CHECKPOINT and not periods:
-        _unbook(told, place)
-        told.lost += reached
-        return reached
-    lost = 0.0
-    if kept is not Kept.ALL:
-        lost = since if kept is Kept.CHECKPOINT else since - copies * period.segment
-    worked = (periods * period.segments - place.copies) * period.work
-    if kept is not Kept.CHECKPOINT:
-        worked += copies * period.work
-    if kept is Kept.ALL and copies < period.segments:
+    def __init__(self, machines: Sequence[Machine], runs: int) -> None:
+        self._job = machines[0]
+        periods = [each.period for each in machines]
+        columns = [(each.segments, each.work, each.segment, each.whole) for each in periods]
+        self._segments, self._work, self._segment, self._whole = np.array(columns).T[..., None]
+        self.booked = np.zeros((4, len(periods), runs))
+        # The progress since the last checkpoint: copies made, and what was booked for them, which
+        # is lost if they are.
+        self._copies, *self._place = np.zeros_like(self.booked)
+
+    def book(self, stretches: Sequence[Stretch]) -> FloatArray:
+        """Book a stretch of each run, and return the lost seconds.
+
+        They may exceed the stretch, since earlier work since the last checkpoint may be lost too.
+        """
+        seconds, strength, kept = np.array([each[:3] for each in stretches]).T
+        to_copy, to_checkpoint = kept == Kept.COPY, kept == Kept.CHECKPOINT
+        # Counted from the last checkpoint, as if the place had been reached in one go.
+        reached = seconds + self._copies * self._segment
+        # A checkpoint counts once it is written; until then the previous one does.
+        unwritten = to_checkpoint * self._job.plan.write if self._job.copies is None else 0.0
+        periods = np.maximum(np.floor((reached - unwritten) / self._whole), 0.0)
+        since = reached - periods * self._whole
+        # A place is a whole number of segments, apart from rounding.
+        copies = np.minimum(np.floor(since / self._segment + 1e-9), self._segments)
+
+        after_copy = since - copies * self._segment
+        lost: FloatArray = np.where(to_checkpoint, since, to_copy * after_copy)
+        worked = (periods * self._segments - self._copies) * self._work
+        worked += np.where(to_checkpoint, 0.0, copies * self._work)
         # The rest of the last segment is work until its copy or checkpoint begins.
-        worked += min(max(0.0, since - copies * period.segment), period.work)
+        in_segment = (kept == Kept.ALL) & (copies < self._segments)
+        worked += in_segment * np.clip(after_copy, 0.0, self._work)
+        checkpoints = seconds - lost - worked
+        # The work of missing workers counts as waiting for them.
+        spent = np.stack([worked * strength, worked * (1 - strength), checkpoints])
+        # Without a checkpoint, what was booked for copies is taken back with them.
+        self.booked[:3] += np.where(to_checkpoint & (periods == 0), np.negative(self._place), spent)
+        self.booked[3] += lost
 
-    # The work of missing workers counts as waiting for them.
-    told.useful += worked * strength
-    told.waiting += worked * (1 - strength)
-    told.checkpoints += seconds - lost - worked
-    told.lost += lost
-    if place.copies and (kept is not Kept.COPY or periods):
-        _forget(place)
-    if kept is Kept.COPY:
-        work = (copies - place.copies) * period.work
-        place.useful += work * strength
-        place.waiting += work * (1 - strength)
-        place.checkpoints += (copies - place.copies) * (period.segment - period.work)
-        place.copies = copies
-    return lost
-
-
-def _unbook(told: History, place: Place) -> None:
-    """Take back what was booked for copies that are lost."""
-    told.useful -= place.useful
-    told.waiting -= place.waiting
-    told.checkpoints -= place.checkpoints
-    _forget(place)
+        goes_on = to_copy & (periods == 0)
+        self._copies *= goes_on
+        made = to_copy * (copies - self._copies)
+        work, copying = made * self._work, made * (self._segment - self._work)
+        shares = (work * strength, work * (1 - strength), copying)
+        self._place = [old * goes_on + new for old, new in zip(self._place, shares, strict=True)]
+        self._copies += made
+        return lost
 
 
-def _forget(place: Place) -> None:
-    place.copies, place.useful, place.checkpoints, place.waiting = 0, 0.0, 0.0, 0.0
+def histories(
+    machines: Sequence[Machine], courses: Sequence[Course], own: int = 0
+) -> tuple[list[History], FloatArray]:
+    """Return each run's history on machine ``own``, and all useful seconds, (machines, runs)."""
+    books = Books(machines, len(courses))
+    # Runs that have ended get stretches without computing.
+    together = zip_longest(*(each.stretches for each in courses), fillvalue=Stretch())
+    lost = [books.book(stretches)[own].tolist() for stretches in together]
+    found = []
+    for run, course in enumerate(courses):
+        ended = zip(course.stretches, lost, strict=False)  # others may have more stretches
+        stops = [each.stop._replace(lost=work[run]) for each, work in ended if each.stop]
+        useful, waiting, checkpoints, whole = books.booked[:, own, run].tolist()
+        waiting += course.waiting
+        found.append(History(useful, checkpoints, whole, course.restarting, waiting, stops))
+    return found, books.booked[0]

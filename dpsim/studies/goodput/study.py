@@ -20,9 +20,9 @@ from dpsim.disturbance import (
     random_streams,
 )
 from dpsim.studies.goodput.faults import Faults, draw_faults, looked_back
-from dpsim.studies.goodput.job import simulate_job
+from dpsim.studies.goodput.job import course_of
 from dpsim.studies.goodput.machine import Machine
-from dpsim.studies.goodput.stretch import History, Stop
+from dpsim.studies.goodput.stretch import History, Stop, histories
 
 SHARES = ("useful", "checkpoints", "lost", "restarting", "waiting")
 _RUNS = 100  # of the whole time, each with faults of its own
@@ -105,22 +105,26 @@ def goodput_study(
     expected = crashes.goodput_of(causes, workers, loading)
     machine = _machine(crashes, causes, workers, loading)
     plan, drawn = machine.plan, _drawn(machine, seconds, seed, runs)
-    histories = [simulate_job(machine, seconds, faults) for faults in drawn]
-    useful = np.array([each.useful for each in histories]) / seconds
-    # The spread of single runs, not the error of their mean: one job is one run.
-    low, high = np.quantile(useful, [0.025, 0.975])
     # Around the closed form's best: the scenario's own interval may be far from any good one.
     centre = crashes.model_copy(update={"checkpoint_interval": None}).plan(causes).interval
-    tried = _tried(machine, centre, seconds, drawn)
+    intervals = _intervals(plan, centre)
+    machines = [replace(machine, plan=replace(plan, interval=each)) for each in intervals]
+    # The same faults for each interval, so that their randomness cancels out of the comparison.
+    courses = [course_of(machine, seconds, faults) for faults in drawn]
+    runs_of_plan, useful = histories(machines, courses, intervals.index(plan.interval))
+    tried = list(zip(intervals, (useful.mean(axis=1) / seconds).tolist(), strict=True))
+    # The spread of single runs, not the error of their mean: one job is one run.
+    shares = [each.useful / seconds for each in runs_of_plan]
+    low, high = np.quantile(shares, [0.025, 0.975])
     return GoodputStudy(
         workers,
         seconds,
         runs,
-        {name: _mean_share(histories, name, seconds) for name in SHARES},
+        {name: _mean_share(runs_of_plan, name, seconds) for name in SHARES},
         float(low),
         float(high),
-        float(np.mean([len(each.stops) for each in histories])),
-        _by_cause(machine, histories, seconds),
+        float(np.mean([len(each.stops) for each in runs_of_plan])),
+        _by_cause(machine, runs_of_plan, seconds),
         expected,
         plan,
         max(tried, key=lambda row: row[1])[0],
@@ -128,7 +132,7 @@ def goodput_study(
         # Young's interval is the first order of Daly's in cost over mean time between failures.
         math.sqrt(2 * plan.cost * expected.mtbf),
         tried,
-        histories[0].stops,
+        runs_of_plan[0].stops,
     )
 
 
@@ -160,35 +164,25 @@ def _drawn(machine: Machine, seconds: float, seed: int, runs: int) -> list[Fault
     return [draw_faults(machine, seconds, stream) for stream in random_streams(seed, runs, "weeks")]
 
 
-def _tried(
-    machine: Machine, centre: float, seconds: float, drawn: Sequence[Faults]
-) -> list[tuple[float, float]]:
-    """Return mean useful shares by interval, ascending: the plan's and some around ``centre``."""
-    plan = machine.plan
+def _intervals(plan: Checkpoints, centre: float) -> list[float]:
+    """Return the checkpoint intervals to try, ascending: the plan's, and some around ``centre``."""
     least = plan.write - plan.cost  # no checkpoint begins before the one before is written
-    rows = []
-    intervals = {plan.interval, *np.maximum(centre * _AROUND, least).tolist()}
-    for interval in sorted(intervals):
-        other = replace(machine, plan=replace(plan, interval=interval))
-        # The same faults for each interval, so that their randomness cancels out of the comparison.
-        useful = [simulate_job(other, seconds, faults).useful for faults in drawn]
-        rows.append((interval, float(np.mean(useful)) / seconds))
-    return rows
+    return sorted({plan.interval, *np.maximum(centre * _AROUND, least).tolist()})
 
 
-def _by_cause(machine: Machine, histories: Sequence[History], seconds: float) -> list[ByCause]:
+def _by_cause(machine: Machine, runs: Sequence[History], seconds: float) -> list[ByCause]:
     """Return the interruptions and lost time of each cause, the most frequent first."""
     rows = []
-    whole = seconds * len(histories)
+    whole = seconds * len(runs)
     for name in dict.fromkeys(cause.name for cause in machine.causes):
-        counts = [sum(stop.cause == name for stop in each.stops) for each in histories]
+        counts = [sum(stop.cause == name for stop in each.stops) for each in runs]
         low, high = np.quantile(counts, [0.025, 0.975])
-        stops = [stop for each in histories for stop in each.stops if stop.cause == name]
+        stops = [stop for each in runs for stop in each.stops if stop.cause == name]
         lost = sum(stop.lost for stop in stops) / whole
         down = sum(stop.down for stop in stops) / whole
         rows.append(ByCause(name, float(np.mean(counts)), float(low), float(high), lost, down))
     return sorted(rows, key=lambda row: -row.mean)
 
 
-def _mean_share(histories: Sequence[History], name: str, seconds: float) -> float:
-    return float(np.mean([getattr(each, name) for each in histories])) / seconds
+def _mean_share(runs: Sequence[History], name: str, seconds: float) -> float:
+    return float(np.mean([getattr(each, name) for each in runs])) / seconds

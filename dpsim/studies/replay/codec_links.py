@@ -44,20 +44,18 @@ class CodecMean:
         """Return the mean that every worker holds afterwards (P,)."""
         if self._exchange is None:
             return np.asarray(vectors.sum(axis=0) / len(vectors))
-        # Codecs take fp32, like gradients on a GPU; the replay may compute in double precision.
+        # Codecs take fp32, like gradients on a GPU; the replay computes in double precision.
         return self._exchange.mean(vectors.astype(np.float32)).astype(vectors.dtype)
 
 
-def gossip_step_size(step: float | None, codec: Codec, elements: int) -> float:
-    """Return the step size of gossip towards received values: ``step``, or 1 if lossless.
+def gossip_step_size(codec: Codec, elements: int) -> float:
+    """Return the step size of gossip towards received values: 1 if lossless.
 
-    If ``step`` is None, it is half of the share that the codec sends: the less is sent, the more
-    the neighbours' known values lag behind, and a larger step overshoots.
+    Otherwise it is half of the share that the codec sends: the less is sent, the more the
+    neighbours' known values lag behind, and a larger step overshoots.
     """
     if codec.exact:
         return 1.0
-    if step is not None:
-        return step
     sent = codec.wire_bytes(elements) / (4 * elements)
     return min(sent, 1.0) / 2
 

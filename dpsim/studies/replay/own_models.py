@@ -161,9 +161,9 @@ class Gossip(OwnModels):
         gossip = cast("GossipConfig", job.scenario.strategy.aggregation)
         turns = gossip.turns(job.workers, job.setting.seed)
         elements = trainer.network.parameters
-        self._mixing = [mixing_matrix(turn).astype(self.models.dtype) for turn in turns]
+        self._mixing = [mixing_matrix(turn) for turn in turns]
         self._sync, self._period = job.scenario.strategy.sync, job.period
-        self._step_size = gossip_step_size(trainer.config.gossip_step, codec, elements)
+        self._step_size = gossip_step_size(codec, elements)
         self._codec = codec
         # All workers know all initial models. Models are replaced and never changed in place, so
         # turns may share the array.

@@ -30,9 +30,7 @@ class Pairs:
         self.stale: list[int] = []
         self._trainer = trainer
         self._codec = codec
-        self._step_size = gossip_step_size(
-            trainer.config.gossip_step, codec, trainer.network.parameters
-        )
+        self._step_size = gossip_step_size(codec, trainer.network.parameters)
         self._velocities = np.zeros_like(self.models)
         self._read: dict[int, tuple[int, RealArray]] = {}
         self._computed: dict[int, RealArray] = {}

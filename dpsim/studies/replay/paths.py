@@ -34,8 +34,8 @@ class _PathRecorder(CurveRecorder):
     ) -> None:
         """Measure the mean of ``models``, and keep ``everyone``'s."""
         super().record(done, time, samples, models, everyone)
-        self.kept.append(everyone.astype(np.float64))
-        self.centres.append(models.mean(axis=0).astype(np.float64))
+        self.kept.append(everyone.copy())
+        self.centres.append(models.mean(axis=0))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -98,5 +98,5 @@ def _surface(
         progress("measuring the surface", row, len(up))
         for column, x in enumerate(across):
             weights = middle + x * plane[0] + y * plane[1]
-            loss[row, column], _ = trainer.measure(weights.astype(trainer.config.precision))
+            loss[row, column], _ = trainer.measure(weights)
     return loss

@@ -2,21 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from dpsim.base.arrays import IntArray, RealArray
 from dpsim.disturbance import random_stream
 from dpsim.scenario import ReplayConfig
-from dpsim.studies.replay.learning import (
-    NETWORKS,
-    Network,
-    Sampler,
-    TorchNetwork,
-    digits,
-    mean_loss,
-)
+from dpsim.studies.replay.learning import NETWORKS, Sampler, digits, mean_loss
 
 # Gradients computed at once. Limits memory: this many of the MLP take 80 MB.
 _AT_ONCE = 4096
@@ -35,16 +26,14 @@ class Trainer:
         self.workers = workers
         self.batch = batch
         self.seed = seed
-        network = NETWORKS[config.model]
-        self.network: Network = TorchNetwork(network) if config.backend == "torch" else network
-        self.digits = digits(config.precision)
+        self.network = NETWORKS[config.model]
+        self.digits = digits()
         self.sampler = Sampler(len(self.digits.labels), workers, batch, seed, apart=apart)
 
     def start(self, worker: int = 0) -> RealArray:
         """Return the initial parameters (P,), of ``worker`` if each starts from its own."""
         drawn_for = worker if self.config.own_start else 0
-        drawn = self.network.start(random_stream(self.seed, "parameters", drawn_for))
-        return drawn.astype(self.config.precision)
+        return self.network.start(random_stream(self.seed, "parameters", drawn_for))
 
     def gradients(self, workers: IntArray, clocks: IntArray, parameters: RealArray) -> RealArray:
         """Return the gradients (n, P) of n workers in iterations ``clocks``.
@@ -72,6 +61,6 @@ class Trainer:
         known = self.digits
         scores = self.network.scores(parameters[None], known.images[None])
         losses = mean_loss(scores, known.labels[None])
-        test_scores: Any = self.network.scores(parameters[None], known.test_images[None])
+        test_scores = self.network.scores(parameters[None], known.test_images[None])
         guesses = test_scores[0].argmax(axis=-1)
         return float(losses[0]), float((guesses == known.test_labels).mean())

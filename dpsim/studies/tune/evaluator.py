@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import MutableMapping
+from collections.abc import Callable, MutableMapping
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, TypeVar
 
+from dpsim.base.budget import TIME_LIMIT, Budget, OverTimeError, time_left
 from dpsim.base.errors import DpsimError
 from dpsim.disturbance import DisturbanceConfig
 from dpsim.engine import KeptJobs, Result, exchange_cycle, prepared_by, run_scenario
@@ -18,6 +19,9 @@ from dpsim.studies.tune.limits import Limits
 from dpsim.studies.tune.objective import Objective, currency
 from dpsim.studies.tune.space import Choice, Space
 
+T = TypeVar("T")
+
+NO_TIME = f"would take more time than was left of the limit ({TIME_LIMIT})"
 # Steps that suffice to compare configurations, if steps are alike and if they vary.
 _ALIKE = 4
 _VARIED = 10
@@ -71,7 +75,9 @@ class Refused:
 class Evaluator:
     """Evaluates choices of ``space``.
 
-    ``results`` has known results by scenario's key; simulated ones are added to it.
+    ``results`` has known results by scenario's key; simulated ones are added to it. ``budget`` is
+    the time of the study: ``partial`` is true once that was short. ``best`` is the best of the
+    search so far.
     """
 
     def __init__(
@@ -81,12 +87,16 @@ class Evaluator:
         objective: Objective,
         limits: Limits,
         results: MutableMapping[str, Result],
+        budget: Budget,
     ) -> None:
         self.space = space
         self.objective = objective
+        self.best: Evaluation | None = None
+        self.partial = False
         self._document = document
         self._limits = limits
         self._results = results
+        self._budget = budget
         self._jobs = KeptJobs()
         self._found: dict[Choice, Evaluation | Refused] = {}
         self._simulated: set[str] = set()
@@ -106,6 +116,15 @@ class Evaluator:
         """The impossible configurations."""
         return [found for found in self._found.values() if isinstance(found, Refused)]
 
+    def within(self, share: float, work: Callable[[], T]) -> T | None:
+        """Return ``work()``, or None if it takes more than what is left of a share of the time."""
+        try:
+            with self._budget.part(share):
+                return work()
+        except OverTimeError:
+            self.partial = True
+            return None
+
     def knows(self, choice: Choice) -> bool:
         """Return whether a choice has been evaluated."""
         return choice in self._found
@@ -120,7 +139,12 @@ class Evaluator:
     def __call__(self, choice: Choice) -> Evaluation | Refused:
         """Evaluate a choice with the few steps of a search."""
         if choice not in self._found:
-            self._found[choice] = self._evaluated(choice)
+            found = self._found[choice] = self._evaluated(choice)
+            score, best = self.objective.score, self.best
+            if isinstance(found, Evaluation) and (
+                best is None or score(found.figure) < score(best.figure)
+            ):
+                self.best = found
         return self._found[choice]
 
     def in_full(self, evaluation: Evaluation) -> Evaluation | Refused:
@@ -168,8 +192,9 @@ class Evaluator:
             return Refused(self.space.plain(choice), broken)
         # The search only ranks, for which few steps suffice. Printed results are simulated in full.
         few = shorter(scenario)
+        found = self._measured(choice, few)
         self._simulated.add(scenario_key(few))
-        return self._measured(choice, few)
+        return found
 
     def _scenario(self, choice: Choice) -> Scenario:
         changed = apply_overrides(self._document, self.space.overrides(choice), Scenario)
@@ -184,13 +209,22 @@ class Evaluator:
         return found if broken is None else Refused(found.values, broken)
 
     def _result(self, scenario: Scenario) -> Result:
-        """Return the result, simulated unless it is known. Raises _NotPossibleError."""
+        """Return the result, simulated unless it is known.
+
+        The vector engine simulates it wherever it is exact. Raises _NotPossibleError, and
+        OverTimeError if no time is left.
+        """
         # Keyed by the scenario, since different choices may result in the same one.
         key = scenario_key(scenario)
         if key not in self._results:
             try:
                 with prepared_by(self._jobs.prepare):
-                    self._results[key] = run_scenario(scenario).result
+                    self._results[key] = run_scenario(scenario, quick=True).result
+            except OverTimeError:
+                self.partial = True
+                if not time_left():
+                    raise
+                raise _NotPossibleError(NO_TIME) from None
             except DpsimError as error:
                 raise _NotPossibleError(
                     f"cannot be simulated: {str(error).splitlines()[0]}"
@@ -215,15 +249,19 @@ class _NotPossibleError(Exception):
 def shorter(scenario: Scenario) -> Scenario:
     """Return ``scenario`` with as few steps as needed to compare it with others.
 
-    They are whole periods of its averaging, but never more steps than it has.
+    They are whole periods of its averaging, but never more steps than it has. Its own steps, if
+    they include the switch from BSP to local steps.
     """
-    run, period = scenario.run, _period(scenario)
+    run, period, switch = scenario.run, _period(scenario), scenario.strategy.sync.first_own_step
+    if run.warmup < switch:
+        return scenario
     is_alike = scenario.disturbance == DisturbanceConfig() and scenario.measured_jitter is None
     enough = _ALIKE if is_alike else _VARIED
     # Part of a period would count too many or too few of the steps that communicate.
     whole_periods = period * -(-enough // period)
-    # The first steps wait for no other worker: as many as a worker may be ahead.
-    warmup = min(run.warmup, scenario.strategy.sync.lag + 1)
+    # The first steps wait for no other worker: as many as a worker may be ahead. Periods count from
+    # the switch on.
+    warmup = min(run.warmup, max(scenario.strategy.sync.lag + 1, switch))
     few = run.model_copy(update={"steps": min(run.steps, whole_periods), "warmup": warmup})
     return scenario.model_copy(update={"run": few})
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from dpsim.base.registry import Registry
+from dpsim.base.units import TIME, human
 from dpsim.engine import Result
 
 _HOUR = 3600.0
@@ -18,7 +19,7 @@ class Objective:
 
     ``read`` returns its figure from a result, None if there is none. ``higher``: a higher figure is
     better. ``to_target``: the figure is about training to the model's target, and so are the time
-    and cost shown with it.
+    and cost shown with it. ``unit`` is that of the figure, empty for a cost.
     """
 
     name: str
@@ -26,10 +27,18 @@ class Objective:
     read: Callable[[Result], float | None]
     higher: bool = False
     to_target: bool = False
+    unit: str = "s"
 
     def score(self, figure: float) -> float:
         """Return ``figure`` with its sign such that less is better."""
         return -figure if self.higher else figure
+
+    def words(self, result: Result) -> str:
+        """Return the title and the figure of a result that has one."""
+        figure = self.read(result)
+        assert figure is not None
+        said = f"{figure:,.4g} {self.unit or currency(result)}"
+        return f"{self.title} {human(figure, TIME) if self.unit == 's' else said}"
 
     def gain(self, before: float, after: float) -> float:
         """Return the relative change of the figure, negative for a decrease."""
@@ -74,10 +83,11 @@ OBJECTIVES: Registry[Objective] = Registry(
             "throughput",
             lambda result: result.throughput_samples_per_s,
             higher=True,
+            unit="samples/s",
         ),
         "time-to-target": _TO_TARGET,
         "cost-to-target": Objective(
-            "cost-to-target", "cost to the target", _cost_to_target, to_target=True
+            "cost-to-target", "cost to the target", _cost_to_target, to_target=True, unit=""
         ),
     },
 )

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from dpsim.base.budget import check
+from dpsim.base.budget import Budget, check
 from dpsim.base.errors import FailedError, how_to_install
 from dpsim.studies.tune.dimension import Dimension
 from dpsim.studies.tune.evaluator import Evaluation, Evaluator
@@ -32,11 +32,36 @@ Numbers = dict[str, int]
 Allowed = Mapping[str, Sequence[int]]
 
 
+def watched(
+    evaluator: Evaluator,
+    budget: Budget,
+    total: int,
+    progress: Callable[[str, int, int], None],
+    say: Callable[[str], None],
+) -> Callable[[str, int, int], None]:
+    """Return ``progress`` that also says each new best of a search of ``total`` evaluations."""
+    said: Evaluation | None = None
+
+    def tried(what: str, done: int, of_it: int) -> None:
+        nonlocal said
+        progress(what, done, of_it)
+        best = evaluator.best
+        if best is None or best is said:
+            return
+        values = ", ".join(f"{path}={value}" for path, value in best.values.items())
+        found = f"best: {evaluator.objective.words(best.result)} with {values}"
+        if budget.stream(say, evaluator.count, total, found):
+            said = best
+
+    return tried
+
+
 def exhaustive(
     evaluator: Evaluator, progress: Callable[[int], None], part: Space | None = None
 ) -> None:
     """Evaluate every choice of the space, or of a ``part`` of it."""
     for done, choice in enumerate((part or evaluator.space).choices(), 1):
+        check()  # a choice that breaks a limit is not simulated, so time is checked here
         evaluator(evaluator.space.same(choice, part) if part else choice)
         progress(done)
 
@@ -77,7 +102,7 @@ def _trial(study: Any, evaluator: Evaluator, neighbours: _Neighbours, allowed: A
     """Evaluate the study's suggestion and report it; return whether it was new."""
     from optuna.trial import TrialState
 
-    check()  # a choice that breaks a limit is not simulated, so the time budget is checked here
+    check()  # as in `exhaustive`
     trial = study.ask()
     numbers = {
         each.path: trial.suggest_categorical(each.path, allowed[each.path])

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping, MutableMapping
+from functools import partial
 
+from dpsim.base.budget import Budget, check, over_time, time_limit
 from dpsim.base.errors import DpsimError, ScenarioError
 from dpsim.engine import PARTS, PartName, Result
 from dpsim.scenario import (
@@ -17,7 +19,7 @@ from dpsim.scenario import (
 from dpsim.studies.front import pareto_front
 from dpsim.studies.tune.accuracy import accuracy_penalty, inexact
 from dpsim.studies.tune.dimension import Dimension
-from dpsim.studies.tune.evaluator import Evaluation, Evaluator, Refused
+from dpsim.studies.tune.evaluator import NO_TIME, Evaluation, Evaluator, Refused
 from dpsim.studies.tune.limits import Limits
 from dpsim.studies.tune.objective import OBJECTIVES
 from dpsim.studies.tune.own_values import (
@@ -27,7 +29,7 @@ from dpsim.studies.tune.own_values import (
     switched,
     without_sweep,
 )
-from dpsim.studies.tune.search import Numbers, exhaustive, sampled
+from dpsim.studies.tune.search import Numbers, exhaustive, sampled, watched
 from dpsim.studies.tune.space import Choice, Space, space
 from dpsim.studies.tune.tuning import Reason, Tuning
 
@@ -36,6 +38,8 @@ _MOST_OF_FRONT = 12
 _FOR_SAME_UPDATES = 1 / 3  # of the evaluations: fewer configurations keep the updates
 _SHOWN_REASONS = 5
 _LOOKED_AT = 2000  # choices checked for being possible, before a space counts as large
+# Shares of the time limit after which the search ends, finalists, and the file's own configuration.
+_SEARCHED, _COMPARED, _BASED = 0.6, 0.8, 0.9
 _LAST_SEED = 2**32 - 1  # the largest seed of Optuna's samplers
 
 
@@ -50,6 +54,7 @@ def tune(
     overrides: Iterable[str] = (),
     results: MutableMapping[str, Result] | None = None,
     progress: Callable[[str, int, int], None] = lambda what, done, total: None,
+    say: Callable[[str], None] = lambda text: None,
 ) -> Tuning:
     """Search for the best configuration of the scenario at ``path``, by one of `OBJECTIVES`.
 
@@ -60,7 +65,10 @@ def tune(
     sampler suggests. Searched with few steps; the best few and the front are simulated again with
     all. ``overrides``: ``key=value`` for the file. ``results``: known results by
     `dpsim.studies.sweep.point.scenario_key`, to which those found here are added. ``progress`` gets
-    what is done, how much of it, of how much.
+    what is done, how much of it, of how much. If the search takes more than a few seconds, ``say``
+    gets a forecast and each best configuration so far. When its share of the time limit is used,
+    the best of those that were tried is returned. The vector engine simulates wherever it is exact,
+    even if the file asks for events.
 
     Raises DpsimError for fields that cannot be searched, and if no configuration is possible;
     FailedError if Optuna is needed but not installed.
@@ -72,22 +80,30 @@ def tune(
     if seed > _LAST_SEED:
         raise DpsimError(f"--seed: must be at most {_LAST_SEED}, but got {seed}")
     aim, within = OBJECTIVES[objective], limits or Limits()
-    document = without_sweep(path, overrides)
-    scenario = validate(document, Scenario)
-    check_target(scenario, aim)
-    searched = checked(space(scenario, over, aim, within), document)
-    evaluator = Evaluator(document, searched, aim, within, {} if results is None else results)
-    whole = _few(evaluator, searched, evaluations)
-    if whole:
-        total = searched.size
-        exhaustive(evaluator, lambda done: progress("trying all", done, total))
-    else:
-        _search(evaluator, document, evaluations, seed, progress)
+    known, budget = {} if results is None else results, Budget()
+    with budget.part():
+        document = without_sweep(path, overrides)
+        scenario = validate(document, Scenario)
+        check_target(scenario, aim)
+        searched = checked(space(scenario, over, aim, within), document)
+    evaluator = Evaluator(document, searched, aim, within, known, budget)
+
+    def search() -> bool:
+        """Search, and return whether all choices were tried."""
+        possible = _few(evaluator, searched, evaluations)
+        tried = watched(evaluator, budget, possible or evaluations, progress, say)
+        if possible is None:
+            _search(evaluator, document, evaluations, seed, tried)
+        else:
+            exhaustive(evaluator, lambda done: tried("trying all", done, searched.size))
+        return possible is not None
+
+    whole = evaluator.within(_SEARCHED, search) is True and not evaluator.partial
     return _tuning(document, evaluator, seed, whole, progress)
 
 
-def _few(evaluator: Evaluator, part: Space, most: int) -> bool:
-    """Return whether at most ``most`` choices of a ``part`` of the space are possible.
+def _few(evaluator: Evaluator, part: Space, most: int) -> int | None:
+    """Return how many choices of a ``part`` of the space are possible; None if above ``most``.
 
     Only those are simulated. For a large model, a thousand choices may contain only some dozens.
     """
@@ -95,11 +111,12 @@ def _few(evaluator: Evaluator, part: Space, most: int) -> bool:
     # Stops early, since there may be millions.
     for looked_at, choice in enumerate(part.choices()):
         if looked_at == max(most, _LOOKED_AT):
-            return False
+            return None
+        check()
         possible += evaluator.is_feasible(evaluator.space.same(choice, part))
         if possible > most:
-            return False
-    return True
+            return None
+    return possible
 
 
 def _search(
@@ -121,7 +138,7 @@ def _search(
         def done(count: int) -> None:
             progress("the same updates", count, first)
 
-        if _few(evaluator, same, first):
+        if _few(evaluator, same, first) is not None:
             exhaustive(evaluator, done, same)
         else:
             # A start outside the part would bring back the excluded values.
@@ -202,24 +219,37 @@ def _tuning(
     whole: bool,
     progress: Callable[[str, int, int], None],
 ) -> Tuning:
-    """Simulate the best of the search, and the front, with all steps, and return the answer."""
+    """Simulate the best of the search, and the front, with all steps, and return the answer.
+
+    Those of the search count if there is no time for it.
+    """
     # Few steps rank almost like all steps: the overall best is among the first few.
     ranked = sorted(evaluator.evaluations, key=lambda each: evaluator.objective.score(each.figure))
     if not ranked:
-        raise DpsimError(_nothing(evaluator.refused))
+        raise (
+            over_time(time_limit())
+            if evaluator.partial
+            else DpsimError(_nothing(evaluator.refused))
+        )
     again = _finalists(ranked)
     full: dict[Choice, Evaluation] = {}
     for done, each in enumerate(again, 1):
-        found = evaluator.in_full(each)
+        found = evaluator.within(_COMPARED, partial(evaluator.in_full, each))
         full |= {each.choice: found} if isinstance(found, Evaluation) else {}
         progress("with all steps", done, len(again))
+    if not full and evaluator.partial:
+        full = {each.choice: each for each in again}
     if not full:
         raise DpsimError(
             "no configuration keeps to the budget with all steps of the file, but some do with "
             "few: raise --budget"
         )
     best = sorted(full.values(), key=lambda each: evaluator.objective.score(each.figure))
-    exact = next((each for each in best if accuracy_penalty(each.scenario) == 0), None)
+    rest = ranked if evaluator.partial else []
+    exact = next((each for each in (*best, *rest) if accuracy_penalty(each.scenario) == 0), None)
+    baseline = evaluator.within(_BASED, evaluator.base) or Refused({}, NO_TIME)
+    why = _why(best[0], evaluator, progress)
+    why_exact = () if exact is None else _why(exact, evaluator, progress)
     return Tuning(
         document=document,
         objective=evaluator.objective,
@@ -227,12 +257,13 @@ def _tuning(
         seed=seed,
         exhaustive=whole,
         simulated=evaluator.count,
-        baseline=evaluator.base(),
+        partial=evaluator.partial,
+        baseline=baseline,
         breaks=evaluator.base_breaks(),
         best=best[0],
         exact=exact,
-        why=_why(best[0], evaluator, progress),
-        why_exact=() if exact is None else _why(exact, evaluator, progress),
+        why=why,
+        why_exact=why_exact,
         front=tuple(_front(full.values())),
         evaluations=tuple(evaluator.evaluations),
         refused=tuple(evaluator.refused),
@@ -244,12 +275,12 @@ def _why(
 ) -> tuple[Reason, ...]:
     """Return the effect of each value of the best, by its loss without it; largest first."""
     # The winner with few steps too, so that only the value differs between the two.
-    searched = evaluator(winner.choice)
+    searched = evaluator(winner.choice)  # known
     if not isinstance(searched, Evaluation):
         return ()
     found = []
     for done, (path, value) in enumerate(winner.values.items(), 1):
-        other = evaluator.without(searched, path)
+        other = evaluator.within(1.0, partial(evaluator.without, searched, path))
         if other is not None and other.choice != searched.choice:
             loss = evaluator.objective.gain(searched.figure, other.figure)
             found.append(Reason(path, value, loss, _part_that_grows(searched, other)))

@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from dpsim.base.budget import TIME_LIMIT
 from dpsim.base.lazy import Shown
 from dpsim.base.provenance import provenance
 from dpsim.engine import PartName
@@ -45,7 +46,8 @@ class Tuning(Shown):
     ``best``, ``exact`` (the best with the updates of synchronous training; None if there is none)
     and ``front`` (fastest first) are simulated with all steps of the file; ``why`` and
     ``why_exact`` are the effects of their values. ``evaluations`` are all possible configurations,
-    with few steps. ``exhaustive``: every choice of ``space`` was evaluated.
+    with few steps. ``exhaustive``: every choice of ``space`` was evaluated. ``partial``: the time
+    limit ended the search, or what follows it; configurations may then have few steps everywhere.
     """
 
     document: Document
@@ -53,6 +55,7 @@ class Tuning(Shown):
     space: Space
     seed: int
     exhaustive: bool
+    partial: bool
     simulated: int
     baseline: Evaluation | Refused
     breaks: str | None
@@ -129,6 +132,11 @@ class Tuning(Shown):
                 "--max-accuracy-penalty 0 leaves it out)"
             )
         yield from self._note_on_batch()
+        if self.partial:
+            yield (
+                f"the time limit ({TIME_LIMIT}) ended the search, or the simulation of its best "
+                "with all steps of the file: these are the best of what was tried"
+            )
         if not self.exhaustive:
             yield (
                 f"{self.simulated:,} of {self.space.size:,} configurations were simulated: "
@@ -199,6 +207,7 @@ class Tuning(Shown):
             "space": {each.path: list(each.plain) for each in self.space.dimensions},
             "configurations": self.space.size,
             "exhaustive": self.exhaustive,
+            "partial": self.partial,
             "simulated": self.simulated,
             "baseline": None if isinstance(self.baseline, Refused) else self.baseline.to_json(),
             "best": self.best.to_json(),

@@ -21,7 +21,7 @@ from dpsim.studies.calibrate import (
 
 TEXT = """
 name: mine
-cluster: {nodes: 4, node: aws-g4dn, network: {fabric: single-switch}, condition: tuned}
+cluster: {nodes: 4, node: aws-g4dn, network: {fabric: single-switch}, condition: ordinary}
 workload: {model: resnet18-cifar, batch_per_gpu: 512, software: reference}
 run: {steps: 1, warmup: 0}
 """
@@ -38,8 +38,14 @@ def own(tmp_path):
     return tmp_path / "mine.yaml"
 
 
+def job_of(scenario):
+    """Return the job without the constants of ordinary clusters."""
+    cluster = scenario.cluster.model_copy(update={"condition": "tuned"})
+    return prepare(scenario.model_copy(update={"cluster": cluster}))
+
+
 def seconds(scenario, constants):
-    job = adjusted(prepare(scenario), constants)
+    job = adjusted(job_of(scenario), constants)
     return float(simulate_steps(job).step.mean())
 
 
@@ -55,7 +61,7 @@ def run_at(own, nodes, per_node, batch, constants=TRUTH):
 
 def test_constants_that_change_nothing_change_nothing(own):
     scenario = load_scenario(own)
-    plain = float(simulate_steps(prepare(scenario)).step.mean())
+    plain = float(simulate_steps(job_of(scenario)).step.mean())
     assert seconds(scenario, StepConstants()) == pytest.approx(plain)
 
 
@@ -72,7 +78,7 @@ def test_each_constant_makes_a_step_longer(own, change):
 
 def test_host_and_gpu_are_neither_in_turn_nor_at_once(own):
     scenario = load_scenario(own, ["cluster={node: aws-g4dn, gpus_per_node: 1}"])
-    (times,) = prepare(scenario).times
+    (times,) = job_of(scenario).times
     alone = times.one_pass
     both = seconds(scenario, StepConstants(host=alone)) - times.optimizer
     assert both == pytest.approx(2 ** (1 / 1.45) * alone)
@@ -113,7 +119,7 @@ def test_what_no_run_tells_stays_at_its_prior_and_is_said(own):
 def test_exposed_communication_tells_network_from_computing(own):
     """One run of two nodes: its step alone may be due to either."""
     run = run_at(own, 2, 4, 128)
-    job = prepare(run.scenario)
+    job = job_of(run.scenario)
     exposed = exposed_seconds(job, TRUTH, run.step_time)
     alone, told = fitted([run]), fitted([replace(run, exposed=exposed)])
     assert told.constants.between == pytest.approx(TRUTH.between, rel=0.25)
@@ -125,7 +131,7 @@ def test_exposed_communication_tells_network_from_computing(own):
 
 
 def test_a_run_on_one_gpu_exposes_nothing(own):
-    job = prepare(run_at(own, 1, 1, 64).scenario)
+    job = job_of(run_at(own, 1, 1, 64).scenario)
     assert exposed_seconds(job, TRUTH, seconds(job.scenario, TRUTH)) == pytest.approx(0, abs=1e-9)
 
 

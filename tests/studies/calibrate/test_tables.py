@@ -1,14 +1,16 @@
 """Tables of measured steps: logs, exposed communication, and rows that are held out."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from dpsim import load_scenario, simulate
 from dpsim.base.errors import DpsimError
+from dpsim.disturbance import StepLog, TimedJob
 from dpsim.imports import read_step_log
-from dpsim.studies.calibrate import calibrate, measured_runs
+from dpsim.studies.calibrate import LOG, TRACE, calibrate, measured_runs
 
 TEXT = """
 name: mine
@@ -41,9 +43,14 @@ def files(tmp_path):
     return tmp_path
 
 
-def read(files, table, sets=()):
+# Stands for a trace of 20 steps, profiled a quarter slower, with 30 ms of exposed communication.
+TRACED = StepLog("a profiler", (0.25,) * 20, single=True, exposed=0.03)
+
+
+def read(files, table, sets=(), traced=TRACED):
     (files / "steps.csv").write_text(table)
-    return measured_runs(files / "mine.yaml", files / "steps.csv", sets, read_step_log)
+    readers = {LOG: lambda path, run: read_step_log(path), TRACE: lambda path, run: traced}
+    return measured_runs(files / "mine.yaml", files / "steps.csv", sets, readers)
 
 
 def test_a_log_stands_for_its_median_step_after_warm_up(files):
@@ -66,11 +73,13 @@ def test_a_log_stands_for_its_median_step_after_warm_up(files):
     [
         ("log\nnone.log\n", r"steps.csv:2: log: .*none.log: cannot be read"),
         ("log,step_time_ms\nrun.log,5\n", "steps.csv:2: must have a value for step_time_ms or for"),
-        ("log,step_time_ms\n,\n", "steps.csv:2: .*but has neither"),
+        ("log,step_time_ms\n,\n", "steps.csv:2: .*for step_time_ms, log or trace, but has none"),
+        ("trace,exposed_ms\na,5\n", "must have a value for exposed_ms or for trace, but has both"),
+        ("trace,step_time_ms\na,25\n", "exposed_ms: must be .* below the step's 25, but got '30'"),
         ("log\nbar.log\n", "steps.csv:2: log: a progress bar may count passes or steps of 2"),
         ("log,held_out\nrun.log,maybe\n", "held_out: must be yes or no, but got 'maybe'"),
         ("log,step_time_ms\n,1e300\n", "must be a step of 0.001 to 1e\\+09 ms, but got '1e300'"),
-        ("cluster.nodes\n1\n", "must have the column 'step_time_ms' or 'log'"),
+        ("cluster.nodes\n1\n", "must have the column 'step_time_ms', 'log' or 'trace'"),
     ],
 )
 def test_a_log_that_cannot_be_used_says_where_and_why(files, table, said):
@@ -78,6 +87,37 @@ def test_a_log_that_cannot_be_used_says_where_and_why(files, table, said):
     (files / "bar.log").write_text(lightning(0.5, 200))
     with pytest.raises(DpsimError, match=said):
         read(files, table, ["workload.gradient_accumulation=2"])
+
+
+def test_a_trace_tells_exposed_communication_and_the_step_where_nothing_else_does(files):
+    (files / "run.log").write_text(megatron([9.0] * 10 + [0.2] * 12))
+    table = "trace,step_time_ms,log\na,,\na,210,\na,,run.log\n"
+    alone, stated, logged = read(files, table)
+    assert [run.exposed for run in (alone, stated, logged)] == [0.03] * 3
+    assert [run.step_time for run in (alone, stated, logged)] == [0.25, 0.21, 0.2]
+    assert [len(run.steps) for run in (alone, stated, logged)] == [20, 0, 12]
+
+
+def test_ranks_are_told_apart_by_a_trace_beside_a_log(files):
+    (files / "run.log").write_text(megatron([9.0] * 10 + [0.2] * 12))
+    ranks = TimedJob(np.array([[0.1, 0.2]] * 20), [0, 1], [0, 0])
+    traced = replace(TRACED, by_rank=ranks)
+    (run,) = read(files, "trace,log\na,run.log\n", traced=traced)
+    assert run.by_rank is ranks
+
+
+def test_a_trace_of_several_ranks_must_have_their_collectives(files):
+    silent = StepLog("a profiler", (0.25,), single=True)
+    (one,) = read(files, "cluster.nodes,cluster.gpus_per_node,trace\n1,1,a\n", traced=silent)
+    assert one.exposed is None
+    with pytest.raises(DpsimError, match="trace: must have kernels of NCCL for 4 ranks"):
+        read(files, "cluster.nodes,trace\n1,a\n", traced=silent)
+
+
+def test_a_table_of_single_steps_is_a_run_of_the_scenario_itself(files):
+    (run,) = read(files, "rank,step_ms\n" + "0,100\n1,120\n" * 30)
+    assert (run.known.nodes, run.step_time, len(run.steps)) == (4, 0.12, 30)
+    assert run.by_rank.slow_down == pytest.approx(12 / 11)
 
 
 def test_logs_of_single_steps_tell_jitter(files):

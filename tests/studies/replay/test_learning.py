@@ -5,7 +5,7 @@ import pytest
 
 from dpsim.disturbance import random_stream
 from dpsim.scenario.replay import ReplayConfig
-from dpsim.studies.replay.learning import NETWORKS, Sampler, TorchNetwork, digits
+from dpsim.studies.replay.learning import NETWORKS, Sampler, digits
 
 EVERY_NETWORK = pytest.mark.parametrize("name", NETWORKS)
 
@@ -58,18 +58,6 @@ def test_workers_at_once_are_workers_one_by_one_to_the_last_bit(name):
         np.testing.assert_array_equal(
             together[one], network.gradients(parameters[one], images[one], labels[one])[1]
         )
-
-
-@EVERY_NETWORK
-@pytest.mark.torch
-def test_torch_finds_the_same_gradients(name):
-    network, parameters, images, labels = task(name)
-    for held in (parameters, parameters[:1]):
-        ours, theirs = (
-            each.gradients(held, images, labels) for each in (network, TorchNetwork(network))
-        )
-        np.testing.assert_allclose(ours[0], theirs[0], rtol=1e-12)
-        np.testing.assert_allclose(ours[1], theirs[1], atol=1e-13)
 
 
 def test_an_epoch_deals_each_sample_once():

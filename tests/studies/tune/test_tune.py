@@ -150,6 +150,14 @@ def test_averaging_is_searched_over_whole_periods(write):
     assert len(found.best.result.steps.step) == 32
 
 
+@pytest.mark.parametrize(("every", "switch", "warmup"), [(8, 3, 4), (50, 3, 4), (8, 15, 4)])
+def test_averaging_after_a_switch_is_searched_over_whole_periods(write, every, switch, warmup):
+    """Steps of BSP are among those that count only where they are in the file."""
+    sync = f"strategy.sync={{kind: local-sgd, every: {every}, switch_after: {switch}}}"
+    local = load_scenario(write(steps=20), [sync, f"run.warmup={warmup}"])
+    assert step(simulate(shorter(local))) == pytest.approx(step(simulate(local)), rel=0.03)
+
+
 def test_a_measured_step_scales_compute_as_it_is_and_not_every_variant_to_it(write):
     path = write(nodes=2, rest="calibration: {nodes: 1, step_time: 0.9 s, source: a stopwatch}\n")
     found = tune(path, over=["workload.batch_per_gpu=8,16"], objective="throughput")

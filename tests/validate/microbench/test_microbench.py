@@ -284,7 +284,7 @@ def test_what_was_measured_before_a_failure_is_kept(dpsim, tmp_path):
         (["layers", "--model", "a.b:c"], "--input must say the shape of one sample for a.b:c"),
         (
             ["layers", "--batch-sizes", "1,x"],
-            "--batch-sizes must be positive integers with commas between, but got '1,x'",
+            "--batch-sizes: must be whole numbers of at least 1, such as 1,2,4, but got '1,x'",
         ),
         (
             ["reduction", "--profile", "p.json"],

@@ -7,7 +7,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dpsim.base.errors import DpsimError
 from validate.published import compare
 from validate.published.nccl.table import read_table
 
@@ -158,30 +157,6 @@ def test_it_is_recognised_under_another_name(tmp_path):
     path = part(tmp_path / "t.csv", "nccl_tests.csv", "case_id", "aws_p4de_2n")
     path.write_text(path.read_text().replace("2x AWS p4de.24xlarge", "my own cluster"))
     assert set(compare(path, "nccl-tests").constants) == {"shipped, without this machine"}
-
-
-def test_fitting_on_a_file_leaves_out_the_machine_that_is_predicted(tmp_path):
-    both = table(tmp_path / "both.csv", H200, {**H200, "machine": "twin", "case_id": "twin"})
-    answer = compare(both, "nccl-tests", fit_on=[both])
-    assert set(answer.constants) == {"fitted on --fit-on, without this machine"}
-    one = table(
-        tmp_path / "one.csv",
-        {**H200, "machine": "third", "case_id": "third"},
-        time=lambda size: 21 + size / 1.9e5,
-    )
-    assert set(compare(one, "nccl-tests", fit_on=[both]).constants) == {"fitted on --fit-on"}
-    assert (
-        compare(one, "nccl-tests", fit_on=[both]).overall["mean_ape"]
-        < compare(one, "nccl-tests").overall["mean_ape"]
-    )
-
-
-def test_nothing_left_to_fit_on_is_an_error(tmp_path):
-    path = table(tmp_path / "t.csv", H200)
-    with pytest.raises(
-        DpsimError, match="must hold rows of quality ok from other machines, but none is left"
-    ):
-        compare(path, "nccl-tests", fit_on=[path])
 
 
 def test_calibration_fits_every_fourth_size_and_counts_the_others(tmp_path):

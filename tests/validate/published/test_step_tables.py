@@ -185,12 +185,10 @@ def test_two_rows_of_one_name_are_refused_where_scenarios_are_written(tmp_path):
         compare_steps(path, "steps", write_scenarios=tmp_path / "out")
 
 
-def test_a_regime_or_a_file_to_fit_on_that_a_kind_lacks_is_refused(tmp_path):
+def test_a_regime_that_a_kind_lacks_is_refused(tmp_path):
     path = few("single-gpu", tmp_path / "few.csv")
     with pytest.raises(DpsimError, match="--regime must be left out for single-gpu"):
         compare_steps(path, "single-gpu", regime="calibrated")
-    with pytest.raises(DpsimError, match="--fit-on must be left out for single-gpu"):
-        compare_steps(path, "single-gpu", fit_on=[path])
 
 
 # The committed errors of whole tables, rounded up: they go down as the engine gets better.

@@ -7,12 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dpsim.base.errors import DpsimError
 from dpsim.network.libraries.nccl import Note
 from validate.published.nccl.regimes import REGIMES
 from validate.published.nccl.scores import Score, grouped, scored, summary
-from validate.published.nccl.sources import FittedOn, Shipped, Source, assign
-from validate.published.nccl.table import Case, Kind, kind_of, read_table
+from validate.published.nccl.sources import assign
+from validate.published.nccl.table import Case, Kind, read_table
 from validate.published.tables import Regime, constants_of, rows_json
 
 
@@ -72,7 +71,6 @@ def compare(
     kind: Kind,
     regime: Regime = "specification",
     *,
-    fit_on: Sequence[Path] = (),
     progress: Callable[[str, int, int], None] = lambda what, done, total: None,
 ) -> Reference:
     """Predict every row of the table at ``path``.
@@ -81,9 +79,8 @@ def compare(
     Raises DpsimError for tables that cannot be used.
     """
     cases = read_table(path, kind)
-    source = _source(fit_on)
     machines = len({case.machine_name for case in cases})
-    assigned = assign(cases, source, lambda done: progress("fitting constants", done, machines))
+    assigned = assign(cases, lambda done: progress("fitting constants", done, machines))
     counted: list[Score] = []
     apart: list[Score] = []
     fitted: list[Score] = []
@@ -99,17 +96,6 @@ def compare(
     for rows in (counted, apart, fitted):
         rows.sort(key=lambda score: score.line)
     return Reference(kind, regime, counted, apart, fitted, _notes(cases))
-
-
-def _source(fit_on: Sequence[Path]) -> Source:
-    if not fit_on:
-        return Shipped()
-    for path in fit_on:
-        if not path.is_file():
-            raise DpsimError(
-                f"{path}: must be a CSV file to fit on, but there is none of this name"
-            )
-    return FittedOn(case for path in fit_on for case in read_table(path, kind_of(path)))
 
 
 def _notes(cases: Sequence[Case]) -> list[tuple[Note, str]]:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from dpsim.base.shipped import shipped_json
-from dpsim.base.uncertainty import ModelError, PredictionInterval
+from dpsim.base.uncertainty import ModelError, PredictionInterval, error_summary
 from dpsim.engine import machine_interval
 from dpsim.network.libraries.nccl import NcclMachine, family_of
 from validate.published.nccl.regimes import Predicted
@@ -118,13 +118,8 @@ def summary(scores: Sequence[Score]) -> dict[str, float | int]:
 
     n; median, mean, 95th percentile and worst.
     """
-    errors = np.array([score.ape for score in scores])
     return {
-        "n": len(errors),
-        "median_ape": float(np.median(errors)),
-        "mean_ape": float(errors.mean()),
-        "p95_ape": float(np.percentile(errors, 95)),
-        "worst_ape": float(errors.max()),
+        **error_summary([score.ape for score in scores]),
         "machines": len({score.case.machine_name for score in scores}),
         "mean_over_machines": mean_over_machines(scores),
         "coverage": float(np.mean([score.is_inside for score in scores])),

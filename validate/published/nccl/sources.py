@@ -1,16 +1,13 @@
-"""The constants that a machine is predicted with.
-
-By default never any that were fitted on the machine; if requested, the answer says so.
-"""
+"""The constants that a machine is predicted with: never any that were fitted on the machine."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import cache
 from importlib.resources import files
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -18,11 +15,9 @@ from dpsim.network.libraries.nccl import (
     Measured,
     Neighbour,
     modelled,
-    neighbours_of,
     shipped_constants,
     shipped_neighbours,
 )
-from validate.published.nccl.joint_fit import fit_joint, fit_without
 from validate.published.nccl.map_fit import Slot
 from validate.published.nccl.table import Case
 
@@ -30,27 +25,15 @@ Known = Mapping[Slot, float]
 LEFT_OUT_FILE = "left_out.json"
 
 
-class Source(Protocol):
-    """A source of constants."""
-
-    def seen(self, cases: Sequence[Case]) -> str | None:
-        """Return the fit's machine that ``cases``, all of one machine, belong to.
-
-        None if it was not fitted on.
-        """
-
-    def constants(self, without: str | None) -> tuple[Known, str]:
-        """Return constants fitted without that machine (None: on all), and words for them."""
-
-    def neighbours(self, without: str | None) -> Sequence[Neighbour]:
-        """Return the measured machines except that one, with residuals under its `constants`."""
-
-
 class Shipped:
     """The packaged constants; those without one machine were fitted beforehand."""
 
     def seen(self, cases: Sequence[Case]) -> str | None:
-        """Find the machine by name, or by identical curves under another name."""
+        """Return the fit's machine that ``cases``, all of one machine, belong to.
+
+        It is found by name, or by identical curves under another name. None if it was not fitted
+        on.
+        """
         content = left_out_file()
         name = cases[0].machine_name
         if name in content["without"]:
@@ -62,6 +45,7 @@ class Shipped:
         )
 
     def constants(self, without: str | None) -> tuple[Known, str]:
+        """Return constants fitted without that machine (None: on all), and words for them."""
         if without is None:
             return shipped_constants(), "shipped"
         groups: dict[str, dict[str, float]] = left_out_file()["without"][without]
@@ -70,50 +54,12 @@ class Shipped:
         }, "shipped, without this machine"
 
     def neighbours(self, without: str | None) -> Sequence[Neighbour]:
+        """Return the measured machines except that one, with residuals under its `constants`."""
         if without is None:
             return shipped_neighbours()
         known, _ = self.constants(without)
         others = [each for each in shipped_neighbours() if each.name != without]
         return [each.under(modelled(), modelled(known)) for each in others]
-
-
-class FittedOn:
-    """Constants fitted on given cases, again for each machine that must be left out."""
-
-    def __init__(self, cases: Iterable[Case]) -> None:
-        self.cases = list(cases)
-        self._names = {case.machine_name for case in self.cases if case.quality == "ok"}
-        self._prints = {
-            case.fingerprint: case.machine_name for case in self.cases if case.quality == "ok"
-        }
-        self._fits: dict[str | None, Known] = {}
-
-    def seen(self, cases: Sequence[Case]) -> str | None:
-        if cases[0].machine_name in self._names:
-            return cases[0].machine_name
-        return next(
-            (self._prints[case.fingerprint] for case in cases if case.fingerprint in self._prints),
-            None,
-        )
-
-    def constants(self, without: str | None) -> tuple[Known, str]:
-        """Fit on first use, once for each machine that is left out.
-
-        Raises DpsimError if there is nothing left to fit on.
-        """
-        if without is None:
-            fit, words = fit_joint, "fitted on --fit-on"
-        else:
-            fit = partial(fit_without, machine=without)
-            words = "fitted on --fit-on, without this machine"
-        if without not in self._fits:
-            self._fits[without] = fit(self.cases)
-        return self._fits[without], words
-
-    def neighbours(self, without: str | None) -> Sequence[Neighbour]:
-        known, _ = self.constants(without)
-        others = [curve for curve in measured_inside(self.cases) if curve.name != without]
-        return neighbours_of(others, modelled(known))
 
 
 def measured_inside(cases: Iterable[Case]) -> list[Measured]:
@@ -143,9 +89,7 @@ class Assigned:
 
 
 def assign(
-    cases: Sequence[Case],
-    source: Source,
-    progress: Callable[[int], None] = lambda done: None,
+    cases: Sequence[Case], progress: Callable[[int], None] = lambda done: None
 ) -> list[Assigned]:
     """Assign each machine's cases the constants and neighbours to predict them with.
 
@@ -154,7 +98,7 @@ def assign(
     machines: dict[str, list[Case]] = {}
     for case in cases:
         machines.setdefault(case.machine_name, []).append(case)
-    assigned = []
+    assigned, source = [], Shipped()
     for done, own in enumerate(machines.values(), 1):
         seen = source.seen(own)
         known, words = source.constants(seen)

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
-from dpsim.base.uncertainty import PredictionInterval
+from dpsim.base.uncertainty import PredictionInterval, error_summary
 from validate.published.tables.csv_file import Row
 from validate.published.tables.published_step import PublishedStep, Regime, Status, StepKind
 
@@ -243,14 +243,10 @@ def summary(rows: Sequence[StepRow]) -> dict[str, float | int]:
     ``bias`` is the median of predicted / measured - 1, ``coverage`` the share of rows in their
     intervals.
     """
-    errors = np.array([row.ape for row in rows])
+    errors = [row.ape for row in rows]
     found: dict[str, float | int] = {
-        "n": len(rows),
-        "median_ape": float(np.median(errors)),
-        "mean_ape": float(errors.mean()),
-        "p95_ape": float(np.percentile(errors, 95)),
-        "worst_ape": float(errors.max()),
-        "worst_line": rows[int(errors.argmax())].line,
+        **error_summary(errors),
+        "worst_line": rows[int(np.argmax(errors))].line,
         "bias": float(np.median([row.predicted / row.measured - 1 for row in rows])),
     }
     inside = [

@@ -77,7 +77,7 @@ def precision_in(words: str, gpu: Gpu) -> Precision:
     if low.startswith("bf16"):
         return "bf16"
     if low.startswith(("fp8", "fp4")):
-        return "fp8"
+        return "nvfp4" if "fp4" in low and "nvfp4" in gpu.peak else "fp8"
     if low.startswith(_HALF):
         fast = "fp16" in gpu.peak and gpu.architecture not in WITHOUT_TENSOR_CORES
         return "fp16" if fast else "fp32"

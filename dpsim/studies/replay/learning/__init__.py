@@ -1,17 +1,15 @@
 """Small real training: digits, models that learn them quickly, and the workers' samples."""
 
 from dpsim.studies.replay.learning.digits import WHITE, Digits, all_digits, digits
-from dpsim.studies.replay.learning.network import NETWORKS, Layer, Network, TorchNetwork, mean_loss
+from dpsim.studies.replay.learning.network import NETWORKS, Network, mean_loss
 from dpsim.studies.replay.learning.sampler import Sampler
 
 __all__ = [
     "NETWORKS",
     "WHITE",
     "Digits",
-    "Layer",
     "Network",
     "Sampler",
-    "TorchNetwork",
     "all_digits",
     "digits",
     "mean_loss",

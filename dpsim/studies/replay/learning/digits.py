@@ -44,9 +44,9 @@ def all_digits() -> tuple[IntArray, IntArray]:
 
 
 @cache
-def digits(precision: str = "float64") -> Digits:
-    """Return all samples, with pixels in ``precision``."""
+def digits() -> Digits:
+    """Return all samples."""
     pixels, labels = all_digits()
-    images = (pixels / WHITE).astype(precision)
+    images = pixels / WHITE
     test = np.arange(len(labels)) % _TEST_EVERY == 0
     return Digits(images[~test], labels[~test], images[test], labels[test])
