@@ -20,7 +20,6 @@ from dpsim.report.figures.style import PART_COLOURS
 from dpsim.report.theme import COLOUR, FONT, SURFACES
 
 MENU = "Share"
-_HEIGHT = 160  # pixels; longer commands scroll
 
 
 def draw(title: str) -> None:
@@ -32,9 +31,11 @@ def draw(title: str) -> None:
         name = file_stem(spec)
         st.caption("A link, which opens where dpsim app runs")
         url = f"{st.context.url or ''}?{address}"
-        st.code("The scenario is too long for a link." if address is None else url, language=None)
+        link = "The scenario is too long for a link." if address is None else url
+        # Wrapped, since the keyboard cannot reach what scrolls.
+        st.code(link, language=None, wrap_lines=True)
         st.caption("A command, which prints the same numbers")
-        st.code(to_command(spec, name), language="bash", height=_HEIGHT)
+        st.code(to_command(spec, name), language=None, wrap_lines=True)
         # A download changes nothing on the page, so no rerun is needed.
         st.download_button(
             "download it (YAML)",

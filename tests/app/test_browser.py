@@ -34,6 +34,7 @@ def page(tab, address):
     def noted(request):
         asked.append(request.url)
 
+    tab.emulate_media(color_scheme="light")
     tab.set_viewport_size({"width": 1400, "height": 900})
     tab.on("request", noted)
     tab.goto(f"{address}/?{QUICK}")
