@@ -42,6 +42,7 @@ layer-split layers.yaml --devices 2 --micro-batches 4
 scenarios
 catalogue gpus
 schema
+trust first.yaml
 explain scenario first.yaml
 explain first.yaml
 explain collective --cluster dgx-h100 -b 64M
@@ -63,6 +64,7 @@ import torchtitan torchtitan_llama3_8b.toml --nnodes 8 --nproc-per-node 8 -o tor
 advise step.json
 validate reference nccl-single-node table.csv
 validate compare recorded
+validate doctor
 """
 # Commands whose extra is missing here, and the extra.
 NEED_MORE = {
