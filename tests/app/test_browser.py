@@ -8,6 +8,7 @@ import socket
 
 import pytest
 from PIL import Image
+from streamlit.proto.BackMsg_pb2 import BackMsg
 
 from dpsim.report.figures.style import PART_COLOURS
 from dpsim.report.theme import COLOUR, SURFACES
@@ -106,6 +107,38 @@ def test_a_comparison_comes_back_by_its_link_and_its_scenario_as_a_picture(page,
     page.goto("about:blank")
     page.goto(link.strip())
     assert page.locator(".dp-compared").inner_text() == shown
+
+
+@pytest.fixture
+def reruns(page):
+    """What of the page is asked to rerun: the identifier of a part, "" for all of it."""
+    asked = []
+
+    def noted(data):
+        sent = BackMsg.FromString(data)
+        if sent.WhichOneof("type") == "rerun_script":
+            asked.append(sent.rerun_script.fragment_id)
+
+    page.on("websocket", lambda socket: socket.on("framesent", noted))
+    return asked
+
+
+def test_limits_come_and_parts_of_the_page_rerun_alone(page, address, reruns):
+    page.goto("about:blank")
+    page.goto(f"{address}/?preset=llama2-70b-128-a100-hybrid&set=run.steps=4")
+    limits = page.locator(".st-key-limits")
+    best = limits.get_by_role("button", name="time per sample")
+    best.first.wait_for()
+    limits.get_by_text("every knob", exact=True).wait_for()
+    # A part each: the two of the page's start, limits, and perhaps scaling.
+    assert reruns.count("") <= 2
+    parts = len(reruns)
+    page.get_by_text("slowest and fastest").click()
+    page.wait_for_url(re.compile("timeline=slowest"))
+    assert "" not in reruns[parts:]
+    best.first.click()
+    page.wait_for_url(re.compile(r"set=cluster\.gpu"))
+    assert "timeline=slowest" in page.url
 
 
 def test_only_this_machine_is_served(address):
