@@ -66,6 +66,14 @@ def doubled(given: Field) -> None:
 
 def union(given: Union, without: tuple[str, ...] = ()) -> None:
     """Draw a choice of kinds, and widgets for the fields of the chosen one."""
+    value = kind(given)
+    if value in given.kinds:
+        for each in forms.fields(given.kinds[value], given.path, without=(given.key, *without)):
+            field(each)
+
+
+def kind(given: Union) -> str:
+    """Draw a choice of kinds; return the chosen one."""
     value = kind_of(given)
     options = [*([_NONE] if given.default is None else []), *given.kinds]
     key = f"kind {given.path}"
@@ -80,9 +88,7 @@ def union(given: Union, without: tuple[str, ...] = ()) -> None:
         on_change=_kind_chosen,
         args=(given, key),
     )
-    if value in given.kinds:
-        for each in forms.fields(given.kinds[value], given.path, without=(given.key, *without)):
-            field(each)
+    return value
 
 
 def kind_of(given: Union) -> str:
@@ -135,17 +141,19 @@ def pick_several(
     default: Sequence[str],
     help_: str | None = None,
     words: Callable[[str], str] = choice_words,
+    most: int | None = None,
 ) -> list[str]:
-    """Draw a page's own choice of several ``options``."""
+    """Draw a page's own choice of several ``options``, ``most`` of them if given."""
     wanted = state.choice(name, ",".join(default)).split(",")
     key = f"choice {name}"
-    st.session_state[key] = [option for option in options if option in wanted]
+    st.session_state[key] = [option for option in options if option in wanted][:most]
     st.multiselect(
         label,
         options,
         format_func=words,
         key=key,
         help=help_,
+        max_selections=most,
         on_change=_several_chosen,
         args=(name, key),
     )

@@ -90,7 +90,7 @@ def ways_in(image):
     """
     named = {"yaml": packed(scenario(image)), "file": "a.yaml"}
     compared = {"1-yaml": named["yaml"], "1-file": image}
-    choices = {"one": image, "operation": image, "where": image}
+    choices = {"algorithms": image, "operation": image, "where": image}
     return {
         "a preset's name": ("", {"preset": image}, image),
         "a changed path": ("", {"preset": "resnet50-32-v100-25gbe", "set": image}, image),
