@@ -90,14 +90,16 @@ def run_again() -> None:
 def alone(draw: Callable[P, None]) -> Callable[P, None]:
     """Make ``draw`` a part of the page that reruns without the rest of it."""
 
-    @wraps(draw)
-    def drawn(*args: P.args, **named: P.kwargs) -> None:
+    @st.fragment
+    def part(shown: Spec, *args: P.args, **named: P.kwargs) -> None:
+        if shown != current().spec:  # changed in this part
+            run_again()
         draw(*args, **named)
         # What the router does when all of the page runs.
         st.session_state.pop(_ENTERED, None)
         write_address()
 
-    return st.fragment(drawn)
+    return wraps(draw)(lambda *args, **named: part(current().spec, *args, **named))
 
 
 def show(view: View) -> None:

@@ -170,9 +170,7 @@ def refuse(problem: str) -> None:
     st.error(plain(problem), icon=":material/block:")
     if problem.startswith(limits.TOO_LARGE):
         _offer_few_steps(state.current().spec)
-    words, icon = "undo the last change", ":material/undo:"
-    if st.button(words, on_click=state.undo, icon=icon, key="undo"):
-        state.run_again()  # the whole page, of which the problem may be in a part
+    st.button("undo the last change", on_click=state.undo, icon=":material/undo:", key="undo")
 
 
 def _offer_few_steps(spec: Spec) -> None:

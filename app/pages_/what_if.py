@@ -92,8 +92,16 @@ def _scaling(spec: Spec, own: Result) -> None:
         return
     results = [each for each in found.values() if isinstance(each, Result)]
     if results:
-        chart(scaling_figure(results, own.workers), "scaling", height=330)
+        key = f"scaling {own.workers}"  # without the point that was pressed for this count
+        counted = partial(_count_pressed, key, own.workers // scenario_of(spec).cluster.nodes)
+        chart(scaling_figure(results, own.workers), key, height=330, pressed=counted)
+        st.caption("Press a point to take its number of GPUs.")
     why_not(found, nodes_words)
+
+
+def _count_pressed(key: str, per_node: int) -> None:
+    for point in st.session_state[key].selection.points:  # none where a point is pressed again
+        state.change("cluster.nodes", str(int(point["x"]) // per_node))
 
 
 @state.alone
@@ -149,7 +157,7 @@ def _found(found: Mapping[str, Any]) -> bool:
 
 def _turn(number: int, turn: Mapping[str, Any]) -> None:
     words = f"{plain(turn['change'])}: **{turn['change_per_sample']:+.0%}** time per sample"
-    pressed = st.button(
+    st.button(
         words,
         wrap=True,
         key=f"try {number}",
@@ -157,8 +165,6 @@ def _turn(number: int, turn: Mapping[str, Any]) -> None:
         on_click=state.try_options,
         args=(turn["set"],),
     )
-    if pressed:
-        state.run_again()
 
 
 def _others(turns: list[Mapping[str, Any]]) -> None:

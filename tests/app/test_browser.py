@@ -141,6 +141,19 @@ def test_limits_come_and_parts_of_the_page_rerun_alone(page, address, reruns):
     assert "timeline=slowest" in page.url
 
 
+def test_a_press_on_the_efficiency_chart_takes_its_count(page, address):
+    page.goto("about:blank")
+    page.goto(f"{address}/?preset={LLAMA}&{QUICK}")
+    page.wait_for_selector("text=8 x H100")
+    points = page.locator("[class*=st-key-scaling] .scatterlayer .points path")
+    points.last.wait_for()
+    points.last.scroll_into_view_if_needed()
+    box = points.last.bounding_box()
+    page.mouse.click(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+    page.wait_for_url(re.compile(r"set=cluster\.nodes(%3D|=)4(&|$)"))
+    page.wait_for_selector("text=32 x H100")
+
+
 def test_only_this_machine_is_served(address):
     port = int(address.rpartition(":")[2])
     own = [info[4][0] for info in socket.getaddrinfo(socket.gethostname(), port, socket.AF_INET)]

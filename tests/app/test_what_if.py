@@ -366,6 +366,29 @@ def test_every_kind_of_the_registries_can_be_chosen(open_page):
         assert offered == [kind_words(kind) for kind in forms.union(path).kinds]
 
 
+def test_six_knobs_are_in_the_sidebar_and_all_behind_a_switch(open_page):
+    page = open_page("what_if", wait=False, preset=FIRST, set=QUICK)
+    kinds = ("selectbox", "select_slider", "number_input", "text_input", "toggle")
+
+    def knobs():
+        widgets = [each for kind in kinds for each in getattr(page.sidebar, kind)]
+        return {each.key for each in widgets if each.key.startswith(("set ", "kind "))}
+
+    assert knobs() == {
+        "set cluster.nodes",
+        "set cluster.network.nic",
+        "set workload.batch_per_gpu",
+        "kind strategy.aggregation",
+        "kind strategy.sync",
+        "kind strategy.overlap",
+    }
+    page.selectbox(key="set cluster.network.nic").select("efa-100g").run()
+    assert "cluster.network.nic=efa-100g" in page.query_params["set"]
+    page.toggle(key="all knobs").set_value(True).run()
+    assert "set cluster.gpu" in knobs()
+    assert not page.exception
+
+
 def test_slow_workers_are_switched_on_and_off(open_page):
     wanted = [*QUICK, "strategy.sync.kind=bsp"]
     page = open_page("what_if", wait=False, parts=["Stragglers"], preset=SMALL, set=wanted)
