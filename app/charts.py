@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from html import escape
 from typing import TYPE_CHECKING, Any
 
@@ -55,6 +55,11 @@ def chart(
         on_select=pressed or "ignore",
         selection_mode="points",
     )
+
+
+def table(columns: Mapping[str, Sequence[object]]) -> None:
+    """Draw a table by its columns, all rows of it."""
+    st.dataframe(columns, hide_index=True, height="content")
 
 
 def _remove_title(figure: go.Figure) -> None:

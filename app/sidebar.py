@@ -61,8 +61,8 @@ def _source() -> None:
     if st.button("all set-ups", icon=":material/apps:", width="stretch", key="all set-ups"):
         _set_ups()
     if shown in preset_names():
-        title, text = about(shown)
-        st.caption(f"**{title}.** {text}")
+        _, text = about(shown)
+        st.caption(text)
     if spec.changes:
         words = "1 change" if len(spec.changes) == 1 else f"{len(spec.changes)} changes"
         st.button(f"undo {words}", on_click=_reset, type="tertiary", icon=":material/undo:")

@@ -10,7 +10,7 @@ import streamlit as st
 
 from app import controls, does_not_fit, measured_steps, sidebar, state
 from app.answers import PATH, Answer, explained, node_counts, scaled, traced
-from app.charts import chart
+from app.charts import chart, table
 from app.headline import headline, sentence
 from app.plain import plain
 from app.spec import Spec
@@ -172,7 +172,7 @@ def _others(turns: list[Mapping[str, Any]]) -> None:
     if not opened.open:  # browsers take long to load tables
         return
     with opened:
-        st.dataframe(
+        table(
             {
                 "change": [turn["change"] for turn in turns],
                 "time per sample": [f"{turn['change_per_sample']:+.1%}" for turn in turns],
@@ -181,7 +181,5 @@ def _others(turns: list[Mapping[str, Any]]) -> None:
                     for turn in turns
                 ],
                 "why not": [turn["why"] or "" for turn in turns],
-            },
-            hide_index=True,
-            height="content",
+            }
         )

@@ -96,7 +96,7 @@ def test_a_comparison_comes_back_by_its_link_and_its_scenario_as_a_picture(page,
     assert len(shown.splitlines()) > 8
     page.wait_for_selector(STEP_TIME)
     page.get_by_role("button", name="Share").click()
-    link = page.locator("[data-testid=stPopoverBody] [data-testid=stCode]").first.inner_text()
+    link = page.locator(".st-key-link code").inner_text()
     with page.expect_download() as download:
         page.get_by_text("download the picture").click()
     assert download.value.suggested_filename == "llama-3-8b-8-x-h100-one-node.png"
