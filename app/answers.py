@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
+from typing import Any
 
 from app.fitted_times import with_fitted_times
 from app.limits import check
@@ -30,10 +32,11 @@ from dpsim.engine import (
 from dpsim.network import MessageCosts
 from dpsim.scenario import Scenario
 from dpsim.studies.collective import CollectiveRow, collective_rows
-from dpsim.studies.explain import KNOBS, Explanation, as_options, explain
+from dpsim.studies.explain import KNOBS, CriticalPath, Turn, as_options, explain
 from dpsim.studies.replay import Replay, replay
 from dpsim.topology import build_cluster
 
+PATH = "critical path"  # beside the names of knobs
 SCALED_STEPS = 4
 MOST_SCALED = 4_096  # GPUs
 _POINTS = 5  # approximate number on a scaling curve
@@ -153,20 +156,29 @@ def _way(spec: Spec, words: str, options: tuple[str, ...], base: Result) -> Way:
     return Way(words, options, held, slower)
 
 
-def explained(spec: Spec, report: Report) -> Explanation:
-    """Return what limits ``spec``. Raises DpsimError."""
-    # A knob takes many steps: each step reports the knobs done so far, to notice cancellation.
-    done = 0
+def explained(spec: Spec, report: Callable[..., None]) -> dict[str, Any]:
+    """Return each kind's share of the critical path (`PATH`), and each knob's effect by its name.
 
-    def turned(knobs: int) -> None:
-        nonlocal done
-        done = knobs
-        tick()
+    Knobs are rows of ``dpsim explain --json``, the best first. ``report`` gets each part as soon as
+    it is found. Raises DpsimError.
+    """
+    turned: set[str] = set()
 
-    def tick() -> None:
-        report(done, len(KNOBS))
+    def found(part: CriticalPath | Turn) -> None:
+        if isinstance(part, Turn):
+            turned.add(part.name)
+        report(len(turned), len(KNOBS), _said(part))
 
-    return explain(admitted(spec), turned, tick)
+    # A knob takes many steps: each reports the knobs turned so far, to notice cancellation.
+    every = explain(admitted(spec), tick=lambda: report(len(turned), len(KNOBS)), found=found)
+    parts: tuple[CriticalPath | Turn, ...] = (every.path, *every.turns)
+    return dict(chain(*(_said(part).items() for part in parts)))
+
+
+def _said(part: CriticalPath | Turn) -> dict[str, Any]:
+    if isinstance(part, Turn):
+        return {part.name: part.to_json()}
+    return {PATH: {kind: seconds / part.seconds for kind, seconds in part.by_kind.items()}}
 
 
 def loaded_links(spec: Spec, report: Report) -> tuple[Job, LinkLoads]:

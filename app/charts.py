@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from html import escape
 from typing import TYPE_CHECKING, Any
 
@@ -28,11 +29,12 @@ def chart(
     key: str,
     height: int | None = None,
     alt: str | None = None,
+    pressed: Callable[[], None] | None = None,
 ) -> None:
     """Draw a figure below its title.
 
     ``height`` of both in pixels, the figure's own if left out; ``alt`` is the text alternative, the
-    title if left out.
+    title if left out. ``pressed`` is called when a point is pressed.
     """
     title = _in_one_line(figure.layout.title.text)
     below = _in_one_line(figure.layout.title.subtitle.text)
@@ -50,7 +52,14 @@ def chart(
         theme=None,
         config=_CONFIG,
         alt=alt or title or key,
+        on_select=pressed or "ignore",
+        selection_mode="points",
     )
+
+
+def table(columns: Mapping[str, Sequence[object]]) -> None:
+    """Draw a table by its columns, all rows of it."""
+    st.dataframe(columns, hide_index=True, height="content")
 
 
 def _remove_title(figure: go.Figure) -> None:

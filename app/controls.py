@@ -66,6 +66,14 @@ def doubled(given: Field) -> None:
 
 def union(given: Union, without: tuple[str, ...] = ()) -> None:
     """Draw a choice of kinds, and widgets for the fields of the chosen one."""
+    value = kind(given)
+    if value in given.kinds:
+        for each in forms.fields(given.kinds[value], given.path, without=(given.key, *without)):
+            field(each)
+
+
+def kind(given: Union) -> str:
+    """Draw a choice of kinds; return the chosen one."""
     value = kind_of(given)
     options = [*([_NONE] if given.default is None else []), *given.kinds]
     key = f"kind {given.path}"
@@ -80,9 +88,7 @@ def union(given: Union, without: tuple[str, ...] = ()) -> None:
         on_change=_kind_chosen,
         args=(given, key),
     )
-    if value in given.kinds:
-        for each in forms.fields(given.kinds[value], given.path, without=(given.key, *without)):
-            field(each)
+    return value
 
 
 def kind_of(given: Union) -> str:
@@ -115,17 +121,8 @@ def pick(
     words: Callable[[str], str] = choice_words,
 ) -> str:
     """Draw a page's own choice among ``options``, with names by ``words``."""
-    key = _key_of_choice(name, options, default)
-    st.selectbox(
-        label,
-        options,
-        format_func=words,
-        key=key,
-        help=help_,
-        on_change=_chosen,
-        args=(name, key),
-    )
-    return str(st.session_state[key])
+    more = {"format_func": words, "help": help_}
+    return _chosen_by(st.selectbox, label, options, name, default, **more)
 
 
 def pick_several(
@@ -135,17 +132,19 @@ def pick_several(
     default: Sequence[str],
     help_: str | None = None,
     words: Callable[[str], str] = choice_words,
+    most: int | None = None,
 ) -> list[str]:
-    """Draw a page's own choice of several ``options``."""
+    """Draw a page's own choice of several ``options``, ``most`` of them if given."""
     wanted = state.choice(name, ",".join(default)).split(",")
     key = f"choice {name}"
-    st.session_state[key] = [option for option in options if option in wanted]
+    st.session_state[key] = [option for option in options if option in wanted][:most]
     st.multiselect(
         label,
         options,
         format_func=words,
         key=key,
         help=help_,
+        max_selections=most,
         on_change=_several_chosen,
         args=(name, key),
     )
@@ -154,24 +153,13 @@ def pick_several(
 
 def switch(label: str, options: Sequence[str], name: str, default: str) -> str:
     """Draw a page's own choice among a few ``options``, side by side."""
-    key = _key_of_choice(name, options, default)
-    st.segmented_control(
-        label,
-        options,
-        key=key,
-        on_change=_chosen,
-        args=(name, key),
-        label_visibility="collapsed",
-        required=True,
-    )
-    return str(st.session_state[key] or default)
+    more = {"label_visibility": "collapsed", "required": True}
+    return _chosen_by(st.segmented_control, label, options, name, default, **more)
 
 
 def slide(label: str, options: Sequence[str], name: str, default: str) -> str:
     """Draw a page's own choice along a scale."""
-    key = _key_of_choice(name, options, default)
-    st.select_slider(label, options, key=key, on_change=_chosen, args=(name, key))
-    return str(st.session_state[key])
+    return _chosen_by(st.select_slider, label, options, name, default)
 
 
 def write(label: str, name: str, default: str, help_: str | None = None) -> str:
@@ -182,13 +170,20 @@ def write(label: str, name: str, default: str, help_: str | None = None) -> str:
     return str(st.session_state[key])
 
 
-def _key_of_choice(name: str, options: Sequence[str], default: str) -> str:
-    """Return the key of a widget, set to its choice; the default where that is no option."""
-    key = f"choice {name}"
-    chosen = state.choice(name, default)
+def _chosen_by(
+    widget: Callable[..., object],
+    label: str,
+    options: Sequence[str],
+    name: str,
+    default: str,
+    **more: Any,
+) -> str:
+    """Draw a choice by a widget; the default where the chosen value is no option."""
+    key, chosen = f"choice {name}", state.choice(name, default)
     # An address may hold an option of another scenario.
     st.session_state[key] = chosen if chosen in options else default
-    return key
+    widget(label, options, key=key, on_change=_chosen, args=(name, key), **more)
+    return str(st.session_state[key] or default)
 
 
 def _choice(given: Field, value: Any, common: dict[str, Any]) -> None:

@@ -73,9 +73,9 @@ h2.dp-chart {{font-size: 1.05rem; font-weight: 600; line-height: 1.3; padding: 0
 }}
 /* What is chosen among stands in several lines there: pieces of one bar would lack borders. */
 @media (max-width: 900px) {{
-  [data-testid=stButtonGroup] [role=radiogroup] {{gap: 0.3rem}}
-  [data-testid=stButtonGroup] button {{border-radius: 0.5rem; margin: 0}}
-  [data-testid=stButtonGroup] button[aria-checked=false] {{
+  main [role=radiogroup] {{gap: 0.3rem}}
+  main [role=radiogroup] [role=radio] {{border-radius: 0.5rem; margin: 0}}
+  main [role=radiogroup] [role=radio][aria-checked=false] {{
     border-color: var(--dp-border) !important}}
 }}
 @media (max-width: 640px) {{

@@ -12,7 +12,6 @@ from app import state, top, waiting
 from app.look import STYLE
 from app.pages_ import (
     algorithms,
-    batches,
     compare,
     convergence,
     own_files,
@@ -28,7 +27,7 @@ from app.plain import plain
 # The entries of the top row, each with its parts; it opens with the first one.
 PAGES = {
     "Predict": {what_if: "A step", topology: "Topology", own_files: "Your own files"},
-    "Compare": {compare: "Side by side", batches: "Sweeps"},
+    "Compare": {compare: "Side by side"},
     "Synchronise": {
         stragglers: "Stragglers",
         strategies: "Strategies over time",

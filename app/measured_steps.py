@@ -8,7 +8,7 @@ from hashlib import sha256
 import streamlit as st
 
 from app import state
-from app.charts import chart
+from app.charts import chart, table
 from app.own_steps import MOST_ROWS, OwnSteps, own_steps
 from app.plain import plain
 from app.spec import Spec
@@ -90,7 +90,7 @@ def _shown(found: OwnSteps) -> None:
     held_out = answer["held_out"]["rows"]
     rows = [*answer["rows"], *held_out]
     used = ["fitted to"] * len(answer["rows"]) + ["held out"] * len(held_out)
-    st.dataframe(
+    table(
         {
             "nodes": [str(row["nodes"]) for row in rows],
             "GPUs a node": [str(row["gpus_per_node"]) for row in rows],
@@ -99,9 +99,7 @@ def _shown(found: OwnSteps) -> None:
             "predicted": [human(row["predicted_ms"] * 1e-3, TIME, 4) for row in rows],
             "error": [f"{row['predicted_ms'] / row['measured_ms'] - 1:+.1%}" for row in rows],
             "used": used,
-        },
-        hide_index=True,
-        height="content",
+        }
     )
 
 

@@ -1,38 +1,14 @@
-"""A summary of predictions beside published measurements.
-
-Computed by ``python -m app.published``, which takes minutes, and stored.
-
-python -m app.published                 # all tables
-python -m app.published vtrain imagenet # only these; keeps the others
-python -m app.published nccl            # those of collectives, which are read together
-"""
+"""A summary of predictions beside published measurements, as `tools.published_errors` writes it."""
 
 from __future__ import annotations
 
 import json
-import sys
-from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
-
-from dpsim.report.figures.measured_figure import Pair
-
-if TYPE_CHECKING:
-    from validate.published import StepKind
+from typing import Any
 
 KEPT = Path(__file__).with_name("published.json")
-MOST_POINTS = 400  # of a table; evenly chosen
-
-# Tables of collectives, whose machines are distinguished by where they communicate.
-NCCL_TABLES = ("nccl_tests.csv", "nccl_tests_2.csv", "nccl_single_node.csv", "vtrain_allreduce.csv")
 _NCCL = "four tables of nccl-tests"
-_NCCL_PLACES = {
-    "nccl-nvlink": "single-node NVLink",
-    "nccl-pcie": "single-node PCIe",
-    "nccl-xgmi": "single-node xGMI",
-    "nccl-between": "multi-node",
-}
 # The table of each kind, the compared quantity, and its unit.
 TABLES = {
     "adaptdl": ("adaptdl_steptime.csv", "step time", "s"),
@@ -49,10 +25,6 @@ TABLES = {
     "mlperf": ("mlperf_training.csv", "step time", "s"),
     "steps": ("steps_2.csv", "step time", "s"),
 }
-
-
-# Tables of steps in which a row of each series may be known.
-CALIBRATED = ("llm", "mlperf", "steps")
 
 # The display names.
 TITLES = {
@@ -82,99 +54,9 @@ def published() -> dict[str, dict[str, Any]]:
     return content
 
 
-def compared(kind: StepKind, folder: Path) -> dict[str, Any]:
-    """Predict a table of published steps, and summarise it."""
-    from validate.published import compare_steps
-
-    file = folder / TABLES[kind][0]
-    found = compare_steps(file, kind)
-    calibrated: Any = None
-    if kind in CALIBRATED:
-        again = compare_steps(file, kind, regime="calibrated")
-        assert again.overall is not None
-        calibrated = {**again.overall, "naive": again.to_json()["naive"]}
-    return _kept(file.name, found.overall, calibrated, found.counted)
-
-
-def compared_collectives(folder: Path) -> dict[str, dict[str, Any]]:
-    """Return the tables of collectives by where machines communicate, leaving each machine out."""
-    from validate.published import compare
-    from validate.published.nccl import Score, kind_of, summary, transport_group
-
-    rows: dict[str, list[Score]] = {kind: [] for kind in _NCCL_PLACES}
-    for name in NCCL_TABLES:
-        for score in compare(folder / name, kind_of(folder / name)).counted:
-            group = transport_group(score.case.machine, score.case.op)
-            for kind, place in _NCCL_PLACES.items():
-                if group.startswith(place):
-                    rows[kind].append(score)
-    return {kind: _kept(_NCCL, summary(own), None, own) for kind, own in rows.items()}
-
-
 def computing_errors() -> dict[str, float]:
     """Return errors of computed steps over published rows, leaving out each publisher."""
     from dpsim.workload import constants_file
 
     found: dict[str, float] = constants_file()["errors"]["each publisher left out"]["all"]
     return found
-
-
-def _kept(file: str, errors: Any, calibrated: Any, rows: Sequence[Any]) -> dict[str, Any]:
-    # Rounded up, so that no more than the limit remain.
-    every = max(1, -(-len(rows) // MOST_POINTS))
-    pairs = [_pair(row) for row in rows[::every]]
-    return {
-        "file": file,
-        "errors": errors,
-        "calibrated": calibrated,
-        "rows": [pair for pair in pairs if pair is not None],
-    }
-
-
-def _pair(row: Any) -> Pair | None:
-    measured, predicted, interval = row.measured, row.predicted, row.interval
-    ends = () if interval is None else (interval.low, interval.high)
-    if measured is None or predicted is None:
-        return None
-    if hasattr(row, "identity"):
-        identity = row.identity
-    else:  # a case at one size of a collective
-        identity = {**row.case.identity, "bytes": f"{row.nbytes:,.0f}"}
-    # The point's hover text: longer ones would not fit the figure.
-    name = ", ".join(str(value) for value in identity.values() if value)[:90]
-    return Pair(name, _short(measured), _short(predicted), *map(_short, ends))
-
-
-def _short(value: float) -> float:
-    # More digits would lengthen the file without moving any point.
-    return float(f"{value:.5g}")
-
-
-def main(kinds: list[str]) -> None:
-    """Compute the tables of ``kinds``, all if empty, and write the whole file."""
-    import validate.published
-    from dpsim.base.terminal import narrate, write_whole
-
-    folder = Path(str(validate.published.__file__)).parent / "data"
-    tables = (
-        json.loads(KEPT.read_text(encoding="utf-8"))["tables"] if kinds and KEPT.exists() else {}
-    )
-    for kind in kinds or [*(kind for kind in TABLES if kind not in _NCCL_PLACES), "nccl"]:
-        if kind == "nccl":
-            anew = compared_collectives(folder)
-        else:
-            anew = {kind: compared(cast("StepKind", kind), folder)}
-        tables |= anew
-        for name, table in anew.items():
-            narrate(f"{name}: {table['errors']}")
-    # One line per table in a fixed order: recomputing a table changes one line.
-    ordered = {kind: tables[kind] for kind in TABLES if kind in tables}
-    lines = ",\n".join(
-        f" {json.dumps(kind)}: {json.dumps(table, ensure_ascii=False)}"
-        for kind, table in ordered.items()
-    )
-    write_whole(KEPT, f'{{"schema_version": 1, "tables": {{\n{lines}\n}}}}\n')
-
-
-if __name__ == "__main__":
-    main(sys.argv[1:])

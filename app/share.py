@@ -33,7 +33,8 @@ def draw(title: str) -> None:
         url = f"{st.context.url or ''}?{address}"
         link = "The scenario is too long for a link." if address is None else url
         # Wrapped, since the keyboard cannot reach what scrolls.
-        st.code(link, language=None, wrap_lines=True)
+        with st.container(key="link"):
+            st.code(link, language=None, wrap_lines=True)
         st.caption("A command, which prints the same numbers")
         st.code(to_command(spec, name), language=None, wrap_lines=True)
         # A download changes nothing on the page, so no rerun is needed.

@@ -36,7 +36,10 @@ def draw() -> None:
             entry.draw(state.current().spec)
         _source()
         try:
-            _knobs()
+            if st.toggle("all knobs", key="all knobs", help="Every field of a scenario file."):
+                _knobs()
+            else:
+                _few()
         except DpsimError:
             st.caption("What can be turned shows here when the scenario can be read.")
         _upload()
@@ -58,8 +61,8 @@ def _source() -> None:
     if st.button("all set-ups", icon=":material/apps:", width="stretch", key="all set-ups"):
         _set_ups()
     if shown in preset_names():
-        title, text = about(shown)
-        st.caption(f"**{title}.** {text}")
+        _, text = about(shown)
+        st.caption(text)
     if spec.changes:
         words = "1 change" if len(spec.changes) == 1 else f"{len(spec.changes)} changes"
         st.button(f"undo {words}", on_click=_reset, type="tertiary", icon=":material/undo:")
@@ -103,6 +106,30 @@ def _source_chosen() -> None:
 def _reset() -> None:
     spec = state.current().spec
     state.show_spec(Spec(spec.preset, spec.text, spec.file))
+
+
+def _few() -> None:
+    """Draw the knobs that are turned most, as many of the six as the scenario has."""
+    spec = state.current().spec
+    if controls.stated(spec, "cluster.node"):
+        _field("cluster", "nodes", controls.doubled)
+    if controls.stated(spec, "testbed") is None:
+        _field("cluster.network", "nic")
+    _field("workload", "batch_per_gpu")
+    for part in ("aggregation", "sync", "overlap"):
+        controls.kind(forms.union(f"strategy.{part}"))
+
+
+def _field(path: str, name: str, draw: Callable[[forms.Field], None] = controls.field) -> None:
+    """Draw one field of the mapping at ``path``, if it has it."""
+    if path == "cluster.network":
+        given = forms.union(path)
+        schema = given.kinds[controls.kind_of(given)]
+    else:
+        schema = forms.part(path)
+    for each in forms.fields(schema, path):
+        if each.name == name:
+            draw(each)
 
 
 def _knobs() -> None:

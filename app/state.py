@@ -5,12 +5,13 @@ It is kept in the session and in the address, so that the address reproduces it.
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from contextlib import suppress
 from dataclasses import replace
-from functools import cache
+from functools import cache, wraps
 from threading import Event
 from time import monotonic
+from typing import ParamSpec
 
 import streamlit as st
 
@@ -20,6 +21,7 @@ from app.spec import Query, Spec, View
 from app.work import Tasks
 from dpsim.base.errors import DpsimError
 
+P = ParamSpec("P")
 _APART = Event()
 
 _VIEW, _BEFORE, _WRITTEN, _PROBLEM = "view", "view before", "address written", "address problem"
@@ -83,6 +85,21 @@ def run_again() -> None:
     """Rerun the whole page to show new results, with the same view."""
     st.session_state[_ENTERED] = True
     st.rerun()
+
+
+def alone(draw: Callable[P, None]) -> Callable[P, None]:
+    """Make ``draw`` a part of the page that reruns without the rest of it."""
+
+    @st.fragment
+    def part(shown: Spec, *args: P.args, **named: P.kwargs) -> None:
+        if shown != current().spec:  # changed in this part
+            run_again()
+        draw(*args, **named)
+        # What the router does when all of the page runs.
+        st.session_state.pop(_ENTERED, None)
+        write_address()
+
+    return wraps(draw)(lambda *args, **named: part(current().spec, *args, **named))
 
 
 def show(view: View) -> None:

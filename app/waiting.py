@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping
 from contextlib import suppress
-from functools import partial
-from typing import TypeVar, cast
+from functools import cache, partial
+from typing import Any, TypeVar, cast
 from uuid import uuid4
 
 import streamlit as st
@@ -62,21 +62,61 @@ def scenario_of(spec: Spec) -> Scenario:
         st.stop()
 
 
-def finished(
-    what: str, key: Hashable, function: Callable[[Report], T], patience: float | None = None
-) -> T | None:
-    """Return the result of ``function``, or None where there is none within ``patience`` s (1).
+def finished(what: str, key: Hashable, function: Callable[[Report], T]) -> T | None:
+    """Return the result of ``function``, or None where there is none within `PATIENCE` seconds.
 
     It is None while the function is running (its progress is drawn), and where it was cancelled or
     failed (which is shown).
 
     A session waits for one task of a kind (``key``'s first part) at a time: it leaves its previous
-    one. Tasks with their own ``patience`` are secondary, and begin after the others.
+    one.
     """
-    task = _only(key, function, can_wait=patience is not None)
-    if not task.wait(PATIENCE if patience is None else patience):
+    task = _only(key, function)
+    if not task.wait(PATIENCE):
         _progress(task, what)
         return None
+    return _value(task, what, key)
+
+
+def in_part(
+    what: str,
+    key: Hashable,
+    function: Callable[[Report], T],
+    patience: float,
+    so_far: Callable[[Mapping[str, Any]], object] = lambda found: None,
+) -> T | None:
+    """Return the result of ``function`` in a part of the page (`state.alone`), as `finished` does.
+
+    The part alone reruns until it has the result. ``so_far`` draws what the function has found
+    meanwhile. The task begins after those of `finished`.
+    """
+    task = _only(key, function, can_wait=True)
+    if not task.wait(patience):
+        so_far(task.found)
+        _bar(task, what)
+        # Streamlit's own timers rerun a part for as long as the page stands.
+        _later()(key=f"later {what}", on_again_change=lambda: None)
+        return None
+    return _value(task, what, key)
+
+
+@cache
+def _later() -> Any:
+    """Return a component that reruns the part of the page in which it is, again and again."""
+    return st.components.v2.component(
+        "dpsim_later",
+        # Streamlit sends one of two triggers at the same moment, so timers must not keep in step.
+        js="""export default function ({parentElement, setTriggerValue}) {
+          const here = parentElement;
+          here.again = () => setTriggerValue("again", true);
+          here.timer ??= setInterval(() => here.again(), 350 + 99 * Math.random());
+          return () => clearInterval(here.timer);
+        }""",
+    )
+
+
+def _value(task: Task[T], what: str, key: Hashable) -> T | None:
+    """Return the value of an ended task; None where there is none, and the reason is shown."""
     try:
         return task.value()
     except CancelledError:
@@ -214,6 +254,10 @@ def _progress(task: Task[T], what: str) -> None:
     # The whole page reruns, and draws the value in place of the bar.
     if task.ended:
         state.run_again()
+    _bar(task, what)
+
+
+def _bar(task: Task[T], what: str) -> None:
     if not task.begun:
         st.progress(0.0, text=f"{what}: after what is at work already")
     elif task.total:

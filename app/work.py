@@ -11,7 +11,7 @@ from __future__ import annotations
 import importlib
 import os
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping
 from threading import Event, Lock, Thread
 from time import monotonic
 from typing import Any, Generic, TypeVar
@@ -46,6 +46,7 @@ class Task(Generic[T]):
 
     def __init__(self, function: Callable[[Report], T], seconds: float = MOST_SECONDS) -> None:
         self.done, self.total = 0, 0
+        self.found: dict[str, Any] = {}
         self.begun = False
         self.is_long = self.can_wait = False
         self._child: Child | None = None
@@ -118,10 +119,15 @@ class Task(Generic[T]):
             raise self._error
         return self._value[0]
 
-    def report(self, done: int, total: int) -> None:
-        """Record the progress. Raises CancelledError, and DpsimError where it takes too long."""
+    def report(self, done: int, total: int, found: Mapping[str, Any] | None = None) -> None:
+        """Record the progress, and what is ``found`` so far, by name.
+
+        Raises CancelledError, and DpsimError where it takes too long.
+        """
         # A thread cannot be ended from outside: it ends at its next report.
         self.done, self.total = done, total
+        if found:
+            self.found = {**self.found, **found}  # a new one, since pages read it meanwhile
         if self._stop.is_set():
             raise CancelledError("cancelled")
         # Finished work is kept, however late. A process counts its own seconds.

@@ -26,7 +26,7 @@ init --gpu A100 --nodes 2 -o first.yaml
 check first.yaml
 run first.yaml --json -o run.json
 run first.yaml --html run-page.html --trace trace.json
-compare first.yaml --vary strategy.overlap.kind=sequential,buckets
+compare first.yaml --vary strategy.overlap.kind=sequential,buckets --html timelines.html
 scale first.yaml --nodes 1,2,4 --csv
 sweep swept.yaml -o swept --workers 1
 results swept --sql "select count(*) from results"

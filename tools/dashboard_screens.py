@@ -25,7 +25,7 @@ _PATIENCE = 120_000.0  # ms
 # Idle for two seconds.
 _SETTLED = """() => {
   const still = document.querySelector("[data-test-script-state=notRunning]") !== null
-    && document.querySelector("[data-testid=stProgress]") === null;
+    && document.querySelector("[role=progressbar]") === null;
   if (!still) window.dpStill = undefined;
   else window.dpStill ??= performance.now();
   return still && performance.now() - window.dpStill > 2000;

@@ -40,7 +40,7 @@ _OTHER = f"(before) => ![before, ''].includes({_NUMBERS})"
 _SETTLED = """() => document.querySelector("[data-test-script-state=notRunning]") !== null
   && document.querySelector("[data-testid=stElementContainer][data-stale=true]") === null
   && document.querySelectorAll(".js-plotly-plot").length >= 4
-  && [...document.querySelectorAll("[data-testid=stProgress]")]
+  && [...document.querySelectorAll("[role=progressbar]")]
     .every((each) => each.closest(".st-key-limits"))
 """
 
@@ -101,7 +101,7 @@ def _measured(page: Page, address: str, process: int) -> Waited:
     opened = time.monotonic() - begin
     page.wait_for_function(_SETTLED)
     # Wait for the search for improvements, or it would take part in the first change.
-    page.wait_for_function("document.querySelector('[data-testid=stProgress]') === null")
+    page.wait_for_function("document.querySelector('[role=progressbar]') === null")
     return Waited(opened, *_turn(page, process))
 
 

@@ -1,4 +1,4 @@
-"""See the algorithm: any schedule round by round, two side by side, on a switch or the cluster."""
+"""See the algorithm: schedules round by round, side by side, on a switch or the cluster."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from app.spec import Spec
 from app.waiting import finished, refuse, scenario_of
 from dpsim.base.units import DATA, TIME, human
 from dpsim.collectives import OPERATIONS, algorithm_names
-from dpsim.report.pages.steps_page import drawn, player
+from dpsim.report.pages.steps_page import MOST_BESIDE, drawn, player
 from dpsim.studies.walkthrough import MOST_RANKS, Walkthrough
 
-_NONE = "nothing"
+_FIRST = ("ring", "halving-doubling")
 _SWITCH, _CLUSTER = "on a switch", "on the scenario's cluster"
 _RANKS = tuple(str(ranks) for ranks in range(2, MOST_RANKS + 1))
 _SIZES = ("1 KiB", "64 KiB", "1 MiB", "16 MiB", "128 MiB", "1 GiB")
@@ -70,19 +70,18 @@ def _taken(walk: Walkthrough) -> str:
 
 
 def _algorithms() -> tuple[tuple[str, ...], str]:
-    """Return the one or two algorithms to show, and their operation."""
-    places = st.columns(3)
-    with places[0]:
+    """Return the algorithms to show, and their operation."""
+    left, right = st.columns([1, 3])
+    with left:
         operation = controls.pick("operation", list(OPERATIONS), "operation", "all-reduce")
     known = list(algorithm_names(operation))
-    with places[1]:
-        first = "ring" if "ring" in known else known[0]
-        one = controls.pick("algorithm", known, "one", first)
-    with places[2]:
-        others = [_NONE, *(name for name in known if name != one)]
-        beside = "halving-doubling" if one == "ring" and "halving-doubling" in others else _NONE
-        other = controls.pick("beside it", others, "other", beside)
-    return (one,) if other == _NONE else (one, other), operation
+    first = [name for name in _FIRST if name in known] or known[:1]
+    with right:
+        names = controls.pick_several(
+            f"algorithms, up to {MOST_BESIDE}", known, "algorithms", first, most=MOST_BESIDE
+        )
+    # Those of another operation, or none, are left of what was chosen before.
+    return tuple(names or first), operation
 
 
 def _switch() -> tuple[str, tuple[int, str, str] | None, Spec | None]:

@@ -1,6 +1,6 @@
 """Compare: strategies side by side, and algorithms over message sizes.
 
-Also the strategies on growing numbers of nodes.
+Also the strategies on growing numbers of nodes, and the folders of sweeps.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from functools import partial
 
 import streamlit as st
 
-from app import controls, forms, sidebar, state
+from app import controls, forms, sidebar, state, sweeps
 from app.answers import collectives, tried, varied
-from app.charts import chart
+from app.charts import chart, table
 from app.entry import with_gpus
 from app.headline import of_text, sentence
 from app.spec import Spec
@@ -63,10 +63,13 @@ def draw() -> None:
     sidebar.draw()
     spec = state.current().spec
     scenario_of(spec)
-    what = controls.switch(
-        "what to compare", (_STRATEGIES, _SIZES, _SCALING), "compare", _STRATEGIES
-    )
-    {_STRATEGIES: _strategies, _SIZES: _algorithms, _SCALING: _scaling}[what](spec)
+    views: dict[str, Callable[[Spec], None]] = {
+        _STRATEGIES: _strategies,
+        _SIZES: _algorithms,
+        _SCALING: _scaling,
+        "a sweep": lambda _: sweeps.draw(),
+    }
+    views[controls.switch("what to compare", tuple(views), "compare", _STRATEGIES)](spec)
 
 
 def _strategies(spec: Spec) -> None:
@@ -140,7 +143,7 @@ def _side_by_side(found: Mapping[str, Result | DpsimError], called: Callable[[st
     if best:
         sentence(_verdict(best))
         chart(breakdown_figure(list(best.values()), list(best)), key="side by side")
-        st.dataframe({"": list(best), **_columns(best.values())}, hide_index=True, height="content")
+        table({"": list(best), **_columns(best.values())})
 
 
 def _verdict(best: Mapping[str, Result]) -> str:
@@ -218,6 +221,5 @@ def _scaling(spec: Spec) -> None:
     results = {int(name): result for name, result in found.items() if isinstance(result, Result)}
     if results:
         chart(scaling_figure(list(results.values())), key="scaling")
-        columns = {"nodes": list(results), **_columns(results.values())}
-        st.dataframe(columns, hide_index=True, height="content")
+        table({"nodes": list(results), **_columns(results.values())})
     why_not(found, nodes_words)

@@ -8,7 +8,7 @@ import streamlit as st
 
 from app import controls, forms, sidebar, state
 from app.answers import replayed
-from app.charts import chart
+from app.charts import chart, table
 from app.headline import sentence
 from app.reading import scenario
 from app.spec import Spec
@@ -105,7 +105,7 @@ def _verdict(replays: dict[str, Replay]) -> str:
 
 def _table(replays: dict[str, Replay]) -> None:
     rows = [replay.to_json() for replay in replays.values()]
-    st.dataframe(
+    table(
         {
             "synchronisation": list(replays),
             "time to target": [_or_never(row["time_to_target_s"]) for row in rows],
@@ -113,9 +113,7 @@ def _table(replays: dict[str, Replay]) -> None:
             "simulated time": [human(row["time_s"], TIME, 4) for row in rows],
             "sent in all": [human(row["bytes"], DATA, 4) for row in rows],
             "updates late, mean": [f"{row['versions']['mean']:.3g}" for row in rows],
-        },
-        hide_index=True,
-        height="content",
+        }
     )
 
 

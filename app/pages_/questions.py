@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import streamlit as st
 
 from app import controls, measured_errors, sidebar, state
-from app.charts import chart
+from app.charts import chart, table
 from app.headline import sentence
 from app.lessons import grown, points
 from app.plain import plain
@@ -30,8 +30,7 @@ from dpsim.report.figures.style import long_time, per_second
 if TYPE_CHECKING:
     import plotly.graph_objects as go
 
-_BATCH, _GPUS, _LEARNERS = "how large a batch?", "how many GPUs?", "how many learners?"
-_GROWS, _ERRORS = "a growing batch?", "what was measured?"
+_BATCH = "how large a batch?"
 _BATCHES = tuple(2**power for power in range(11))
 _LESS = (1, 4)  # divisors of the scenario's batch per GPU
 _MOST_GPUS = 1_024
@@ -43,18 +42,17 @@ _FACTORS = ("2", "3", "4", "5")
 def draw() -> None:
     """Draw the page."""
     sidebar.draw()
-    what = controls.switch(
-        "question", (_BATCH, _GPUS, _LEARNERS, _GROWS, _ERRORS), "question", _BATCH
-    )
     spec = state.current().spec
-    scenario_of(spec)
-    {
+    questions: dict[str, Callable[[Spec], None]] = {
         _BATCH: _batches,
-        _GPUS: _gpus,
-        _LEARNERS: _learners,
-        _GROWS: _grows,
-        _ERRORS: _errors,
-    }[what](spec)
+        "how many GPUs?": _gpus,
+        "how many learners?": _learners,
+        "a growing batch?": _grows,
+        "what was measured?": lambda _: measured_errors.draw(),
+    }
+    what = controls.switch("question", tuple(questions), "question", _BATCH)
+    scenario_of(spec)
+    questions[what](spec)
 
 
 def _found(spec: Spec, what: str, varied: list[dict[str, str]]) -> dict[int, Result] | None:
@@ -170,7 +168,7 @@ def _grows(spec: Spec) -> None:
     growth, known = found
     constant, growing = growth.seconds
     sentence(f"{long_time(growing)} in all instead of {long_time(constant)}.")
-    st.dataframe(
+    table(
         {
             "epochs": [str(stage.epochs) for stage in growth.growing],
             "global batch": [f"{stage.global_batch:,}" for stage in growth.growing],
@@ -180,15 +178,9 @@ def _grows(spec: Spec) -> None:
             # The trailing space makes it a different key than the heading above, and is not
             # visible.
             "instead of ": [long_time(stage.seconds) for stage in growth.constant],
-        },
-        hide_index=True,
-        height="content",
+        }
     )
     st.markdown(f"The largest batch: {plain(known)}.")
-
-
-def _errors(_: Spec) -> None:
-    measured_errors.draw()
 
 
 def _cost(spec: Spec, runs: list[Result]) -> go.Figure:

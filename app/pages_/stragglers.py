@@ -12,7 +12,7 @@ import streamlit as st
 
 from app import controls, forms, sidebar, state
 from app.answers import varied
-from app.charts import chart
+from app.charts import chart, table
 from app.fitted_times import with_fitted_times
 from app.headline import of_text, sentence
 from app.spec import Spec
@@ -140,7 +140,7 @@ def _results(results: dict[str, Result], undisturbed: dict[str, Result]) -> None
     else:
         st.caption("No gradient is stale: none is computed on parameters older than the newest.")
     best = sorted(results.items(), key=lambda item: -item[1].throughput_samples_per_s)
-    st.dataframe(
+    table(
         {
             "synchronisation": [kind for kind, _ in best],
             "samples/s": [per_second(result.throughput_samples_per_s) for _, result in best],
@@ -155,7 +155,5 @@ def _results(results: dict[str, Result], undisturbed: dict[str, Result]) -> None
                 f"{result.staleness['versions']['mean']:.3g}" for _, result in best
             ],
             "gradients dropped": [f"{result.staleness['dropped']:.1%}" for _, result in best],
-        },
-        hide_index=True,
-        height="content",
+        }
     )

@@ -1,6 +1,6 @@
 """Topology.
 
-The cluster as a graph, with links coloured by their load in a step, and the busiest of them.
+The cluster as a graph, with links coloured by their load in a step, and each kind of link.
 """
 
 from __future__ import annotations
@@ -11,16 +11,14 @@ import streamlit as st
 
 from app import does_not_fit, sidebar, state
 from app.answers import loaded_links
-from app.charts import chart
+from app.charts import chart, table
 from app.headline import sentence
 from app.waiting import finished, scenario_of
-from dpsim.base.units import DATA, RATE, human
-from dpsim.engine import LinkClass, busiest_links, link_classes
-from dpsim.report.figures.load_map_figure import load_map_figure
+from dpsim.base.units import RATE, human
+from dpsim.engine import LinkClass, link_classes
 from dpsim.report.figures.topology_figure import topology_figure
 from dpsim.report.figures.topology_layout import TITLES
 
-_LISTED = 15
 _HEIGHT = 620  # pixels
 
 
@@ -36,31 +34,26 @@ def draw() -> None:
         return
 
     job, loads = found
-    links = busiest_links(job.network, loads, _LISTED)
-    classes = link_classes(job.network, loads)
-    # Classes are sorted, the busiest first.
-    if links:
-        sentence(_verdict(classes[0]))
-    chart(load_map_figure(classes), key="classes")
+    # Sorted, the busiest first.
+    classes = [each for each in link_classes(job.network, loads) if each.share]
+    if classes:
+        said = f"The busiest links, {_kind(classes[0])}, carry {classes[0].share:.0%} of their rate"
+        sentence(f"{said} over the step.")
     chart(topology_figure(job.network, loads), key="topology", height=_HEIGHT)
-
-    if not links:
+    if not classes:
         st.info("No link carries anything: there is one worker.")
         return
-    st.markdown(f"**The {len(links)} links that are busiest**")
-    st.dataframe(
+    table(
         {
-            "link": [link["link"] for link in links],
-            "rate": [human(link["rate_Bps"], RATE) for link in links],
-            "carried in a step": [human(link["bytes"], DATA, 4) for link in links],
-            "share of its rate over the step": [f"{link['utilisation']:.1%}" for link in links],
-        },
-        hide_index=True,
-        height="content",
+            "links": [_kind(each) for each in classes],
+            "number": [f"{each.links:,}" for each in classes],
+            "rate": [human(each.rate, RATE) for each in classes],
+            "share of its rate, mean": [f"{each.mean:.1%}" for each in classes],
+            "busiest": [f"{each.share:.1%}" for each in classes],
+            "which": [each.busiest for each in classes],
+        }
     )
 
 
-def _verdict(busiest: LinkClass) -> str:
-    one, other = (TITLES.get(end, end) for end in busiest.ends)
-    said = f"The busiest links, {one} to {other}, carry {busiest.share:.0%} of their rate"
-    return f"{said} over the step."
+def _kind(links: LinkClass) -> str:
+    return " to ".join(TITLES.get(end, end) for end in links.ends)

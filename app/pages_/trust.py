@@ -11,7 +11,7 @@ from typing import Any
 import streamlit as st
 
 from app import controls, state
-from app.charts import chart
+from app.charts import chart, table
 from app.plain import plain
 from app.published import TABLES, TITLES, computing_errors, published
 from app.reading import scenario
@@ -68,19 +68,17 @@ def _said(given: Scenario) -> str:
 
 def _published() -> None:
     tables = published()
-    st.dataframe(
+    table(
         {
             "table": [TITLES[kind] for kind in tables],
             "compared": [TABLES[kind][1] for kind in tables],
-            "rows": [f"{table['errors']['n']:,}" for table in tables.values()],
+            "rows": [f"{each['errors']['n']:,}" for each in tables.values()],
             **{
-                head: [f"{table['errors'][key]:.1%}" for table in tables.values()]
+                head: [f"{each['errors'][key]:.1%}" for each in tables.values()]
                 for head, key in _ERRORS.items()
             },
-            "inside the 90 % interval": [_covered(table["errors"]) for table in tables.values()],
-        },
-        hide_index=True,
-        height="content",
+            "inside the 90 % interval": [_covered(each["errors"]) for each in tables.values()],
+        }
     )
     st.caption(
         "Absolute percentage errors. What a row's own group contributed is left out of the "
@@ -89,12 +87,12 @@ def _published() -> None:
     kind = controls.pick(
         "table", list(tables), "table", next(iter(tables)), words=TITLES.__getitem__
     )
-    table, (file, what, unit) = tables[kind], TABLES[kind]
+    chosen, (file, what, unit) = tables[kind], TABLES[kind]
     # JSON has lists instead of `Pair`.
-    rows = [Pair(*row) for row in table["rows"]]
-    every = table["errors"]["n"]
+    rows = [Pair(*row) for row in chosen["rows"]]
+    every = chosen["errors"]["n"]
     shown = f"{len(rows):,} rows" if len(rows) >= every else f"{len(rows):,} of {every:,} rows"
-    median = f"median error {table['errors']['median_ape']:.1%}"
+    median = f"median error {chosen['errors']['median_ape']:.1%}"
     name = TITLES[kind]
     title = f"{name}: predicted against measured {what}<br><sub>{shown} of {file}; {median}</sub>"
     chart(measured_figure({name: rows}, what, unit, title), key="published", height=560)
@@ -155,7 +153,7 @@ def _comparison(records: list[RunRecord]) -> None:
     chart(comparison_figure(found), key="compared", height=560)
 
     groups: dict[str, Any] = {"all": found.overall, **found.groups}
-    st.dataframe(
+    table(
         {
             "cases of": [harmless(name) for name in groups],
             "n": [f"{score.n:,}" for score in groups.values()],
@@ -164,9 +162,7 @@ def _comparison(records: list[RunRecord]) -> None:
                 for head, key in _ERRORS.items()
             },
             "worst case": [harmless(score.worst) for score in groups.values()],
-        },
-        hide_index=True,
-        height="content",
+        }
     )
 
     st.markdown("**The worst cases**")

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 
 from app import controls, does_not_fit, measured_steps, sidebar, state
-from app.answers import Answer, explained, node_counts, scaled, traced
-from app.charts import chart
+from app.answers import PATH, Answer, explained, node_counts, scaled, traced
+from app.charts import chart, table
 from app.headline import headline, sentence
 from app.plain import plain
 from app.spec import Spec
-from app.waiting import at_once, finished, let_draw, result_of, scenario_of, why_not
+from app.waiting import at_once, in_part, let_draw, result_of, scenario_of, why_not
 from app.words import nodes_words
 from dpsim.engine import Result
 from dpsim.report.figures.load_map_figure import load_map_figure
@@ -22,7 +23,7 @@ from dpsim.report.figures.step_figures import breakdown_figure
 from dpsim.report.figures.timeline_figure import called_by, timeline_figure
 from dpsim.report.text.explanation import KIND_NAMES
 from dpsim.report.text.tables import run_notes
-from dpsim.studies.explain import Explanation, Turn, as_options, verdict
+from dpsim.studies.explain import verdict
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -68,7 +69,7 @@ def draw() -> None:
     # Slower parts that must be simulated come last.
     with left:
         _scaling(view.spec, shown.result)
-    with limits:  # last, since turning every knob takes long
+    with limits:
         _limits(view.spec)
 
 
@@ -80,20 +81,30 @@ def breakdown(shown: Answer, base: Answer | None) -> go.Figure:
     return breakdown_figure(results, names)
 
 
+@state.alone
 def _scaling(spec: Spec, own: Result) -> None:
     """Draw the throughput on fewer and more nodes than ``own``, the result of ``spec``."""
     if not node_counts(spec):
         st.caption("A cluster of several kinds of nodes has no one number of nodes to count up.")
         return
-    found = finished("scaling", ("curve", spec), partial(scaled, spec, own), patience=0.7)
+    found = in_part("scaling", ("curve", spec), partial(scaled, spec, own), patience=0.7)
     if found is None:
         return
     results = [each for each in found.values() if isinstance(each, Result)]
     if results:
-        chart(scaling_figure(results, own.workers), "scaling", height=330)
+        key = f"scaling {own.workers}"  # without the point that was pressed for this count
+        counted = partial(_count_pressed, key, own.workers // scenario_of(spec).cluster.nodes)
+        chart(scaling_figure(results, own.workers), key, height=330, pressed=counted)
+        st.caption("Press a point to take its number of GPUs.")
     why_not(found, nodes_words)
 
 
+def _count_pressed(key: str, per_node: int) -> None:
+    for point in st.session_state[key].selection.points:  # none where a point is pressed again
+        state.change("cluster.nodes", str(int(point["x"]) // per_node))
+
+
+@state.alone
 def _timeline(shown: Answer, spec: Spec) -> None:
     """Draw a worker's timeline, optionally of the slowest and fastest too, and the trace button."""
     whose = controls.switch("whose step", (_ONE, _THREE), "timeline", _ONE)
@@ -114,63 +125,61 @@ def _timeline(shown: Answer, spec: Spec) -> None:
         )
 
 
+@state.alone
 def _limits(spec: Spec) -> None:
-    """Draw what limits the step, and the three changes that gain most."""
+    """Draw what limits the step, and the three changes that gain most, as soon as each is known."""
     st.markdown("**What limits it, and what would change it** (press one to try it)")
-    # Every knob takes a run or more: show the bar at once, and keep the page usable meanwhile.
-    found = finished(
-        "turning every knob",
-        ("explained", spec),
-        partial(explained, spec),
-        patience=0.05,
-    )
+    asked = partial(explained, spec)
+    # Show the bar at once: every knob takes a run or more.
+    found = in_part("turning knobs", ("explained", spec), asked, 0.05, _found)
     if found is None:
         return
-    shares = {kind: seconds / found.path.seconds for kind, seconds in found.path.by_kind.items()}
-    # Leave out gains that would show as 0 %.
-    said = ", ".join(
-        f"{share:.0%} {KIND_NAMES[kind]}" for kind, share in shares.items() if share >= 0.005
-    )
-    st.markdown(f"Critical path of a typical step: {said}.")
-    turns = [
-        turn for turn in found.turns if turn.change is not None and turn.change_per_sample <= _GAIN
-    ][:_BEST]
-    with st.container(horizontal=True, gap="small"):
-        for number, turn in enumerate(turns):
-            _turn(number, turn)
-    if not turns:
+    if not _found(found):
         st.markdown("No single change makes it faster.")
-    _others(found)
+    _others([turn for name, turn in found.items() if name != PATH and turn["change"]])
 
 
-def _turn(number: int, turn: Turn) -> None:
-    assert turn.change is not None
-    words = f"{plain(turn.change.words)}: **{turn.change_per_sample:+.0%}** time per sample"
+def _found(found: Mapping[str, Any]) -> bool:
+    """Draw the critical path and the best of the knobs that are ``found``; return whether any."""
+    shares = found.get(PATH, {})
+    # Leave out gains that would show as 0 %.
+    said = [f"{share:.0%} {KIND_NAMES[kind]}" for kind, share in shares.items() if share >= 0.005]
+    if said:
+        st.markdown(f"Critical path of a typical step: {', '.join(said)}.")
+    turns = [turn for name, turn in found.items() if name != PATH and turn["change"]]
+    helpful = [turn for turn in turns if turn["change_per_sample"] <= _GAIN]
+    helpful.sort(key=lambda turn: float(turn["change_per_sample"]))
+    with st.container(horizontal=True, gap="small"):
+        for number, turn in enumerate(helpful[:_BEST]):
+            _turn(number, turn)
+    return bool(helpful)
+
+
+def _turn(number: int, turn: Mapping[str, Any]) -> None:
+    words = f"{plain(turn['change'])}: **{turn['change_per_sample']:+.0%}** time per sample"
     st.button(
         words,
         wrap=True,
         key=f"try {number}",
         icon=":material/play_arrow:",
         on_click=state.try_options,
-        args=(as_options(turn.change.values),),
+        args=(turn["set"],),
     )
 
 
-def _others(found: Explanation) -> None:
+def _others(turns: list[Mapping[str, Any]]) -> None:
     opened = st.expander("every knob", key="every knob", on_change="rerun")
     if not opened.open:  # browsers take long to load tables
         return
     with opened:
-        rows = [turn for turn in found.turns if turn.change is not None]
-        st.dataframe(
+        table(
             {
-                "change": [turn.change.words for turn in rows if turn.change is not None],
-                "time per sample": [f"{turn.change_per_sample:+.1%}" for turn in rows],
+                "change": [turn["change"] for turn in turns],
+                "time per sample": [f"{turn['change_per_sample']:+.1%}" for turn in turns],
                 "elasticity": [
-                    "" if turn.elasticity is None else f"{turn.elasticity:+.2f}" for turn in rows
+                    "" if turn["elasticity"] is None else f"{turn['elasticity']:+.2f}"
+                    for turn in turns
                 ],
-                "why not": [turn.why or "" for turn in rows],
-            },
-            hide_index=True,
-            height="content",
+                "why not": [turn["why"] or "" for turn in turns],
+            }
         )

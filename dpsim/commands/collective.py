@@ -103,7 +103,7 @@ Steps = Annotated[
 Html = Annotated[
     Path | None,
     typer.Option(
-        help=("With --steps: write a page that plays the rounds, of two algorithms side by side.")
+        help="With --steps: write a page that plays the rounds, up to four algorithms side by side."
     ),
 ]
 NcclTuner = Annotated[

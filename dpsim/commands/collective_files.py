@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from dpsim.topology import Network
 
 _MOST_SHOWN = 64  # the most ranks whose transfers are listed
-_MOST_BESIDE = 2  # the most algorithms that a page plays side by side
 
 
 def show_steps(ranks: int | None, algorithm: str, operation: str, as_json: bool) -> None:
@@ -58,14 +57,14 @@ def write_steps(
     """
     from dpsim.collectives import algorithm as known
     from dpsim.network import MessageCosts, schedule_on
-    from dpsim.report.pages.steps_page import steps_page
+    from dpsim.report.pages.steps_page import MOST_BESIDE, steps_page
     from dpsim.studies.collective import parse_size
     from dpsim.studies.walkthrough import MOST_RANKS, walk
 
     names = algorithms_named(algorithms, operation)
-    if len(names) > _MOST_BESIDE:
+    if len(names) > MOST_BESIDE:
         raise DpsimError(
-            f"--algorithm: must name at most {_MOST_BESIDE} with --html, but got {len(names)}"
+            f"--algorithm: must name at most {MOST_BESIDE} with --html, but got {len(names)}"
         )
     network, costs = on or (None, MessageCosts())
     if network is None and (ranks is None or ranks > MOST_RANKS):

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from dpsim.base.errors import DpsimError, ScenarioError
-from dpsim.base.terminal import narrate, show, show_json
+from dpsim.base.terminal import narrate, show, show_json, write_whole
 from dpsim.commands.options import (
     Epochs,
     Json,
@@ -24,6 +24,11 @@ from dpsim.commands.options import (
     with_amount,
 )
 from dpsim.commands.progress import progress
+
+if TYPE_CHECKING:
+    from dpsim.studies.compare import Comparison
+
+_STEPS = 8  # of a timeline: waiting builds up over several
 
 Files = Annotated[
     list[Path], typer.Argument(help="Scenario files (YAML), one or more.", show_default=False)
@@ -46,6 +51,12 @@ By = Annotated[
         "price, memory or bytes."
     ),
 ]
+Html = Annotated[
+    Path | None,
+    typer.Option(
+        help="Write the timelines of the variants' first workers to this file, one below the other."
+    ),
+]
 
 
 def compare(
@@ -54,6 +65,7 @@ def compare(
     alternative: Alternative = None,
     by: By = "sample-time",
     plot: Plot = None,
+    html: Html = None,
     tokens: Tokens = None,
     samples: Samples = None,
     epochs: Epochs = None,
@@ -69,6 +81,8 @@ def compare(
         --vary strategy.aggregation.algorithm=ring,tree,butterfly
     Example: dpsim compare scenarios/quickstart.yaml --alternative 'sync.kind=ssp'
         --alternative 'compression.kind=powersgd,rank=4'
+    Example: dpsim compare scenarios/parameter-server.yaml --vary sync.kind=bsp,ssp,asp
+        --html timelines.html
     Example: dpsim compare scenarios/quickstart.yaml scenarios/disturbed.yaml
     """
     from dpsim.studies.compare import compare as comparison
@@ -93,6 +107,8 @@ def compare(
 
     if plot is not None:
         draw(plot, found.to_json())
+    if html is not None:
+        _write_timelines(html, found)
     if as_json:
         show_json(found.to_json())
     else:
@@ -101,6 +117,17 @@ def compare(
         notes = ["", *found.notes] if found.notes else []
         show(comparison_table(found), *notes)
     end_if_partial(found)
+
+
+def _write_timelines(path: Path, found: Comparison) -> None:
+    from dpsim.report.figures.lanes_figure import lanes_figure
+    from dpsim.report.pages.document import figures_page
+    from dpsim.studies.lanes import WORKERS, lane
+
+    lanes = [lane(row.name, row.scenario, WORKERS, steps=_STEPS) for row in found.rows]
+    title = f"The first steps of up to {WORKERS} workers"
+    write_whole(path, figures_page(title, [lanes_figure(lanes, "Who waits, and when")]))
+    narrate(f"wrote {path}")
 
 
 @contextmanager

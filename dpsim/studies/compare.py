@@ -84,6 +84,12 @@ class Compared:
 
     values: Variant
     result: Result
+    scenario: Scenario
+
+    @property
+    def name(self) -> str:
+        """The variant in words."""
+        return _words(self.values)
 
     def to_json(self) -> dict[str, Any]:
         """Return a row of ``dpsim compare --json``."""
@@ -273,7 +279,7 @@ def _simulated(
         if isinstance(result, DpsimError):
             errors.append((variant, result))
         else:
-            found.append(Compared(variant, result))
+            found.append(Compared(variant, result, scenario))
             pace = f"{result.throughput_samples_per_s:,.4g} samples/s"
             budget.stream(say, done, len(scenarios), f"{_words(variant)}: {pace}")
         progress(done)

@@ -49,8 +49,16 @@ class Lane:
     steps: tuple[tuple[Interval, ...], ...]
 
 
-def lane(name: str, scenario: Scenario, workers: int = WORKERS) -> Lane:
-    """Return the timeline of the first ``workers`` over all steps. Raises DpsimError."""
+def lane(
+    name: str, scenario: Scenario, workers: int = WORKERS, *, steps: int | None = None
+) -> Lane:
+    """Return the timeline of the first ``workers`` over all steps, or the first ``steps``.
+
+    Raises DpsimError.
+    """
+    if steps is not None:
+        few = {"steps": min(steps, scenario.run.steps), "warmup": 0}
+        scenario = scenario.model_copy(update={"run": scenario.run.model_copy(update=few)})
     run = run_scenario(scenario, Recording(steps=None, workers=workers), settle=False)
     return Lane(name, tuple(tuple(run.intervals(step, workers)) for step in run.recorded))
 

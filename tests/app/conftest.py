@@ -78,6 +78,7 @@ def open_page(monkeypatch):
         page = AppTest.from_function(script, default_timeout=60, args=(name,))
         for key, value in {**query, **(choices or {})}.items():
             page.query_params[key.replace("_", "-")] = value
+        page.session_state["all knobs"] = bool(parts)
         for part in parts:
             page.session_state[f"part {part}"] = True
         page.session_state[waiting.DRAWN] = True

@@ -15,7 +15,7 @@ def test_it_shows_every_operation(open_page, operation):
 
 
 def test_it_opens_with_what_each_takes_the_first_to_be_done_first(open_page):
-    page = open_page("algorithms", choices={"one": "ring", "other": "halving-doubling"})
+    page = open_page("algorithms", choices={"algorithms": "ring,halving-doubling"})
     times = re.findall(r"(halving-doubling|ring): (\S+) us in (\d+) rounds, (\S+) MB", html(page))
     assert [(name, rounds, sent) for name, _, rounds, sent in times] == [
         ("halving-doubling", "4", "1.573"),
@@ -23,6 +23,15 @@ def test_it_opens_with_what_each_takes_the_first_to_be_done_first(open_page):
     ]
     # Two more rounds of a latency of 1 us.
     assert float(times[1][1]) - float(times[0][1]) == pytest.approx(2, abs=0.1)
+
+
+def test_up_to_four_are_shown(open_page):
+    wanted = ["ring", "halving-doubling", "butterfly", "master-worker"]
+    page = open_page("algorithms", choices={"algorithms": ",".join([*wanted, "round-robin"])})
+    (picked,) = page.multiselect
+    assert not page.exception
+    assert len(picked.value) == 4
+    assert all(f"{name}: " in html(page) for name in picked.value)
 
 
 def test_a_large_cluster_is_shown_in_part(open_page):

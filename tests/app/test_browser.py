@@ -8,6 +8,7 @@ import socket
 
 import pytest
 from PIL import Image
+from streamlit.proto.BackMsg_pb2 import BackMsg
 
 from dpsim.report.figures.style import PART_COLOURS
 from dpsim.report.theme import COLOUR, SURFACES
@@ -95,7 +96,7 @@ def test_a_comparison_comes_back_by_its_link_and_its_scenario_as_a_picture(page,
     assert len(shown.splitlines()) > 8
     page.wait_for_selector(STEP_TIME)
     page.get_by_role("button", name="Share").click()
-    link = page.locator("[data-testid=stPopoverBody] [data-testid=stCode]").first.inner_text()
+    link = page.locator(".st-key-link code").inner_text()
     with page.expect_download() as download:
         page.get_by_text("download the picture").click()
     assert download.value.suggested_filename == "llama-3-8b-8-x-h100-one-node.png"
@@ -106,6 +107,51 @@ def test_a_comparison_comes_back_by_its_link_and_its_scenario_as_a_picture(page,
     page.goto("about:blank")
     page.goto(link.strip())
     assert page.locator(".dp-compared").inner_text() == shown
+
+
+@pytest.fixture
+def reruns(page):
+    """What of the page is asked to rerun: the identifier of a part, "" for all of it."""
+    asked = []
+
+    def noted(data):
+        sent = BackMsg.FromString(data)
+        if sent.WhichOneof("type") == "rerun_script":
+            asked.append(sent.rerun_script.fragment_id)
+
+    page.on("websocket", lambda socket: socket.on("framesent", noted))
+    return asked
+
+
+def test_limits_come_and_parts_of_the_page_rerun_alone(page, address, reruns):
+    page.goto("about:blank")
+    page.goto(f"{address}/?preset=llama2-70b-128-a100-hybrid&set=run.steps=4")
+    limits = page.locator(".st-key-limits")
+    best = limits.get_by_role("button", name="time per sample")
+    best.first.wait_for()
+    limits.get_by_text("every knob", exact=True).wait_for()
+    # A part each: the two of the page's start, limits, and perhaps scaling.
+    assert reruns.count("") <= 2
+    parts = len(reruns)
+    page.get_by_text("slowest and fastest").click()
+    page.wait_for_url(re.compile("timeline=slowest"))
+    assert "" not in reruns[parts:]
+    best.first.click()
+    page.wait_for_url(re.compile(r"set=cluster\.gpu"))
+    assert "timeline=slowest" in page.url
+
+
+def test_a_press_on_the_efficiency_chart_takes_its_count(page, address):
+    page.goto("about:blank")
+    page.goto(f"{address}/?preset={LLAMA}&{QUICK}")
+    page.wait_for_selector("text=8 x H100")
+    points = page.locator("[class*=st-key-scaling] .scatterlayer .points path")
+    points.last.wait_for()
+    points.last.scroll_into_view_if_needed()
+    box = points.last.bounding_box()
+    page.mouse.click(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+    page.wait_for_url(re.compile(r"set=cluster\.nodes(%3D|=)4(&|$)"))
+    page.wait_for_selector("text=32 x H100")
 
 
 def test_only_this_machine_is_served(address):

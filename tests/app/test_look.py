@@ -34,7 +34,7 @@ CASES = [
     pytest.param(*case, marks=OFTEN.get(case, pytest.mark.long), id="-".join(map(str, case)))
     for case in [*product(PAGES, PRESETS, WIDTHS), NARROW]
 ]
-BEYOND = """() => [...document.querySelectorAll("[data-testid=stMain] *")]
+BEYOND = """() => [...document.querySelectorAll("main *")]
   .filter((each) => !each.closest("[data-testid=stDataFrame], .dp-compared > *"))
   .filter((each) => each.getBoundingClientRect().right > innerWidth + 1)
   .filter((each) => getComputedStyle(each).visibility !== "hidden")
@@ -42,7 +42,7 @@ BEYOND = """() => [...document.querySelectorAll("[data-testid=stMain] *")]
   .map((each) => `${each.tagName} ${each.getAttribute("class")} ${each.textContent.slice(0, 60)}`)
 """
 CUT = """() => [...document.querySelectorAll(
-    ":is([data-testid=stMain], [data-testid=stSidebar]) :is(p, dt, dd, h1, h2, h3, label, button)")]
+    ":is(main, section) :is(p, dt, dd, h1, h2, h3, label, button)")]
   .filter((each) => each.clientWidth > 0 && each.scrollWidth > each.clientWidth + 1)
   .filter((each) => ["hidden", "clip"].includes(getComputedStyle(each).overflowX))
   .map((each) => each.innerText)
@@ -72,7 +72,7 @@ SETTLED = """(looks) => {
   const still = document.querySelector("[data-testid=stMainBlockContainer]") !== null
     && document.querySelector("[data-test-script-state=notRunning]") !== null
     && document.querySelector("[data-stale=true]") === null
-    && document.querySelector("[data-testid=stProgress]") === null
+    && document.querySelector("[role=progressbar]") === null
     && document.getAnimations().every((each) => each.playState !== "running");
   window.dpStill = still ? (window.dpStill ?? 0) + 1 : 0;
   return window.dpStill >= looks;

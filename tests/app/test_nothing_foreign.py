@@ -26,9 +26,9 @@ from dpsim import cli
 
 pytestmark = pytest.mark.browser
 
-MAIN = "[data-testid=stMain]"
-DRAWN = "[data-test-script-state=notRunning] [data-testid=stMain] [data-testid=stElementContainer]"
-SAID = "[data-testid=stMain] :is([data-testid=stAlertContentError], .dp-verdict)"
+MAIN = "main"
+DRAWN = "[data-test-script-state=notRunning] main [data-testid=stElementContainer]"
+SAID = "main :is([data-testid=stAlertContentError], .dp-verdict)"
 # As the browser's Back does: the page that is there shows what its address now says.
 GO = """address => {
   history.pushState({}, "", address);
@@ -90,7 +90,7 @@ def ways_in(image):
     """
     named = {"yaml": packed(scenario(image)), "file": "a.yaml"}
     compared = {"1-yaml": named["yaml"], "1-file": image}
-    choices = {"one": image, "operation": image, "where": image}
+    choices = {"algorithms": image, "operation": image, "where": image}
     return {
         "a preset's name": ("", {"preset": image}, image),
         "a changed path": ("", {"preset": "resnet50-32-v100-25gbe", "set": image}, image),
@@ -103,7 +103,11 @@ def ways_in(image):
             {**named, "sync": "bsp"},
             "Beside slow workers BSP keeps",
         ),
-        "a folder of batches": ("batches", {"folder": image}, "must be the folder of a sweep"),
+        "a folder of batches": (
+            "compare",
+            {"compare": "a sweep", "folder": image},
+            "must be the folder of a sweep",
+        ),
         "a page's choice": (
             "compare",
             {**named, "compare": image, "vary": image},
@@ -232,7 +236,7 @@ def test_names_in_figures_of_the_dashboard_lead_nowhere(lax, go, tmp_path):
     ran = CliRunner().invoke(cli.app, ["sweep", str(given), "-o", str(folder), "--workers", "1"])
     assert ran.exit_code == 0
     lax.goto("about:blank")  # no point of another page's figure is there
-    go("batches", {"folder": str(folder)})
+    go("compare", {"compare": "a sweep", "folder": str(folder)})
     lax.locator(".js-plotly-plot .point").first.hover(force=True)
     lax.wait_for_selector(".js-plotly-plot .hovertext")
     assert LINK in lax.locator(".js-plotly-plot .hovertext").first.text_content()
@@ -285,7 +289,7 @@ def test_what_an_upload_says_and_is_called_asks_for_nothing(own_files, catcher, 
         {"name": f"{image}.json", "mimeType": "text/plain", "buffer": content}
     )
     own_files.locator(SAID).first.wait_for()
-    assert own_files.locator("[data-testid=stMain] img").count() == 0
+    assert own_files.locator("main img").count() == 0
     assert asked_for(own_files, catcher) == []
 
 

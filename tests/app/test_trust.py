@@ -12,8 +12,9 @@ from app_pages import charts
 
 import validate.published
 from app.pages_.trust import MOST_BYTES
-from app.published import KEPT, MOST_POINTS, TABLES, compared, computing_errors, published
+from app.published import KEPT, TABLES, computing_errors, published
 from dpsim.base.errors import DpsimError
+from tools.published_errors import MOST_POINTS, compared
 from validate.published import STEP_KINDS
 from validate.records import RunRecord, RunRecords, run_records_in
 
@@ -60,7 +61,7 @@ def test_the_page_of_accuracy_says_what_is_kept(kind):
 def test_what_is_kept_is_what_is_predicted_now():
     kept, now = published()["vtrain"], compared("vtrain", DATA)
     assert kept["errors"] == pytest.approx(now["errors"], rel=1e-3), (
-        "python -m app.published computes it anew"
+        "python -m tools.published_errors computes it anew"
     )
     assert [row[0] for row in kept["rows"]] == [row.name for row in now["rows"]]
 

@@ -6,14 +6,16 @@ is said.
 
 from dataclasses import replace
 from html import unescape
+from threading import Event
 
 import pytest
 from app_pages import QUICK, charts, html, metrics, settled
 from streamlit.testing.v1 import AppTest
 
 from app import forms, state, waiting
-from app.answers import answer, explained, scaled
+from app.answers import PATH, answer, explained, scaled
 from app.headline import numbers
+from app.pages_ import what_if
 from app.presets import FIRST, preset_path
 from app.reading import scenario
 from app.spec import Spec
@@ -22,7 +24,7 @@ from app.work import CancelledError
 from dpsim.base.units import TIME, human
 from dpsim.engine import simulate
 from dpsim.scenario import load_scenario
-from dpsim.studies.explain import verdict
+from dpsim.studies.explain import KNOBS, explain, verdict
 
 SMALL = "resnet50-16-v100-local-sgd"
 TINY = """
@@ -288,6 +290,44 @@ def test_a_search_for_what_limits_it_stops_in_the_middle_of_a_knob(open_page):
     assert calls == [0, 0, 0]
 
 
+def test_each_knob_is_told_as_soon_as_it_is_turned_as_the_command_tells_it():
+    told, done = {}, []
+
+    def report(turned, total, found=None):
+        if found:
+            told.update(found)
+            done.append((turned, total))
+
+    spec = Spec(SMALL, changes=QUICK)
+    found = explained(spec, report)
+    assert next(iter(told)) == next(iter(found)) == PATH
+    assert done == [(turned, len(KNOBS)) for turned in range(len(KNOBS) + 1)]
+    command = explain(load_scenario(preset_path(SMALL), QUICK)).to_json()
+    assert [each for name, each in found.items() if name != PATH] == command["knobs"]
+    # Reasons compare knobs with one another, when all are known.
+    unexplained = {name: {**each, "why": told[name].get("why")} for name, each in found.items()}
+    assert {**unexplained, PATH: found[PATH]} == told
+
+
+def test_what_is_found_so_far_is_shown_before_all_is(open_page, monkeypatch):
+    held = Event()
+
+    def explained_in_part(spec, report):
+        row = {"change": "a faster network", "change_per_sample": -0.25, "set": ["run.seed=1"]}
+        report(0, 2, {PATH: {"compute": 1.0}})
+        report(1, 2, {"network": row})
+        held.wait(60)
+        report(1, 2)
+
+    monkeypatch.setattr(what_if, "explained", explained_in_part)
+    page = open_page("what_if", wait=False, limits=True, preset=SMALL, set=QUICK)
+    page.run()
+    shown_in_part = [each.label for each in page.button if (each.key or "").startswith("try ")]
+    held.set()
+    assert shown_in_part == ["a faster network: **-25%** time per sample"]
+    assert any("Critical path of a typical step: 100%" in text.value for text in page.markdown)
+
+
 def test_the_first_run_of_a_session_lets_the_browser_draw_the_numbers_before_the_charts(open_page):
     page = open_page("what_if", wait=False, preset=SMALL, set=QUICK)
     assert charts(page) == 4
@@ -324,6 +364,29 @@ def test_every_kind_of_the_registries_can_be_chosen(open_page):
         path = f"strategy.{part.lower()}"
         offered = page.selectbox(key=f"kind {path}").options
         assert offered == [kind_words(kind) for kind in forms.union(path).kinds]
+
+
+def test_six_knobs_are_in_the_sidebar_and_all_behind_a_switch(open_page):
+    page = open_page("what_if", wait=False, preset=FIRST, set=QUICK)
+    kinds = ("selectbox", "select_slider", "number_input", "text_input", "toggle")
+
+    def knobs():
+        widgets = [each for kind in kinds for each in getattr(page.sidebar, kind)]
+        return {each.key for each in widgets if each.key.startswith(("set ", "kind "))}
+
+    assert knobs() == {
+        "set cluster.nodes",
+        "set cluster.network.nic",
+        "set workload.batch_per_gpu",
+        "kind strategy.aggregation",
+        "kind strategy.sync",
+        "kind strategy.overlap",
+    }
+    page.selectbox(key="set cluster.network.nic").select("efa-100g").run()
+    assert "cluster.network.nic=efa-100g" in page.query_params["set"]
+    page.toggle(key="all knobs").set_value(True).run()
+    assert "set cluster.gpu" in knobs()
+    assert not page.exception
 
 
 def test_slow_workers_are_switched_on_and_off(open_page):

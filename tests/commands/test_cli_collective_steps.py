@@ -78,7 +78,10 @@ def test_a_page_plays_two_side_by_side(dpsim, tmp_path):
         (["--ranks", 4], "--html: must be given with --steps"),
         (["--steps", "--ranks", 17], "--html: --ranks must be from 1 to 16, but got 17"),
         (["--steps"], "--html: --ranks must be from 1 to 16, but is missing"),
-        (["--steps", "--ranks", 4, "--algorithm", "ring,tree,swing"], "at most 2 with --html"),
+        (
+            ["--steps", "--ranks", 4, "--algorithm", "ring,tree,swing,butterfly,hierarchical"],
+            "at most 4 with --html",
+        ),
         (["--steps", "--cluster", "dgx1-v100", "--nodes", 3], "at most 16 ranks"),
     ],
 )

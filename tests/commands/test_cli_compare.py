@@ -193,3 +193,20 @@ def test_what_costs_nothing_is_ranked_and_says_nothing_of_the_others(dpsim):
     found = answered(dpsim, "--vary", "cost.price_per_gpu_hour=1,0", "--by", "price")
     assert [row["variant"]["cost.price_per_gpu_hour"] for row in found["rows"]] == ["0", "1"]
     assert [row["is_best_too"] for row in found["rows"]] == [None, None]
+
+
+def test_the_page_of_timelines_has_a_panel_for_each_variant_best_first(dpsim, tmp_path):
+    page = tmp_path / "timelines.html"
+    code, out, err = dpsim(
+        "compare", "scenarios/parameter-server.yaml", "--vary", "sync.kind=bsp,ssp", "--html", page,
+        "--json", *FEW,
+    )  # fmt: skip
+    assert (code, err.splitlines()[-1]) == (0, f"wrote {page}")
+    best, other = (row["variant"]["strategy.sync.kind"] for row in json.loads(out)["rows"])
+    text = page.read_text(encoding="utf-8")
+    panels = [text.index(f'"text":"strategy.sync.kind={kind}"') for kind in (best, other)]
+    assert panels == sorted(panels)
+    # Four steps of all workers, though the runs that are compared begin with a warm-up.
+    assert "step 1: " in text
+    assert "step 4: " in text
+    assert "step 5: " not in text

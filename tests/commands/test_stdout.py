@@ -27,7 +27,7 @@ LINES = (
     f"calibrate {QUICK} --plan",
     f"check {QUICK.split(maxsplit=1)[0]}",
     "collective --ranks 4 --bandwidth '1 GB/s' --latency '1 us' --algorithm ring -b 1M -e 1M",
-    f"compare {QUICK} --vary strategy.sync.kind=bsp,local-sgd",
+    f"compare {QUICK} --vary strategy.sync.kind=bsp,local-sgd --html timelines.html",
     f"converge {QUICK} --set replay.steps=20 --set replay.points=5 --set cluster.nodes=2",
     f"explain scenario {QUICK}",
     f"trust {QUICK}",

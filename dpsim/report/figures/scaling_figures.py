@@ -53,6 +53,7 @@ def scaling_figure(results: Sequence[Result | Answer], current: int | None = Non
         mode="lines",
         name="without communication",
         line={"color": COLOUR["grey"], "dash": "dash"},
+        hoverinfo="skip",  # what is pressed is a point of the prediction, which may lie below
     )
     figure.add_scatter(
         x=workers,

@@ -25,7 +25,7 @@ def breakdown_figure(results: Sequence[Result | Answer], names: Sequence[str] = 
     """Draw the parts of the mean step of each result as one stacked bar, in a suitable unit.
 
     Bars have ``names``, by default the results' own. Parts with enough room show time and share;
-    with one or two bars the legend shows all of them.
+    with one or two bars the legend shows those of the others.
     """
     import plotly.graph_objects as go
 
@@ -40,16 +40,17 @@ def breakdown_figure(results: Sequence[Result | Answer], names: Sequence[str] = 
         if not any(seconds):
             continue
         shares = [part_s / step for part_s, step in zip(seconds, steps, strict=True)]
+        # Relative to the longest bar, since all share an axis.
+        has_room = [value >= _NARROW * max(steps) for value in seconds]
         figure.add_bar(
-            name=_in_legend(part.title, seconds, shares),
+            name=part.title if all(has_room) else _in_legend(part.title, seconds, shares),
             y=labels,
             x=[factor * value for value in seconds],
             orientation="h",
             marker_color=PART_COLOURS[name],
             text=[
-                # Relative to the longest bar, since all share an axis.
-                f"{human(value, TIME, 3)}<br>{share:.0%}" if value >= _NARROW * max(steps) else ""
-                for value, share in zip(seconds, shares, strict=True)
+                f"{human(value, TIME, 3)}<br>{share:.0%}" if room else ""
+                for value, share, room in zip(seconds, shares, has_room, strict=True)
             ],
             textposition="inside",
             insidetextanchor="middle",

@@ -19,6 +19,7 @@ from dpsim.report.pages.document import document
 from dpsim.studies.walkthrough import WalkedRound, Walkthrough
 from dpsim.topology import Cluster
 
+MOST_BESIDE = 4  # algorithms that are played side by side
 _STYLE = "body { max-width: 1400px; }\n"
 
 

@@ -8,7 +8,7 @@ function drawSteps(root, walks) {
   const EACH_MS = 1100;
   const ROW = 34, LABEL = 26, EDGE = 6, HEAD = 20, FULL = 4, FEW = 8;
   const NARROW = 480;  // pixels, of a phone
-  const BESIDE = 940, BETWEEN = 40;  // from where two panels are side by side, and what is between
+  const LEAST = 448, BETWEEN = 40;  // pixels of a panel beside others, and between two
   const SHORT = 24;  // pixels of a cell whose sum is told by its first and last rank
   const MOST_TEXTS = 16, MOST_NUMBERS = 64, MOST_ARROWS = 64;
 
@@ -41,8 +41,9 @@ function drawSteps(root, walks) {
 
   // Pixels that each panel has, before there are any.
   function room() {
-    const all = root.clientWidth;
-    return all < BESIDE ? all : (all - BETWEEN * (walks.length - 1)) / walks.length;
+    const all = root.clientWidth, most = Math.floor((all + BETWEEN) / (LEAST + BETWEEN));
+    const beside = Math.max(1, Math.min(most, walks.length));
+    return (all - BETWEEN * (beside - 1)) / beside;
   }
 
   // Every panel answers one question: show round `number`.
@@ -269,9 +270,9 @@ function drawSteps(root, walks) {
     {type: "range", min: 0, value: 0, step: 1, "aria-label": "round"});
   let how = "round";
   if (walks.length > 1 && walks.every((walk) => walk.rounds.every((round) => round.seconds !== null))) {
-    const choice = add(controls, "select", {"aria-label": "what both keep in step"});
-    add(choice, "option", {value: "round"}, "both at the same round");
-    add(choice, "option", {value: "time"}, "both at the same time");
+    const choice = add(controls, "select", {"aria-label": "what all keep in step"});
+    add(choice, "option", {value: "round"}, "all at the same round");
+    add(choice, "option", {value: "time"}, "all at the same time");
     choice.onchange = () => { how = choice.value; begin(); };
   }
   const panels = add(root, "div", {class: "panels"});

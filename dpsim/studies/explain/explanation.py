@@ -189,10 +189,12 @@ def explain(
     say: Callable[[str], None] = lambda text: None,
     *,
     uncertainty: bool = False,
+    found: Callable[[CriticalPath | Turn], None] = lambda part: None,
 ) -> Explanation:
     """Explain what limits ``scenario``, with ``uncertainty`` also what determines its interval.
 
-    ``progress`` gets the number of knobs turned so far; ``tick`` is called at every simulated step.
+    ``progress`` gets the number of knobs turned so far; ``found`` gets the critical path, and each
+    knob as soon as it is turned, the quickest first; ``tick`` is called at every simulated step.
     If turning all knobs takes more than a few seconds, ``say`` gets the step time, a forecast of
     the remaining time, and then the effect of each knob as soon as it is known. Knobs for which no
     time is left are not turned.
@@ -202,7 +204,7 @@ def explain(
     """
     # Most knobs do not change the cluster.
     with prepared_by(KeptJobs().prepare):
-        return _explained(scenario, progress, tick, say, uncertainty)
+        return _explained(scenario, progress, tick, say, uncertainty, found)
 
 
 def _explained(
@@ -211,6 +213,7 @@ def _explained(
     tick: Callable[[], None],
     say: Callable[[str], None],
     uncertainty: bool,
+    found: Callable[[CriticalPath | Turn], None],
 ) -> Explanation:
     budget = Budget()
 
@@ -223,6 +226,8 @@ def _explained(
         run = run_scenario(scenario, Recording(steps=None), lambda _: tick())
     # This run keeps all intervals, since the critical path is read off them.
     base, pinned = run.result, _pinned(run)
+    path = critical_path(run, _typical(run))
+    found(path)
     fixed = changed(scenario, pinned)
     tried = with_quick_engine(_shorter(fixed, _enough(base, fixed)), run.job)
     # Turned knobs are compared with a run of as many steps, so that chance does not decide.
@@ -240,6 +245,7 @@ def _explained(
         turn = turns[name] = _turn(name, options[name], tried, before, pinned, predict)
         if forecast is not None and turn.change is not None:
             say(f"{turn.change.words}: {_percent(turn.change_per_sample)} per sample")
+        found(turn)
         progress(len(turns))
 
     # The most negative change gains most; knobs that cannot be turned come last.
@@ -247,7 +253,6 @@ def _explained(
         (turns[name] for name in KNOBS),
         key=lambda turn: (turn.change is None, turn.change_per_sample),
     )
-    path = critical_path(run, _typical(run))
     stragglers: StragglerCost | None = None
     uncertain: Uncertainty | None = None
     with suppress(OverTimeError):

@@ -1,4 +1,4 @@
-"""Batches: a sweep's results, filtered, with any column against any other.
+"""A sweep's results, filtered, with any column against any other.
 
 Also the Pareto front of the points.
 """
@@ -34,7 +34,7 @@ _OF_EACH = ("point", "name", "seed")  # columns of every sweep
 
 
 def draw() -> None:
-    """Draw the page."""
+    """Draw the folder to name, and its results."""
     folder = controls.write(
         "the folder that dpsim sweep FILE -o FOLDER made, on this machine",
         "folder",
