@@ -70,7 +70,7 @@ clean: ## remove .venv and everything else that was made here
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # The build backend comes from constraints.txt too, so it is installed first and the build is not isolated.
-.venv/.core: $(BIN)/python pyproject.toml constraints.txt build_loops.py $(wildcard dpsim/network/*/*.c)
+.venv/.core: $(BIN)/python pyproject.toml constraints.txt build_loops.py $(wildcard dpsim/network/*/*.[ch])
 	@echo "installing dpsim into .venv ..." >&2
 	@$(PIP) hatchling
 	@$(PIP) --no-build-isolation -e .

@@ -40,6 +40,8 @@ class AtServers(MeetingPoint):
         self._changed = self.env.event()
         self._queues: list[deque[tuple[Worker, StagedCall]]] = [deque() for _ in range(job.workers)]
         self._open = [0] * job.workers
+        # Of the pushes of a backlog that have arrived: how many, and when the last is applied (s).
+        self._arrived = [(0, 0.0)] * job.workers
         self._handed_over: list[simpy.Event | None] = [None] * job.workers
         self._pushed = {call.name: _staged(call, "push") for call in job.calls(0)}
         self._pulled = sum(_staged(call, "pull") for call in job.calls(0))
@@ -60,22 +62,29 @@ class AtServers(MeetingPoint):
 
         def arrived(_: object) -> None:
             worker.communicated(f"{call.name}: push", begin)
-            queue = self._queues[worker.rank]
+            now, rank = self.env.now, worker.rank
+            queue = self._queues[rank]
             queue.popleft()
             if queue:
                 self._push(*queue[0])
             # Servers apply pushes one at a time, so a push waits for the earlier ones. Replicas get
             # their copies while the next push is already being applied.
-            self._free = max(self._free, self.env.now) + self.servers.update_seconds(nbytes)
-            waits = self._free - self.env.now
-            replication = self.servers.replication_seconds(nbytes)
-            self.network.after(waits + replication, lambda: self._applied(worker))
+            self._free = max(self._free, now) + self.servers.update_seconds(nbytes)
+            wait = self._free - now + self.servers.replication_seconds(nbytes)
+            pushes, applied = self._arrived[rank]
+            pushes, wait = pushes + 1, max(wait, applied - now)
+            # Only the last of a backlog can complete a gradient.
+            if queue:
+                self._arrived[rank] = pushes, now + wait
+            else:
+                self._arrived[rank] = 0, 0.0
+                self.network.after(wait, lambda: self._applied(worker, pushes))
 
         self.network.send_one(self.servers.to_servers, worker.rank, nbytes, arrived)
 
-    def _applied(self, worker: Worker) -> None:
-        """Count one call as applied by the servers; with the last one the gradient is complete."""
-        self._open[worker.rank] -= 1
+    def _applied(self, worker: Worker, pushes: int) -> None:
+        """Count pushes as applied by the servers; with the last one the gradient is complete."""
+        self._open[worker.rank] -= pushes
         handed_over = self._handed_over[worker.rank]
         # While the worker still computes, nothing waits for this event: `end` checks it.
         if not self._open[worker.rank] and handed_over is not None:

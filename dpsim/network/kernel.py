@@ -22,7 +22,7 @@ def library_of(room: Path = _ROOM) -> Path:
 
     Its name contains a hash of the files, so that an outdated library is not used.
     """
-    made_of = b"\0".join(path.read_bytes() for path in sorted(room.rglob("*.c")))
+    made_of = b"\0".join(path.read_bytes() for path in sorted(room.rglob("*.[ch]")))
     return room / "built" / f"loops-{hashlib.sha256(made_of).hexdigest()[:16]}.so"
 
 

@@ -92,23 +92,27 @@ class Servers:
             f"routes from {workers:,} workers to {servers:,} servers",
         )
         apart = routes(np.repeat(self.workers, servers), np.tile(self.servers, workers))
-        links = np.sort(apart.links.reshape(workers, -1), axis=1)
+        # Half as wide, because sorting millions of numbers takes most of the time.
+        links = np.sort(apart.links.astype(np.int32).reshape(workers, -1), axis=1)
         check()
         # A worker's own links are on its routes to all servers: they count once, with all of its
         # rate. After sorting, equal links are adjacent, and padding (-1) comes first.
-        begins = np.diff(links, axis=1, prepend=-1) != 0
-        worker, place = np.nonzero(begins)
+        begins = np.empty(links.shape, dtype=bool)
+        begins[:, 0] = links[:, 0] >= 0
+        np.not_equal(links[:, 1:], links[:, :-1], out=begins[:, 1:])
+        here = np.flatnonzero(begins)
+        worker, link = here // links.shape[1], links.ravel()[here]
         # How often each link occurs: until the next one begins, or the worker's row ends.
-        after = np.append(np.flatnonzero(begins.ravel())[1:], links.size)
-        ends = np.minimum(after, (worker + 1) * links.shape[1])
-        count = ends - (worker * links.shape[1] + place)
+        row_end = (worker + 1) * links.shape[1]
+        count = np.minimum(np.append(here[1:], links.size), row_end) - here
 
         # Workers ascend, so a link's number within its worker is its distance from the first one.
-        hop = np.arange(len(worker)) - np.searchsorted(worker, worker)
-        hops = int(hop.max(initial=-1)) + 1
+        of_worker = np.bincount(worker, minlength=workers)
+        hop = np.arange(len(worker)) - np.repeat(np.cumsum(of_worker) - of_worker, of_worker)
+        hops = int(of_worker.max())
         table = np.full((workers, hops), -1, dtype=np.int64)
         share = np.zeros((workers, hops))
-        table[worker, hop] = links[begins]
+        table[worker, hop] = link
         share[worker, hop] = count / servers
         # A bundle ends when its slowest part does.
         latency = apart.latency.reshape(workers, servers).max(axis=1)

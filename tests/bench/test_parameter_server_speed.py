@@ -7,9 +7,9 @@ import time
 
 import numpy as np
 import pytest
-import simpy
 
 from dpsim.network import FluidNetwork
+from dpsim.network.flows.fluid_environment import FluidEnvironment
 from dpsim.topology import Routes
 
 pytestmark = pytest.mark.bench
@@ -32,7 +32,7 @@ class Workers:
         one_way = np.concatenate(
             [np.full(self.count, GPU), np.full(nodes, CARD), np.full(SERVERS, server_rate)]
         )
-        self.env = simpy.Environment()
+        self.env = FluidEnvironment()
         self.fluid = FluidNetwork(self.env, np.tile(one_way, 2))
         self.servers = self.count + nodes + np.arange(SERVERS)
         self.ways = len(one_way)

@@ -14,9 +14,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import simpy
 
 from dpsim.network import FluidNetwork
+from dpsim.network.flows.fluid_environment import FluidEnvironment
 from dpsim.topology import Routes
 
 PYTHON = "/usr/bin/python3"
@@ -42,7 +42,7 @@ def case(seed):
 
 
 def ours(case):
-    env = simpy.Environment()
+    env = FluidEnvironment()
     fluid = FluidNetwork(env, np.array(case["capacities"]))
     ends = [0.0] * len(case["flows"])
 

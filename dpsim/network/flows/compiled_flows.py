@@ -24,24 +24,24 @@ def _struct(numbers: str, values: str) -> np.dtype[Any]:
     return np.dtype(fields)
 
 
-# The structures of ``known_routes.c``, field by field.
+# The structures of ``known_routes.h``, field by field.
 _FLOW = _struct("route call number before after", "weight size target due")
-_GROUP = _struct(
-    "own_begin own_end hub first place changed open", "weight rate clock least_target least_due"
-)
+_GROUP = _struct("own_begin own_end hub cell first place changed open", "weight rate times")
+_MOVING = _struct("number like", "rate clock least_target least_due")
 _LINK = _struct("on_begin on_end under_begin under_end state", "capacity load room")
-_HUB = _struct("link_begin link_end member_begin member_end open reached", "weight rate")
+_HUB = _struct("member_begin open", "weight rate")
+_CELL = _struct("group_begin group_end link_begin link_end kind chief before after place alike", "")
 _ENTRY = _struct("to", "share")
 _OFFER = _struct("link", "level")
 _ARRAYS = (
-    *("group_of", "own", "on", "under", "hub_link", "member", "flow", "group", "link", "hub"),
-    *("active", "changed", "groups", "links", "open_member", "heap", "ended_call", "ended_number"),
+    *("group_of", "own", "on", "under", "flow", "group", "link", "hub", "cell", "moving"),
+    *("changed", "chiefs", "groups", "links", "open_member", "heap", "ended_call", "ended_number"),
 )
-_COUNTS = ("flows", "actives", "changes", "hubs")
+_COUNTS = ("flows", "actives", "changes", "hubs", "cells", "chief_count")
 
 
 class _Network(ctypes.Structure):
-    """The structure `Network` of ``known_routes.c``."""
+    """The structure `Network` of ``known_routes.h``."""
 
     _fields_ = [
         *((name, ctypes.c_void_p) for name in _ARRAYS),
@@ -78,6 +78,7 @@ class CompiledFlows:
         self._move = _function(kernel, "flows_move", None, network, real)
         self._end = _function(kernel, "flows_end", number, network, real, real)
         self._share = _function(kernel, "flows_share", real, network)
+        self._sort_cells = _function(kernel, "cells_sort", None, network)
 
     def _lay(self) -> None:
         """Reduce the routes, lay them out for the loops, and add the flows again."""
@@ -88,40 +89,53 @@ class CompiledFlows:
         self._first = {id(table): at for table, at in zip(self._tables, begins, strict=True)}
         self._keep_routes(reduction(self._tables, self._capacities.tobytes()))
         network = self._network
-        network.flows = network.actives = network.changes = 0
+        network.flows = network.actives = network.changes = network.chief_count = 0
+        self._sort_cells(self._at)
         told = under_way[["route", "call", "number", "weight", "size"]].tolist()
         for flow, nbytes in zip(told, left, strict=True):
             self._add(self._at, *flow, nbytes)
 
     def _keep_routes(self, found: Reduction) -> None:
         """Keep the routes, and allocate the working arrays of the loops."""
-        own, hub = found.own, found.hub
+        own, hub, cells = found.own, found.hub, found.cells
         groups, links, hubs = len(found.hub_of), len(found.capacity), len(hub.begin) - 1
         # A hub's share counts for all of its groups: a replacing entry adds the difference.
         of_hub = np.append(hub.share, 0.0)[found.replaces]
         on, on_begin = _sorted(own.link, links)
         under, under_begin = _sorted(hub.link, links)
-        member, member_begin = _sorted(found.hub_of, hubs)
-        self._network.hubs = hubs
+        _, member_begin = _sorted(found.hub_of, hubs)
+        self._network.hubs, self._network.cells = hubs, len(cells.kind)
         self._keep(
             group_of=found.group_of,
             own=_table(_ENTRY, to=own.link, share=own.share - of_hub),
             on=_table(_ENTRY, to=own.row[on], share=own.share[on]),
             under=_table(_ENTRY, to=hub.row[under], share=hub.share[under]),
-            hub_link=hub.link,
-            member=member,
-            group=_table(_GROUP, **_spans("own", own.begin), hub=found.hub_of),
+            group=_table(
+                _GROUP, **_spans("own", own.begin), hub=found.hub_of, cell=cells.of_group(groups)
+            ),
             link=_table(
                 _LINK,
                 **_spans("on", on_begin),
                 **_spans("under", under_begin),
                 capacity=found.capacity,
             ),
-            hub=_table(_HUB, **_spans("link", hub.begin), **_spans("member", member_begin)),
+            hub=_table(_HUB, member_begin=member_begin[:-1]),
+            cell=_table(
+                _CELL,
+                **_spans("group", cells.group_begin),
+                **_spans("link", cells.link_begin),
+                kind=cells.kind,
+                chief=np.full(len(cells.kind), -1),
+            ),
         )
-        for name in ("active", "changed", "groups", "open_member"):
+        for name in ("changed", "groups", "open_member"):
             self._keep(**{name: np.zeros(groups, dtype=np.int64)})
-        self._keep(links=np.zeros(links, dtype=np.int64), heap=np.zeros(links, dtype=_OFFER))
+        self._keep(
+            moving=np.zeros(groups, dtype=_MOVING),
+            chiefs=np.zeros(len(cells.kind), dtype=np.int64),
+            links=np.zeros(links, dtype=np.int64),
+            heap=np.zeros(links, dtype=_OFFER),
+        )
 
     def _keep(self, **arrays: NDArray[Any]) -> None:
         for name, array in arrays.items():
@@ -146,7 +160,8 @@ class CompiledFlows:
         if not len(flows):
             return np.zeros(0)
         group = self._kept["group_of"][flows["route"]]
-        return np.asarray(flows["target"] - self._kept["group"]["clock"][group])
+        place = self._kept["group"]["place"][group]
+        return np.asarray(flows["target"] - self._kept["moving"]["clock"][place])
 
     def _make_room(self, count: int) -> None:
         """Allocate room for ``count`` flows; it at least doubles, so that growing is rare."""
@@ -221,7 +236,7 @@ class CompiledFlows:
         return float(self._share(self._at))
 
 
-def _table(kind: np.dtype[Any], **columns: NDArray[Any]) -> NDArray[Any]:
+def _table(kind: np.dtype[Any], /, **columns: NDArray[Any]) -> NDArray[Any]:
     """Return an array of structures, with zeros in the fields that are not given."""
     table = np.zeros(max(map(len, columns.values())), dtype=kind)
     for name, values in columns.items():

@@ -11,10 +11,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from heapq import heappop, heappush
+from itertools import count
 
 import numpy as np
-import simpy
-from simpy.core import EventPriority
 
 from dpsim.base.arrays import FloatArray, IntArray
 from dpsim.base.budget import check
@@ -28,14 +28,13 @@ from dpsim.network.flows.flows_under_way import (
     OneArrival,
     numpy_seconds,
 )
+from dpsim.network.flows.fluid_environment import FluidEnvironment
 from dpsim.network.kernel import MUCH_SHARING, kernel
 from dpsim.topology import Routes
 
 Done = Callable[[IntArray], None]
 Reroute = Callable[[IntArray, float], Routes]
 
-# SimPy orders events of one instant by priority: 0 urgent, 1 normal.
-_AFTER_ALL_ELSE = EventPriority(2)
 _CHECKED = 16  # solves between two checks of the time limit
 
 
@@ -56,26 +55,29 @@ class _Batch:
 
 
 class FluidNetwork:
-    """Capacities (B/s) shared by flows, inside a SimPy environment.
+    """Capacities (B/s) shared by flows, whose starts and ends are alarms of a SimPy environment.
 
     Flows that start or end at one instant are one solve, and flows of one call with equal route,
     latency and bytes are one flow, so both are cheap. If many flows will use the same routes,
     `expect` makes each of them cheaper by one to two orders of magnitude.
     """
 
-    def __init__(self, env: simpy.Environment, capacities: FloatArray) -> None:
+    def __init__(self, env: FluidEnvironment, capacities: FloatArray) -> None:
         self.env = env
+        env.ring = self._settle
         self.solves = 0
         self._capacities = np.array(capacities, dtype=np.float64)
         self._flows: FlowsUnderWay | None = None  # made for the first flow or link change
         self._expected: tuple[Routes, ...] = ()
         self._work = 0.0
+        # Flows whose latency is over, and those in their latency in the order in which it ends.
         self._arriving: list[Arrival | OneArrival] = []
+        self._coming: list[tuple[float, int, Arrival | OneArrival]] = []
+        self._sends = count()
         self._batches: dict[int, _Batch] = {}
         self._calls = 0
         self._updated = env.now
         self._settling = False
-        self._alarm: _AfterAllElse | None = None
 
     def expect(self, routes: Routes, sends: float) -> None:
         """Announce routes by which flows will be sent, ``sends`` times each.
@@ -160,28 +162,14 @@ class FluidNetwork:
             self._arriving.append(arrival)
             self._touch()
         else:
-            self.env.timeout(latency).callbacks.append(lambda _: self._arrive(arrival))
-
-    def _arrive(self, arrival: Arrival | OneArrival) -> None:
-        self._arriving.append(arrival)
-        if not self._settling and self.env.peek() > self.env.now:
-            self._settle()  # nothing else happens in this instant
-        else:
-            self._touch()
+            at = self.env.now + latency
+            heappush(self._coming, (at, next(self._sends), arrival))
+            self.env.alarm = min(self.env.alarm, at)
 
     def _touch(self) -> None:
+        # After all starts and ends of this instant, one solve for all of them.
         if not self._settling:
-            self._settling = True
-            # After all starts and ends of this instant, one solve for all of them.
-            _AfterAllElse(self.env, 0.0, self._settle_if_due)
-
-    def _settle_if_due(self, event: simpy.Event) -> None:
-        if self._settling:  # else the alarm of this instant came first
-            self._settle()
-
-    def _ring(self, alarm: simpy.Event) -> None:
-        if alarm is self._alarm:
-            self._settle()
+            self.env.alarm = self.env.now
 
     def _settle(self) -> None:
         """Process everything that happens at this instant.
@@ -193,6 +181,8 @@ class FluidNetwork:
         if not self.solves % _CHECKED:
             check()
         flows, now = self.flows, self.env.now
+        while self._coming and self._coming[0][0] <= now:
+            self._arriving.append(heappop(self._coming)[2])
         if self._arriving:
             self._move(flows)
             self._let_in(flows)
@@ -212,7 +202,8 @@ class FluidNetwork:
         seconds = flows.share()
         self.solves += 1
         self._settling = False
-        self._set_alarm(seconds)
+        next_start = self._coming[0][0] if self._coming else np.inf
+        self.env.alarm = min(now + seconds, next_start)
 
     def _move(self, flows: FlowsUnderWay) -> None:
         """Move all flows up to now."""
@@ -273,25 +264,6 @@ class FluidNetwork:
             call,
             number,
         )
-
-    def _set_alarm(self, seconds: float) -> None:
-        self._alarm = None  # an earlier alarm is ignored, because rates have changed
-        if seconds < np.inf:
-            self._alarm = _AfterAllElse(self.env, seconds, self._ring)
-
-
-class _AfterAllElse(simpy.Event):
-    """An event that calls ``action`` after ``seconds``, after all other events of that instant."""
-
-    def __init__(
-        self, env: simpy.Environment, seconds: float, action: Callable[[simpy.Event], None]
-    ) -> None:
-        # As in `simpy.Timeout`; calling the parent's constructor would take 50 % longer.
-        self.env = env
-        self.callbacks = [action]
-        self._ok = True
-        self._value = None
-        env.schedule(self, _AFTER_ALL_ELSE, seconds)
 
 
 def _equal(values: FloatArray) -> list[tuple[float, IntArray]]:

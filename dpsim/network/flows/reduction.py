@@ -21,6 +21,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpsim.base.arrays import BoolArray, FloatArray, IntArray
+from dpsim.network.flows.alike_cells import NO_CELLS, Cells, cells_of
+from dpsim.network.flows.entries import Entries
 from dpsim.network.flows.link_classes import LinkClasses
 from dpsim.topology import Routes
 
@@ -31,44 +33,13 @@ _LONG = 12
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Entries:
-    """Links by route, or by hub: entries ``begin[i]`` to ``begin[i + 1]`` belong to number i.
-
-    ``share`` is what a flow takes of each link, per B/s of its rate.
-    """
-
-    begin: IntArray
-    link: IntArray
-    share: FloatArray
-
-    @property
-    def row(self) -> IntArray:
-        """The number of the route of each entry."""
-        return np.repeat(np.arange(len(self.begin) - 1), np.diff(self.begin))
-
-    @classmethod
-    def of(cls, row: IntArray, link: IntArray, share: FloatArray, rows: int) -> Entries:
-        """Return entries given by the number of their route, in ascending order."""
-        return cls(np.searchsorted(row, np.arange(rows + 1)), link, share)
-
-    def at(self, number: int) -> slice:
-        """Return the slice of the entries of route ``number``."""
-        return slice(self.begin[number], self.begin[number + 1])
-
-    def kept(self, keep: BoolArray) -> Entries:
-        """Return the entries selected by ``keep``."""
-        row = self.row[keep]
-        return Entries.of(row, self.link[keep], self.share[keep], len(self.begin) - 1)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
 class Reduction:
     """The reduced routes.
 
     ``group_of`` is each route's group, ``own`` the entries of each group, and ``replaces`` the
     entry of its hub that an own one replaces (-1: none; with a share of 0 it leaves that link out);
     ``hub_of`` is each group's hub (-1: none) and ``hub`` the entries of each hub. ``capacity`` is
-    B/s by link.
+    B/s by link. ``cells`` are none without a hub.
     """
 
     group_of: IntArray
@@ -77,6 +48,7 @@ class Reduction:
     hub_of: IntArray
     hub: Entries
     capacity: FloatArray
+    cells: Cells
 
 
 @lru_cache(maxsize=4)
@@ -92,10 +64,25 @@ def reduction(tables: tuple[Routes, ...], capacities: bytes) -> Reduction:
     left, link = np.unique(entries.link, return_inverse=True)
     entries, capacity = Entries(entries.begin, link, entries.share), capacity[left]
     first, group_of = _alike(entries)
-    groups = _rows(entries, first)
+    groups = entries.take(first)
     hub_of, hub = _hubs(groups)
     own, replaces = _own(groups, hub_of, hub)
-    return Reduction(group_of, own, replaces, hub_of, hub, capacity)
+    if len(hub.begin) == 1:
+        return Reduction(group_of, own, replaces, hub_of, hub, capacity, NO_CELLS)
+    # Renumbered, so that each cell is a span of groups and one of links.
+    replaced = np.append(hub.share, 0.0)[replaces]
+    cells, groups_at, links_at = cells_of(own, replaced, hub_of, hub, capacity)
+    number_of = np.argsort(links_at)
+    begin, place = own.places(groups_at)
+    return Reduction(
+        np.argsort(groups_at)[group_of],
+        Entries(begin, number_of[own.link[place]], own.share[place]),
+        replaces[place],
+        hub_of[groups_at],
+        Entries(hub.begin, number_of[hub.link], hub.share),
+        capacity[links_at],
+        cells,
+    )
 
 
 def _classes(tables: tuple[Routes, ...], rates: FloatArray) -> tuple[Entries, FloatArray]:
@@ -138,9 +125,12 @@ def _never_full(entries: Entries, capacity: FloatArray) -> BoolArray:
     order = np.argsort(entries.link, kind="stable")
     column = np.searchsorted(entries.link[order], np.arange(links + 1))
     of_other = np.zeros(len(most))  # each route's demand on B
-    dropped = np.zeros(links, dtype=bool)
     flows = np.diff(column)
-    for link in _on_long_routes(entries, links):
+    # No search for a link that each route's tightest, another one, keeps from being full.
+    tightest_of = np.bincount(entries.link, alone <= most[row], links)
+    at_most = np.bincount(entries.link, entries.share * most[row], links)
+    dropped: BoolArray = (tightest_of == 0) & (at_most <= capacity)
+    for link in _on_long_routes(entries, links, ~dropped):
         on = order[column[link] : column[link + 1]]
         routes, demand = row[on], entries.share[on]
         # The route with the largest demand most likely crosses the link that limits this one.
@@ -172,11 +162,11 @@ def _most_load(
     return float(together + (demand * most)[~held].sum())
 
 
-def _on_long_routes(entries: Entries, links: int) -> list[int]:
+def _on_long_routes(entries: Entries, links: int, among: BoolArray) -> list[int]:
     """Return the links of long routes; for short ones the search does not pay off."""
     hops = np.diff(entries.begin)
     long = np.repeat(hops > _LONG, hops)
-    sought = np.bincount(entries.link[long], minlength=links) > 0
+    sought = among & (np.bincount(entries.link[long], minlength=links) > 0)
     found: list[int] = np.flatnonzero(sought).tolist()
     return found
 
@@ -199,15 +189,6 @@ def _alike(entries: Entries) -> tuple[IntArray, IntArray]:
     until = np.append(np.zeros(1, np.uint64), sums)[entries.begin]
     _, first, group_of = np.unique(np.diff(until), return_index=True, return_inverse=True)
     return first, group_of
-
-
-def _rows(entries: Entries, rows: IntArray) -> Entries:
-    """Return the entries of some routes, renumbered in the order of ``rows``."""
-    count = (entries.begin[1:] - entries.begin[:-1])[rows]
-    begin = np.append(0, np.cumsum(count))
-    # An entry's number in its row, counted from the row's previous begin.
-    at = np.arange(begin[-1]) + np.repeat(entries.begin[rows] - begin[:-1], count)
-    return Entries(begin, entries.link[at], entries.share[at])
 
 
 def _hubs(groups: Entries) -> tuple[IntArray, Entries]:

@@ -16,6 +16,7 @@ from dpsim.base.arrays import FloatArray, IntArray
 from dpsim.base.errors import DpsimError
 from dpsim.network.conditions import Conditions
 from dpsim.network.flows.fluid import FluidNetwork
+from dpsim.network.flows.fluid_environment import FluidEnvironment
 from dpsim.topology import Network, Routes, routes_avoiding
 
 _ENDLESS = 1e30  # bytes of a background flow
@@ -31,7 +32,7 @@ class SharedNetwork:
     def __init__(self, network: Network, begin: float, conditions: Conditions) -> None:
         self.network = network
         self.begin = begin
-        self.env = simpy.Environment()
+        self.env = FluidEnvironment()
         # A background flow's own limit is an extra link that only it crosses.
         limits = [flow.rate for flow in conditions.background]
         self.fluid = FluidNetwork(self.env, np.concatenate([network.capacities, limits]))

@@ -71,12 +71,13 @@ def by_flow(face, count):
 @pytest.mark.pairwise
 @needs_a_compiler
 @pytest.mark.parametrize("cluster", CLUSTERS)
-@pytest.mark.parametrize("seed", [0, 1])
-def test_flows_at_servers_move_alike(cluster, seed):
-    random = np.random.default_rng(seed)
+@pytest.mark.parametrize("links", ["unequal", "equal", "of two speeds"])
+def test_flows_at_servers_move_alike(cluster, links):
+    random = np.random.default_rng(0)
     push, pull, network = at_servers(CLUSTERS[cluster])
-    # Unequal links, so that groups are held by links of their own.
-    capacities = network.capacities * random.uniform(0.5, 1.5, len(network.capacities))
+    # Unequal links hold groups one by one; nodes of equal ones are filled as one.
+    speeds = {"unequal": random.uniform(0.5, 1.5, 1000), "equal": [1.0], "of two speeds": [1, 0.5]}
+    capacities = network.capacities * random.choice(speeds[links], len(network.capacities))
     both = faces(capacities, (push, pull))
     count = 0
     for call in range(40):
@@ -93,6 +94,22 @@ def test_flows_at_servers_move_alike(cluster, seed):
         count -= len(ended[0])
         expected, found = (by_flow(face, count) for face in both)
         np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-2)
+
+
+@needs_a_compiler
+def test_equal_nodes_with_equally_many_flows_are_filled_as_one():
+    push, pull, network = at_servers(["cluster.nodes=16"])
+    cells = reduction((push, pull), network.capacities.tobytes()).cells
+    assert len(cells.kind) == 16
+    assert np.ptp(cells.kind) == 0
+    _, face = faces(network.capacities, (push, pull))
+    # A node with two pushes, two with one, and all others.
+    sent(face, push, [0, 8, 9, 16], np.full(4, 1e8), 0)
+    face.share()
+    assert face._network.chief_count == 3
+    face.end(1e9, 1.0)
+    face.share()
+    assert face._network.chief_count == 1
 
 
 @needs_a_compiler

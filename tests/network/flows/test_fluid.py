@@ -4,12 +4,12 @@ traffic against a slow model.
 
 import numpy as np
 import pytest
-import simpy
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpsim.network import FluidNetwork, max_min_rates
 from dpsim.network.flows import flows_under_way
+from dpsim.network.flows.fluid_environment import FluidEnvironment
 from dpsim.topology import Routes, UniformSwitch
 
 LINK = 10.0
@@ -19,7 +19,7 @@ def run(*sends, capacities=(LINK, LINK), begin=0.0):
     """When each of ``sends`` = (start s, links, latency s, bytes) ends, and how often rates were
     solved.
     """
-    env = simpy.Environment(begin)
+    env = FluidEnvironment(begin)
     fluid = FluidNetwork(env, np.array(capacities))
     ends = {}
 
@@ -85,7 +85,7 @@ def test_a_short_route_beside_a_long_one():
 
 
 def test_flows_of_one_call_end_on_their_own():
-    env = simpy.Environment()
+    env = FluidEnvironment()
     fluid = FluidNetwork(env, np.array([LINK, LINK]))
     log = []
     routes = Routes(np.array([[0], [1], [1]]), np.array([0.0, 0.0, 1.0]))
@@ -105,7 +105,7 @@ def test_an_end_and_a_start_at_one_instant_are_one_solve():
 
 
 def test_what_an_end_sets_off_is_in_the_same_solve():
-    env = simpy.Environment()
+    env = FluidEnvironment()
     fluid = FluidNetwork(env, np.array([LINK]))
     route = Routes(np.array([[0]]), np.array([0.0]))
     log = []
@@ -132,7 +132,7 @@ def sent(capacities, sends, changes=()):
     """When each transfer of ``sends`` = (start s, routes, bytes of each transfer) ends; ``changes``
     are (time s, link, B/s).
     """
-    env = simpy.Environment()
+    env = FluidEnvironment()
     network = FluidNetwork(env, np.array(capacities, float))
     ends = [np.full(len(nbytes), np.nan) for _, _, nbytes in sends]
 
@@ -265,7 +265,7 @@ def test_a_bundle_counts_as_one_flow_and_its_equal_parts_as_many():
 
 
 def test_a_bundle_goes_on_by_new_routes_with_new_shares_when_a_server_is_cut():
-    env = simpy.Environment()
+    env = FluidEnvironment()
     network = FluidNetwork(env, np.array([10.0, 4.0, 4.0]))
     log = []
     around = routes([[0, 1]], [[1, 1]])
