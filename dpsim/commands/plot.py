@@ -32,7 +32,7 @@ def plot(
         typer.Option(
             "-o",
             "--output",
-            help="Draw it to this file: .html, or .png, .svg (extra plot).",
+            help="Draw it to this file: .html, or .png, .svg (extra plot, Chromium).",
         ),
     ] = None,
     as_json: Json = False,
