@@ -99,7 +99,11 @@ def run_answer():
         ("{}", "a.json", "must be JSON that"),
         ("[1]", "a.json", "must be JSON that"),
         ("no", "a.json", "must be JSON that a command printed, but is no JSON"),
-        ('{"kind": "converge"}', "a.json", "must be JSON that dpsim converge printed, but name"),
+        (
+            '{"kind": "converge"}',
+            "a.json",
+            "must be JSON as a command printed it, but lacks 'name'",
+        ),
     ],
 )
 def test_what_no_command_printed_is_one_line(dpsim, tmp_path, content, name, said):

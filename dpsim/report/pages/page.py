@@ -29,7 +29,7 @@ from dpsim.report.figures.step_figures import (
 from dpsim.report.figures.style import Answer
 from dpsim.report.figures.timeline_figure import called_by, timeline_figure
 from dpsim.report.pages.document import document, figure_html, folded, table_html
-from dpsim.report.pages.result_files import Kind, Source
+from dpsim.report.pages.result_files import Kind, Source, as_printed
 from dpsim.report.text.assumptions import NOT_MODELLED, assumptions, calibrations
 from dpsim.report.text.tables import amount
 
@@ -44,10 +44,12 @@ _BESIDE = "The slowest and the fastest worker in this step"
 def report_page(sources: Sequence[Source], question: str | None = None) -> str:
     """Return one page over ``sources``, of which there is at least one.
 
-    ``question`` is the heading, by default one that fits the results.
+    ``question`` is the heading, by default one that fits the results. Raises DpsimError for results
+    that no command printed.
     """
-    figures = [figure_html(figure) for source in sources for figure in source_figures(source)]
-    return _page(sources, question or _question(sources), figures)
+    with as_printed(", ".join(source.name for source in sources)):
+        figures = [figure_html(figure) for source in sources for figure in source_figures(source)]
+        return _page(sources, question or _question(sources), figures)
 
 
 def run_page(run: Run) -> str:
