@@ -42,14 +42,6 @@ Html = Annotated[
     typer.Option(help="Write a report to this file: one page that needs nothing else."),
 ]
 
-EngineName = Annotated[
-    str | None,
-    typer.Option(
-        metavar="ENGINE",
-        help="The engine: auto, vector or events; as in the file if left out.",
-    ),
-]
-
 
 def run(
     file: File,
@@ -59,7 +51,6 @@ def run(
     set_: Sets = None,
     trace: Trace = None,
     html: Html = None,
-    engine: EngineName = None,
     plot: Plot = None,
     as_json: Json = False,
 ) -> None:
@@ -67,7 +58,6 @@ def run(
 
     Example: dpsim run scenarios/quickstart.yaml --set cluster.nodes=8
     Example: dpsim run scenarios/quickstart.yaml --trace trace.json --html report.html
-    Example: dpsim run scenarios/quickstart.yaml --engine events
     Example: dpsim run scenarios/quickstart.yaml --samples 115M
     """
     from dpsim.engine import run_scenario
@@ -75,9 +65,7 @@ def run(
 
     recording = _recording(trace, html)
     check_plot(plot)
-    asked = [] if engine is None else [f"run.engine={engine}"]
-    overrides = [*with_amount(set_, tokens, samples, epochs), *asked]
-    scenario = load_scenario(file, overrides)
+    scenario = load_scenario(file, with_amount(set_, tokens, samples, epochs))
     if scenario.sweep is not None:
         narrate(
             f"note: {file} is a batch, of which this is the base, nothing varied: dpsim sweep "

@@ -55,7 +55,7 @@ def test_an_edited_answer_makes_a_page_or_a_line(dpsim, tmp_path, kind, cases):
     for _ in range(cases):
         path.write_text(edited(content, generator))
         try:
-            report_page([read_results(path)], None)
+            report_page([read_results(path)])
         except DpsimError as error:
             refused.append(str(error))
     assert 0 < len(refused) < cases
