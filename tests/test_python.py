@@ -73,9 +73,9 @@ def test_rows_are_what_the_command_prints_as_csv(answers, dpsim):
     assert len(printed) == 1 + len(rows)
 
 
-def test_a_picture_goes_to_the_file_that_is_named(answers, tmp_path):
-    answers["Scaling"].plot(tmp_path / "s.svg")
-    assert "<svg" in (tmp_path / "s.svg").read_text()
+def test_a_figure_goes_to_the_file_that_is_named(answers, tmp_path):
+    answers["Scaling"].plot(tmp_path / "s.html")
+    assert "Plotly.newPlot(" in (tmp_path / "s.html").read_text()
 
 
 def test_a_data_frame_without_its_library_says_what_to_install(answers, monkeypatch):

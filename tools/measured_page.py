@@ -1,27 +1,25 @@
 """The site's page "predicted against measured", from stored tables and recorded runs.
 
-It has a picture for each: points on the line are exact predictions. The errors come from the same
+It has a figure for each: points on the line are exact predictions. The errors come from the same
 files.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from app.published import TABLES, published
 from dpsim.report.figures.measured_figure import Pair, measured_figure
+from dpsim.report.pages.document import figure_html
 from validate.compare import Comparison
 from validate.records import load_run_records
 
-if TYPE_CHECKING:
-    import plotly.graph_objects as go
+# All pages with figures are one folder below the site's root, where this file is.
+LOAD_PLOTLY = '<script src="../plotly-basic.min.js"></script>'
 
 _ERRORS = ("median_ape", "mean_ape", "p95_ape")
-Plot = Callable[["go.Figure", Path], bool]
-
 _RECORDED = Path(__file__).parents[1] / "validate" / "recorded"
 _PUBLISHED_SAYS = (
     "Tables that others published, each row as dpsim predicts it from its description; what "
@@ -53,11 +51,8 @@ class Case:
         return int(self.errors["n"])
 
 
-def measured_page(folder: Path, plot: Plot) -> Iterator[str]:
-    """Yield the lines of the page, and draw its pictures into ``folder``/measured.
-
-    ``plot`` draws a figure into a file, and returns whether it did.
-    """
+def measured_page() -> Iterator[str]:
+    """Yield the lines of the page."""
     yield "# Predicted against measured"
     yield ""
     yield (
@@ -66,13 +61,14 @@ def measured_page(folder: Path, plot: Plot) -> Iterator[str]:
         "[Accuracy](accuracy.md) says how each part was compared, what was left out, and why the "
         "misses are misses."
     )
+    yield from ("", LOAD_PLOTLY)
     for title, said, cases in (
         ("Published tables", _PUBLISHED_SAYS, [*published_cases()]),
         ("Recorded on real ranks", _RECORDED_SAYS, [*recorded_cases()]),
     ):
         yield from ("", f"## {title}", "", said, "", *_errors(cases))
         for case in cases:
-            yield from _section(case, folder, plot)
+            yield from _section(case)
 
 
 def published_cases() -> Iterator[Case]:
@@ -112,7 +108,7 @@ def _errors(cases: Sequence[Case]) -> Iterator[str]:
         yield f"| {' | '.join(cells)} |"
 
 
-def _section(case: Case, folder: Path, plot: Plot) -> Iterator[str]:
+def _section(case: Case) -> Iterator[str]:
     count = f"{case.rows:,} cases"
     if len(case.pairs) < case.rows:
         count = f"{len(case.pairs):,} of {count}"
@@ -123,8 +119,4 @@ def _section(case: Case, folder: Path, plot: Plot) -> Iterator[str]:
     yield ""
 
     title = f"{case.name}: predicted against measured {case.what}"
-    figure = measured_figure({"cases": case.pairs}, case.what, case.unit, title)
-    picture = Path("measured") / f"{case.name}.svg"
-    # A link relative to the page, so that the site can be at any address.
-    if plot(figure, folder / picture):
-        yield f"![{title}]({picture.as_posix()})"
+    yield figure_html(measured_figure({"cases": case.pairs}, case.what, case.unit, title))

@@ -1,8 +1,8 @@
 """The documentation as a site: ``python -m tools.site`` builds it into ``docs/site`` (make docs).
 
 MkDocs builds it from the Markdown in the repository. The pages keep their layout, so that all links
-between them work, and three are generated: the scenarios with a picture each, predictions beside
-measurements with their pictures, and the reference of the Python API. A broken link is an error.
+between them work, and three are generated: the scenarios with a figure each, predictions beside
+measurements with their figures, and the reference of the Python API. A broken link is an error.
 """
 
 from __future__ import annotations
@@ -14,21 +14,18 @@ import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import dpsim
 from dpsim.base.errors import DpsimError
 from dpsim.commands.scenarios import about
-from dpsim.report.plots.files import write_figure
+from dpsim.report.pages.document import figure_html
 from dpsim.scenario import shipped
-from tools.measured_page import Plot, measured_page
-
-if TYPE_CHECKING:
-    import plotly.graph_objects as go
+from tools.measured_page import LOAD_PLOTLY, measured_page
 
 ROOT = Path(__file__).parents[1]
 LAID_OUT = ROOT / "build" / "site"
 SITE = ROOT / "docs" / "site"
+PLOTLY = ROOT / "dpsim" / "report" / "pages" / "plotly-basic.min.js"
 # The targets of the pages' links, from the root of the repository.
 PARTS = (
     "README.md",
@@ -39,15 +36,14 @@ PARTS = (
     "docs",
     "scenarios",
 )
-Draw = Callable[[Path, Path], bool]
+Draw = Callable[[Path], str]
 _STEPS = ("run.steps=4", "run.warmup=1")
 
 
-def lay_out(folder: Path, draw: Draw, plot: Plot) -> None:
+def lay_out(folder: Path, draw: Draw) -> None:
     """Put all pages, and the files that they link to, into ``folder``.
 
-    ``draw`` draws a scenario's step into a file, ``plot`` a figure; each returns whether there was
-    anything to draw.
+    ``draw`` draws a scenario's step as HTML, empty if there is nothing to draw.
     """
     shutil.rmtree(folder, ignore_errors=True)
     pages = folder / "pages"
@@ -59,54 +55,42 @@ def lay_out(folder: Path, draw: Draw, plot: Plot) -> None:
         elif source.is_file():
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(source, target)
-    (pages / "scenarios" / "gallery.md").write_text(
-        "\n".join(gallery(pages, draw)), encoding="utf-8"
-    )
-    (pages / "docs" / "measured.md").write_text(
-        "\n".join(measured_page(pages / "docs", plot)) + "\n", encoding="utf-8"
-    )
+    shutil.copy(PLOTLY, pages / PLOTLY.name)
+    (pages / "scenarios" / "gallery.md").write_text("\n".join(gallery(draw)), encoding="utf-8")
+    (pages / "docs" / "measured.md").write_text("\n".join(measured_page()) + "\n", encoding="utf-8")
     (pages / "docs" / "api.md").write_text("\n".join(api()), encoding="utf-8")
     shutil.copy(ROOT / "tools" / "mkdocs.yml", folder / "mkdocs.yml")
 
 
-def gallery(pages: Path, draw: Draw) -> Iterator[str]:
-    """Yield a page of all shipped scenarios: a description, a picture of the step, and the file."""
+def gallery(draw: Draw) -> Iterator[str]:
+    """Yield a page of all shipped scenarios: a description, a figure of the step, and the file."""
     yield "# Scenarios"
     yield ""
     yield "Every file that comes with dpsim; the [tour](tour.md) explains them one after the other."
+    yield ""
+    yield LOAD_PLOTLY
     files = shipped()
-    pictures = pages / "scenarios" / "pictures"
-    # Each scenario takes a simulation and a drawing, independent of the others.
+    # Each scenario takes a simulation, independent of the others.
     with ProcessPoolExecutor() as pool:
-        drawn = pool.map(draw, files.values(), [pictures / f"{name}.svg" for name in files])
-        for (name, path), is_drawn in zip(files.items(), drawn, strict=True):
+        figures = pool.map(draw, files.values())
+        for (name, path), figure in zip(files.items(), figures, strict=True):
             yield ""
             yield f"## {name}"
             yield ""
             yield about(path.read_text(encoding="utf-8"))
             yield ""
-            if is_drawn:
-                yield f"![The parts of a step of {name}](pictures/{name}.svg)"
-                yield ""
+            yield figure
+            yield ""
             yield f"[{name}.yaml]({name}.yaml)"
 
 
-def draw_step(scenario: Path, picture: Path) -> bool:
-    """Draw the mean of a few steps of a scenario; return False where it cannot be simulated."""
+def draw_step(scenario: Path) -> str:
+    """Draw the mean of a few steps of a scenario; return nothing if it cannot be simulated."""
     try:
         result = dpsim.simulate(dpsim.load_scenario(scenario, list(_STEPS)))
     except DpsimError:
-        return False
-    picture.parent.mkdir(parents=True, exist_ok=True)
-    write_figure(result.plot(), picture)
-    return True
-
-
-def plot_figure(figure: go.Figure, picture: Path) -> bool:
-    """Draw a figure into a file, and create its folder if needed."""
-    picture.parent.mkdir(parents=True, exist_ok=True)
-    write_figure(figure, picture)
-    return True
+        return ""
+    return figure_html(result.plot())
 
 
 def api() -> Iterator[str]:
@@ -123,7 +107,7 @@ def api() -> Iterator[str]:
 
 def main() -> None:
     """Build the site. Exits with MkDocs' code where a link or a page is invalid."""
-    lay_out(LAID_OUT, draw_step, plot_figure)
+    lay_out(LAID_OUT, draw_step)
     sys.exit(build(LAID_OUT, SITE))
 
 

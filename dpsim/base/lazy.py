@@ -75,7 +75,8 @@ class Shown:
     def plot(self, path: str | os.PathLike[str] | None = None) -> Any:
         """Return its plotly figure, which a notebook shows; written to ``path`` if given.
 
-        ``.html``, ``.png`` or ``.svg``. Raises DpsimError if it has no figure.
+        ``.html``, or ``.png`` and ``.svg`` by kaleido and a browser. Raises DpsimError if it has no
+        figure.
         """
         figure = resolve_name("dpsim.report.plots.figure:figure_of")(self)
         if path is not None:

@@ -18,14 +18,14 @@ from collections.abc import Container, Iterable, Iterator
 from contextvars import ContextVar
 from enum import IntEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from dpsim.base.errors import DpsimError
 from dpsim.base.files import is_input, shown_path
 
 if TYPE_CHECKING:
-    from rich.console import Console, ConsoleOptions
-    from rich.table import Column, Table
+    from rich.console import JustifyMethod
+    from rich.table import Table
 
 _WIDE = 160  # columns
 _LONGEST_LINE = 800  # characters
@@ -59,21 +59,14 @@ def table(
     headings: Iterable[str],
     rows: Iterable[Iterable[str]],
     left: Container[str] = (),
-    fold: Container[str] = (),
 ) -> Table:
-    """Return a table; the columns whose headings are in ``left`` hold text, the others numbers.
-
-    Where room is short, long words are broken in the columns in ``fold``.
-    """
+    """Return a table; the columns whose headings are in ``left`` hold text, the others numbers."""
     from rich.table import Table
 
     made = Table(title=title, title_justify="left", show_edge=False)
     for heading in headings:
-        made.add_column(
-            heading,
-            justify="left" if heading in left else "right",
-            overflow="fold" if heading in fold else "ellipsis",
-        )
+        justify: JustifyMethod = "left" if heading in left else "right"
+        made.add_column(heading, justify=justify, overflow="fold")
     for cells in rows:
         made.add_row(*cells)
     return made
@@ -82,13 +75,14 @@ def table(
 def show(*parts: Table | str) -> None:
     """Print tables and lines on stdout, fitted to the terminal.
 
-    Up to 160 columns wide if stdout is no terminal.
+    Up to 160 columns wide if stdout is no terminal. No number is broken: a table that needs more
+    room takes it.
     """
     from rich.console import Console
 
     width = min(_WIDE, shutil.get_terminal_size().columns) if sys.stdout.isatty() else _WIDE
     # Without markup, because names may contain square brackets, which it would read as styles.
-    console = Console(highlight=False, markup=False, width=_WIDE)
+    console = Console(highlight=False, markup=False, width=width)
     for part in parts:
         if isinstance(part, str):
             for line in spelled_out(part).splitlines() or [""]:
@@ -98,8 +92,19 @@ def show(*parts: Table | str) -> None:
         if part.title:
             console.print(part.title, style="table.title", soft_wrap=True)
             part.title = None  # a title would be wrapped to the width of its table
-        for piece in _pieces(part, width, console):
-            console.print(piece)
+        _keep_whole(part)
+        console.print(part, width=max(width, console.measure(part).minimum), crop=False)
+
+
+def _keep_whole(table: Table) -> None:
+    """Make columns at least as wide as their numbers, which are right-aligned, or words."""
+    for column in table.columns:
+        cells = [str(cell) for cell in column.cells]
+        if column.justify == "right":
+            column.min_width = max(map(len, cells), default=0)
+        else:
+            words = [word for cell in (str(column.header), *cells) for word in cell.split()]
+            column.min_width = min(max(map(len, words), default=0), _LONGEST_WORD)
 
 
 def _spell_out(table: Table) -> None:
@@ -119,109 +124,6 @@ def _wrapped(line: str, width: int) -> str:
     return textwrap.fill(
         line, width, subsequent_indent=" " * indent, break_long_words=False, break_on_hyphens=False
     )
-
-
-def _pieces(table: Table, width: int, console: Console) -> list[Table]:
-    """Return a table that fits into ``width``, or several below each other that do.
-
-    Columns of numbers continue below, after the columns that name the rows. A table without any, or
-    one that is too wide with a single one, is not changed.
-    """
-    if _fit(table, width, console):
-        return [table]
-
-    is_number = [column.justify == "right" for column in table.columns]
-    if not any(is_number):
-        return [table]
-    named = is_number.index(True)
-    pieces: list[Table] = []
-    start = named
-    for end in range(named + 1, len(is_number) + 1):
-        # This column no longer fits, so the piece ends before it.
-        if not _fit(_columns(table, named, start, end), width, console):
-            if end == start + 1:
-                return [table]
-            pieces.append(_columns(table, named, start, end - 1))
-            start = end - 1
-    pieces.append(_columns(table, named, start, len(is_number)))
-    if not all(_fit(piece, width, console) for piece in pieces):
-        return [table]
-    return pieces
-
-
-def _columns(table: Table, named: int, start: int, end: int) -> Table:
-    """Return the columns from ``start`` to before ``end``, after the ``named`` first ones."""
-    from rich.table import Table
-
-    piece = Table(show_edge=table.show_edge)
-    chosen = [*table.columns[:named], *table.columns[start:end]]
-    for column in chosen:
-        piece.add_column(column.header, justify=column.justify, overflow=column.overflow)
-    for cells in zip(*(column.cells for column in chosen), strict=True):
-        piece.add_row(*cells)
-    return piece
-
-
-def _fit(table: Table, width: int, console: Console) -> bool:
-    """Make a table that is wider than ``width`` narrower; return whether that is possible.
-
-    No word and no number is broken.
-    """
-    endless = console.options.update(max_width=10**6)
-    whole = console.measure(table, options=endless).maximum
-    if whole <= width:
-        return True
-
-    limits = [_limits(column, console, endless) for column in table.columns]
-    spare = width - whole + sum(each.wanted for each in limits)
-    # Remove the blanks on both sides of each column only if that is enough.
-    if spare < 0 <= spare + 2 * len(limits):
-        table.padding = (0, 0)
-        spare += 2 * len(limits)
-    if spare < 0:
-        return False
-    _spread(spare, table.columns, limits)
-    return True
-
-
-class _Limits(NamedTuple):
-    """The least and the full width of a column."""
-
-    least: int
-    most: int
-
-    @property
-    def wanted(self) -> int:
-        """The width beyond the least one."""
-        return self.most - self.least
-
-
-def _limits(column: Column, console: Console, options: ConsoleOptions) -> _Limits:
-    """Return the least and the full width of a column.
-
-    Headings and prose are wrapped, numbers are not.
-    """
-    heading = console.measure(column.header, options=options)
-    cells = [console.measure(cell, options=options) for cell in column.cells]
-    least = heading.minimum
-    for cell in cells:
-        # Columns of numbers are right-aligned.
-        least = max(least, cell.maximum if column.justify == "right" else cell.minimum)
-    if column.overflow == "fold":
-        least = min(least, _LONGEST_WORD)
-    most = max(cell.maximum for cell in (heading, *cells))
-    return _Limits(least, most)
-
-
-def _spread(spare: int, columns: list[Column], limits: list[_Limits]) -> None:
-    """Give columns their least width, and equal shares of ``spare`` up to their full width."""
-    # The columns that need least come first; what they leave is shared among the rest.
-    order = sorted(range(len(columns)), key=lambda place: limits[place].wanted)
-    for done, place in enumerate(order):
-        share = spare // (len(order) - done)
-        more = min(share, limits[place].wanted)
-        columns[place].width = limits[place].least + more
-        spare -= more
 
 
 def show_json(content: dict[str, Any]) -> None:

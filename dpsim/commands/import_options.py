@@ -26,9 +26,6 @@ KnownNode = Annotated[
     str | None,
     typer.Option("--node", metavar="NAME", help="The kind of node (dpsim catalogue nodes)."),
 ]
-ModelName = Annotated[
-    str | None, typer.Option("--name", help="The model's name; the file's if left out.")
-]
 TracedBatch = Annotated[
     int | None,
     typer.Option(

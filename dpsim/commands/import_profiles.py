@@ -9,7 +9,7 @@ import typer
 
 from dpsim.base.errors import DpsimError
 from dpsim.base.terminal import narrate, show, show_json, write_whole
-from dpsim.commands.import_options import Json, ModelName, TracedBatch, summarise_notes
+from dpsim.commands.import_options import Json, TracedBatch, summarise_notes
 from dpsim.commands.options import Output, whole_numbers
 from dpsim.commands.progress import progress
 
@@ -58,7 +58,6 @@ def kineto(
         ),
     ],
     output: Output = None,
-    name: ModelName = None,
     batch: TracedBatch = None,
     disturbance: Annotated[
         Path | None,
@@ -89,18 +88,17 @@ def kineto(
     if file.is_dir():
         # Only the traces of all ranks together show which are slow.
         written = (output, disturbance, histogram)
-        _ranks(file, name or file.resolve().name, batch, gpus_per_node, written, as_json)
+        _ranks(file, batch, gpus_per_node, written, as_json)
         return
     if disturbance or histogram or gpus_per_node:
         raise DpsimError(
             f"{file}: must be a folder of traces for --disturbance, --histogram and --gpus-per-node"
         )
-    show_profile(profile_kineto(file, batch=batch, name=name), output, as_json)
+    show_profile(profile_kineto(file, batch=batch), output, as_json)
 
 
 def _ranks(
     folder: Path,
-    name: str,
     batch: int | None,
     gpus_per_node: int | None,
     written: tuple[Path | None, Path | None, Path | None],
@@ -114,7 +112,7 @@ def _ranks(
         traces = read_ranks(folder, gpus_per_node=gpus_per_node, progress=done)
     profile_file, disturbance_file, histogram_file = written
     # Without shapes there is no profile, but everything else.
-    profile = _typical(folder, traces, name, batch, must=profile_file is not None)
+    profile = _typical(folder, traces, batch, must=profile_file is not None)
     block, histogram = disturbance_of(traces), histogram_of(traces)
     steps = f"{len(traces.steps)} steps of {len(traces.ranks)} ranks"
     summarise_notes([steps], [*traces.notes, *(profile.notes if profile else ())])
@@ -129,20 +127,20 @@ def _ranks(
         return
     from dpsim.report.text.ranks import ranks_notes, ranks_table
 
-    show(ranks_table(name, traces), *ranks_notes(traces))
+    show(ranks_table(folder.resolve().name, traces), *ranks_notes(traces))
     if disturbance_file is None:
         show(block_text(block))
 
 
 def _typical(
-    folder: Path, traces: RankTraces, name: str, batch: int | None, *, must: bool
+    folder: Path, traces: RankTraces, batch: int | None, *, must: bool
 ) -> ModelProfile | None:
     """Return the layer profile of the median rank; None if its trace has none."""
     from dpsim.imports import profile_kineto
 
     typical = traces.typical_rank
     try:
-        profile = profile_kineto(folder / typical.file, batch=batch, name=name)
+        profile = profile_kineto(folder / typical.file, batch=batch, name=folder.resolve().name)
     except DpsimError as problem:
         # A requested profile is required; otherwise the rest is useful without it.
         if must:
@@ -195,7 +193,6 @@ def nsys(
         Path | None,
         typer.Option("-o", "--output", help="Write the layers' profile to this file."),
     ] = None,
-    name: ModelName = None,
     batch: TracedBatch = None,
     steps: Annotated[
         str | None,
@@ -214,7 +211,7 @@ def nsys(
     """
     from dpsim.imports import read_nsys_profile
 
-    report = read_nsys_profile(file, batch=batch, name=name, steps=steps)
+    report = read_nsys_profile(file, batch=batch, steps=steps)
     if report.profile is None and output is not None:
         raise DpsimError(f"{file}: makes no profile of layers: {report.why_none}")
     taken = [f"{len(report.steps)} steps"]
@@ -232,7 +229,7 @@ def nsys(
         return
     from dpsim.report.text.ranks import nsys_table
 
-    show(nsys_table(name or file.name, report))
+    show(nsys_table(file.name, report))
 
 
 def _nsys_json(report: NsysReport) -> dict[str, Any]:

@@ -128,9 +128,6 @@ def nccl_tests(
         ),
     ],
     output: Output = None,
-    name: Annotated[
-        str | None, typer.Option(help="The profile's name; the file's if left out.")
-    ] = None,
     operation: Annotated[
         str | None, typer.Option(help="The operation, where the log does not name its program.")
     ] = None,
@@ -148,7 +145,7 @@ def nccl_tests(
 
     log = read_file(file, lambda content: parse_nccl_tests(content, operation, ranks))
     # `read_file` only adds the file's name to errors: the log is parsed already.
-    profile = read_file(file, lambda content: fit_nccl_tests(log, name or file.stem, file.name))
+    profile = read_file(file, lambda content: fit_nccl_tests(log, file.stem, file.name))
     notes = list(log.notes)
     if log.wrong_values:
         notes.append(f"ignored: the log says that {log.wrong_values} values were wrong")
@@ -165,9 +162,6 @@ def nccl_inspector(
         ),
     ],
     output: Output = None,
-    name: Annotated[
-        str | None, typer.Option(help="The profile's name; the file's if left out.")
-    ] = None,
     operation: Annotated[
         str | None,
         typer.Option(help="The operation; the one that took most time if left out."),
@@ -189,7 +183,7 @@ def nccl_inspector(
     log = read_inspector(path, operation, ranks)
     narrate(f"{log.calls:,} collectives of {len(log.table.rows)} sizes")
     try:
-        profile = fit_nccl_tests(log.table, name or path.resolve().stem, path.name)
+        profile = fit_nccl_tests(log.table, path.resolve().stem, path.name)
     except ImportFileError as problem:
         # The fit gets a table, without the log's name.
         raise problem.of(path) from None

@@ -33,7 +33,7 @@ Plot = Annotated[
     typer.Option(
         "--plot",
         metavar="FILE",
-        help="Draw it to this file: .html, or .png, .svg (extra plot).",
+        help="Draw it to this file: .html, or .png, .svg (extra plot, Chromium).",
     ),
 ]
 Tokens = Annotated[

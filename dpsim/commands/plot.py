@@ -32,7 +32,7 @@ def plot(
         typer.Option(
             "-o",
             "--output",
-            help="Draw it to this file: .html, or .png, .svg (extra plot).",
+            help="Draw it to this file: .html, or .png, .svg (extra plot, Chromium).",
         ),
     ] = None,
     as_json: Json = False,
@@ -60,10 +60,11 @@ def plot(
 
 
 def _figure(results: Path) -> go.Figure:
-    from dpsim.report.pages.result_files import read_json
+    from dpsim.report.pages.result_files import as_printed, read_json
     from dpsim.report.plots.figure import answer_figure, sweep_figure
 
-    if results.is_dir():
-        return sweep_figure(results)
-    content = read_json(results)
-    return answer_figure(content if isinstance(content, dict) else {}, str(results))
+    with as_printed(str(results)):
+        if results.is_dir():
+            return sweep_figure(results)
+        content = read_json(results)
+        return answer_figure(content if isinstance(content, dict) else {}, str(results))

@@ -22,10 +22,6 @@ def report(
         ),
     ],
     html: Annotated[Path, typer.Option(help="Write the page to this file: it needs nothing else.")],
-    question: Annotated[
-        str | None,
-        typer.Option(help="The heading question; a fitting one if left out."),
-    ] = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print what was written as JSON.")
     ] = False,
@@ -40,7 +36,7 @@ def report(
     from dpsim.report.pages.page import report_page
 
     sources = [_read(path) for path in results]
-    write_whole(html, report_page(sources, question))
+    write_whole(html, report_page(sources))
     if as_json:
         read = [
             {"path": source.name, "kind": source.kind, "rows": len(source.rows)}

@@ -42,22 +42,6 @@ Html = Annotated[
     typer.Option(help="Write a report to this file: one page that needs nothing else."),
 ]
 
-Chakra = Annotated[
-    Path | None,
-    typer.Option(
-        metavar="FOLDER",
-        help="Write a step as Chakra execution traces, a file a rank, to this folder.",
-    ),
-]
-
-EngineName = Annotated[
-    str | None,
-    typer.Option(
-        metavar="ENGINE",
-        help="The engine: auto, vector or events; as in the file if left out.",
-    ),
-]
-
 
 def run(
     file: File,
@@ -67,8 +51,6 @@ def run(
     set_: Sets = None,
     trace: Trace = None,
     html: Html = None,
-    chakra: Chakra = None,
-    engine: EngineName = None,
     plot: Plot = None,
     as_json: Json = False,
 ) -> None:
@@ -76,8 +58,6 @@ def run(
 
     Example: dpsim run scenarios/quickstart.yaml --set cluster.nodes=8
     Example: dpsim run scenarios/quickstart.yaml --trace trace.json --html report.html
-    Example: dpsim run scenarios/quickstart.yaml --chakra traces
-    Example: dpsim run scenarios/quickstart.yaml --engine events
     Example: dpsim run scenarios/quickstart.yaml --samples 115M
     """
     from dpsim.engine import run_scenario
@@ -85,9 +65,7 @@ def run(
 
     recording = _recording(trace, html)
     check_plot(plot)
-    asked = [] if engine is None else [f"run.engine={engine}"]
-    overrides = [*with_amount(set_, tokens, samples, epochs), *asked]
-    scenario = load_scenario(file, overrides)
+    scenario = load_scenario(file, with_amount(set_, tokens, samples, epochs))
     if scenario.sweep is not None:
         narrate(
             f"note: {file} is a batch, of which this is the base, nothing varied: dpsim sweep "
@@ -101,8 +79,8 @@ def run(
     for note in result.notes:
         narrate(f"note: {note}")
 
-    if trace or html or chakra:
-        _write(simulated, trace, html, chakra)
+    if trace or html:
+        _write(simulated, trace, html)
     if plot is not None:
         draw(plot, result.to_json())
     if as_json:
@@ -129,13 +107,8 @@ def _recording(trace: Path | None, html: Path | None) -> Recording:
     return Recording(0 if html is None else 1)
 
 
-def _write(run: Run, trace: Path | None, html: Path | None, chakra: Path | None) -> None:
+def _write(run: Run, trace: Path | None, html: Path | None) -> None:
     """Write the requested files."""
-    if chakra is not None:
-        from dpsim.report.exports.chakra import write_chakra
-
-        step = write_chakra(run, chakra)
-        narrate(f"wrote step {step} of {run.job.workers:,} ranks to {chakra}")
     if trace is not None:
         from dpsim.report.trace import trace as events
 

@@ -207,7 +207,7 @@ def _table(path: Path, kind: _Kind, calls: dict[_Call, list[float]]) -> NcclTest
     for nbytes in sorted(by_size):
         seconds = median(by_size[nbytes])
         rows.append(TableRow(nbytes, seconds, nbytes / seconds * factor, None, 0))
-    return NcclTestsLog(operation, ranks, nodes, (), tuple(rows), "", None, 0)
+    return NcclTestsLog(operation, ranks, nodes, (), tuple(rows), "", 0)
 
 
 def _notes(times: dict[_Call, list[float]], kind: _Kind, cut: int, unread: int) -> Iterable[str]:

@@ -33,7 +33,6 @@ _RANK = re.compile(
     r"#\s+Rank\s+(\d+)\s+(?:Group\s+\d+\s+)?Pid\s+\d+\s+on\s+(\S+)\s+device\s+\d+\s+\[[^\]]*\]\s*(.*)"
 )
 _VERSION = re.compile(r"NCCL version\s+(\S+)|nccl-library=(\d+)")
-_AVERAGE = re.compile(r"#\s*Avg bus bandwidth\s*:\s*(\S+)")
 _BAD_VALUES = re.compile(r"#\s*Out of bounds values\s*:\s*(\d+)")
 
 
@@ -71,7 +70,6 @@ def parse_nccl_tests(
         )
     whole = "\n".join(lines)
     version = _VERSION.search(whole)
-    average = _AVERAGE.search(whole)
     wrong = _BAD_VALUES.search(whole)
     return NcclTestsLog(
         operation or _operation(whole, header, words, rows, count),
@@ -80,7 +78,6 @@ def parse_nccl_tests(
         tuple(dict.fromkeys(device for _, device in listed.values() if device)),
         tuple(rows),
         "" if version is None else version[1] or version[2],
-        None if average is None or (rate := _float(average[1], None)) is None else rate * 1e9,
         0 if wrong is None else int(wrong[1]),
         tuple(
             log_notes(
@@ -163,7 +160,7 @@ def _row(header: _Header, words: list[str], number: int) -> TableRow:
     )
 
 
-def _float(text: str, number: int | None) -> float | None:
+def _float(text: str, number: int) -> float | None:
     """Return a number of at least 0, or None for N/A."""
     if text == "N/A":
         return None

@@ -7,11 +7,10 @@ Times are microseconds, rates GB/s, sizes bytes. ``devices`` has one entry per p
 from __future__ import annotations
 
 from pathlib import PurePosixPath
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import (
     BaseModel,
-    BeforeValidator,
     ConfigDict,
     Field,
     PositiveInt,
@@ -70,15 +69,6 @@ class _Wrong(_Part):
     count: Annotated[int, Field(ge=0)] = 0
 
 
-def _if_number(value: Any) -> Any:
-    """Return None for a rate that could not be computed, written as the text "nan"."""
-    return None if value == "nan" else value
-
-
-class _Average(_Part):
-    bandwidth: Annotated[Number | None, BeforeValidator(_if_number)] = None
-
-
 class _Report(_Part):
     version: Literal[1, 2]
     args: tuple[str, ...] = ()
@@ -86,7 +76,6 @@ class _Report(_Part):
     config: _Settings
     results: Annotated[tuple[_Row, ...], Field(max_length=MOST_ROWS)]
     out_of_bounds: _Wrong = _Wrong()
-    average_bus_bandwidth: _Average = _Average()
 
 
 def parse_json(content: bytes, operation: str | None, ranks: int | None) -> NcclTestsLog:
@@ -107,7 +96,6 @@ def parse_json(content: bytes, operation: str | None, ranks: int | None) -> Nccl
     count = ranks or len(settings.devices) * settings.nthreads * settings.ngpus
     hosts = {device.hostname for device in settings.devices}
     names = dict.fromkeys(device.device_info for device in settings.devices if device.device_info)
-    average = report.average_bus_bandwidth.bandwidth
     return NcclTestsLog(
         operation or _operation(report, rows, count),
         count,
@@ -115,7 +103,6 @@ def parse_json(content: bytes, operation: str | None, ranks: int | None) -> Nccl
         tuple(names),
         rows,
         "" if report.nccl_version is None else str(report.nccl_version),
-        None if average is None else average * 1e9,
         report.out_of_bounds.count,
         tuple(
             log_notes(

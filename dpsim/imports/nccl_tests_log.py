@@ -44,7 +44,6 @@ class NcclTestsLog:
     devices: tuple[str, ...]
     rows: tuple[TableRow, ...]
     nccl_version: str
-    average_busbw_Bps: float | None
     wrong_values: int
     notes: tuple[str, ...] = ()
 

@@ -52,11 +52,8 @@ TEXTS: dict[str, tuple[str, ...]] = {
     "--regime": ("specification", "calibrated"),
     "--dask": ("tcp://127.0.0.1:9",),
     "--collective-bytes": ("100MB", "1 MB"),
-    "--question": ("How long?",),
-    "--name": ("mine",),
     "--input": ("8", "3,8,8"),
     "--dtype": ("float32", "int64"),
-    "--engine": ("auto", "vector", "events"),
     "--by": ("workers", "batch", "nodes"),
 }
 ODD_TEXTS = (

@@ -55,9 +55,9 @@ def test_an_imported_node_runs_in_a_scenario(dpsim, tmp_path):
 
 
 def test_a_profile_goes_to_stdout_or_to_a_file(dpsim, tmp_path):
-    code, out, err = dpsim("import", "nccl-tests", DATA / COMMANDS["nccl-tests"], "--name", "p3")
+    code, out, err = dpsim("import", "nccl-tests", DATA / COMMANDS["nccl-tests"])
     assert code == 0
-    assert json.loads(out)["name"] == "p3"
+    assert json.loads(out)["name"] == "all-reduce-4-v100-old"
     assert "on these same rows time_s = max(floor, alpha" in err
     dpsim("import", "nccl-tests", DATA / COMMANDS["nccl-tests"], "-o", tmp_path / "p.json")
     assert load_profile(tmp_path / "p.json").name == "all-reduce-4-v100-old"

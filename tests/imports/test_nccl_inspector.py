@@ -163,11 +163,11 @@ def test_an_empty_folder_is_refused(tmp_path):
 
 def test_the_command_writes_a_profile_that_scenarios_take(dpsim, tmp_path):
     profile = tmp_path / "p.json"
-    code, out, err = dpsim("import", "nccl-inspector", FILE, "-o", profile, "--name", "job")
+    code, out, err = dpsim("import", "nccl-inspector", FILE, "-o", profile)
     assert (code, out) == (0, "")
     assert "10 collectives of 5 sizes" in err
     found = load_profile(profile)
-    assert (found.name, found.kind) == ("job", "nccl-tests")
+    assert (found.name, found.kind) == (FILE.stem, "nccl-tests")
 
 
 def test_too_few_sizes_are_one_line(dpsim):

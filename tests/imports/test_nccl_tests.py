@@ -33,7 +33,7 @@ def made(alpha, busbw, floor=0.0, ranks=8, sizes=tuple(2**e for e in range(10, 3
     rows = tuple(
         TableRow(size, t, size * factor / t, None, 0) for size, t in zip(sizes, times, strict=True)
     )
-    return NcclTestsLog("all-reduce", ranks, 1, ("X",), rows, "", None, 0)
+    return NcclTestsLog("all-reduce", ranks, 1, ("X",), rows, "", 0)
 
 
 def test_a_log_of_two_nodes_is_read(data):
@@ -85,10 +85,9 @@ def test_the_operation_follows_from_columns_and_rates(redop, root, factor, opera
     assert log.rows[0].in_place_time_s is None
 
 
-def test_wrong_values_and_the_average_are_read():
+def test_wrong_values_are_read():
     end = ("# Out of bounds values : 3 FAILED", "# Avg bus bandwidth    : 41.5")
-    log = parse_nccl_tests(text(HEADER, ROW, *end))
-    assert (log.wrong_values, log.average_busbw_Bps) == (3, 41.5e9)
+    assert parse_nccl_tests(text(HEADER, ROW, *end)).wrong_values == 3
 
 
 NO_NAME = "1048576 262144 float none -1 100.0 10.49 7.87 0 101.0 10.38 7.79 0"
@@ -172,7 +171,7 @@ def test_one_wild_row_hardly_moves_the_fit():
     log = made(20e-6, 1e11)
     rows = list(log.rows)
     rows[12] = TableRow(rows[12].bytes, rows[12].time_s * 20, 0.0, None, 0)
-    profile = fit_nccl_tests(NcclTestsLog("all-reduce", 8, 1, (), tuple(rows), "", None, 0), "x")
+    profile = fit_nccl_tests(NcclTestsLog("all-reduce", 8, 1, (), tuple(rows), "", 0), "x")
     assert profile.parameters["busbw"].value == pytest.approx(1e11, rel=0.1)
     assert profile.residuals.worst_ape == pytest.approx(0.95, abs=0.01)
     assert profile.residuals.worst_bytes == rows[12].bytes
@@ -186,9 +185,9 @@ def test_standard_errors_follow_the_noise():
             TableRow(r.bytes, r.time_s * f, 0.0, None, 0)
             for r, f in zip(log.rows, factors, strict=True)
         )
-        found = fit_nccl_tests(
-            NcclTestsLog("all-reduce", 8, 1, (), rows, "", None, 0), "x"
-        ).parameters["busbw"]
+        found = fit_nccl_tests(NcclTestsLog("all-reduce", 8, 1, (), rows, "", 0), "x").parameters[
+            "busbw"
+        ]
         return found.standard_error / found.value
 
     assert 5 < noisy(0.05) / noisy(0.005) < 20
@@ -255,7 +254,6 @@ class TestJson:
             assert mine.time_s == pytest.approx(other.time_s)
             assert mine.in_place_time_s == pytest.approx(other.in_place_time_s)
             assert mine.busbw_Bps == pytest.approx(other.busbw_Bps, rel=0.02, abs=2e7)
-        assert written.average_busbw_Bps == 41.5e9
 
     def test_a_process_with_several_gpus_has_as_many_ranks(self, report):
         """Without MPI only its first device is listed."""
@@ -267,12 +265,10 @@ class TestJson:
         assert self.read(report).operation == "all-reduce"
         assert self.read(report, operation="all-gather").operation == "all-gather"
 
-    def test_what_was_not_measured_in_place_or_has_no_average_is_left_out(self, report):
+    def test_what_was_not_measured_in_place_is_left_out(self, report):
         report["results"] = [row | {"in_place": None} for row in report["results"]]
-        report["average_bus_bandwidth"]["bandwidth"] = "nan"
         log = self.read(report)
         assert {row.in_place_time_s for row in log.rows} == {None}
-        assert log.average_busbw_Bps is None
 
     @pytest.mark.parametrize(
         ("broken", "message"),

@@ -14,14 +14,14 @@ from tools.measured_page import measured_page, recorded_cases
 from validate.records import load_run_records
 
 
-def no_picture(_, picture):
-    """Pictures take longer than all the rest, and have tests of their own."""
-    return False
+def no_figure(_):
+    """Simulations take longer than all the rest, and have a test of their own."""
+    return ""
 
 
 @pytest.mark.wide  # MkDocs reads every module, for 7 s; pages and links have tests of their own
 def test_it_builds_without_a_warning(tmp_path, capfd):
-    site.lay_out(tmp_path, no_picture, no_picture)
+    site.lay_out(tmp_path, no_figure)
     assert site.build(tmp_path, tmp_path / "built") == 0, capfd.readouterr()
     text = (tmp_path / "built" / "docs" / "api.html").read_text()
     for name in dpsim.__all__:
@@ -32,6 +32,10 @@ def test_it_builds_without_a_warning(tmp_path, capfd):
     measured = (tmp_path / "built" / "docs" / "measured.html").read_text()
     for kind in published():
         assert f'id="{kind}"' in measured
+    # The figures' scripts survive Markdown, and find the library that they need.
+    assert measured.count("Plotly.newPlot(") == len([*published(), *recorded_cases()])
+    assert 'src="../plotly-basic.min.js"' in measured
+    assert (tmp_path / "built" / "plotly-basic.min.js").exists()
 
 
 def test_every_page_stands_in_the_navigation():
@@ -52,23 +56,18 @@ def test_every_page_stands_in_the_navigation():
     assert {"README.md", "DESIGN.md", "scenarios/tour.md", "scenarios/gallery.md"} <= named
 
 
-def test_errors_beside_pictures_are_those_of_the_tables():
-    """Each table and each file of runs has its row and its picture."""
-    asked = []
-
-    def drawn(figure, picture):
-        asked.append(picture.name)
-        return True
-
-    lines = [*measured_page(Path("docs"), drawn)]
+def test_errors_beside_figures_are_those_of_the_tables():
+    """Each table and each file of runs has its row and its figure."""
+    lines = [*measured_page()]
     for kind, table in published().items():
         errors = table["errors"]
         (row,) = [line for line in lines if line.startswith(f"| [{kind}](")]
         assert f"| {errors['n']:,} | {errors['median_ape']:.1%} |" in row
-        assert f"(measured/{kind}.svg)" in "\n".join(lines)
-    assert asked == [
-        f"{name}.svg" for name in (*published(), "recorded-collectives", "recorded-steps")
-    ]
+    figures = [line for line in lines if "Plotly.newPlot(" in line]
+    names = [*published(), "recorded-collectives", "recorded-steps"]
+    assert len(figures) == len(names)
+    for name, figure in zip(names, figures, strict=True):
+        assert f"{name}:" in figure  # of its title, which is wrapped
 
 
 def test_recorded_runs_that_were_fitted_on_do_not_count():
@@ -83,19 +82,14 @@ def test_recorded_runs_that_were_fitted_on_do_not_count():
         assert 0 < errors["median_ape"] < errors["p95_ape"]
 
 
-def test_a_figure_of_pairs_is_drawn_with_its_band_and_intervals(tmp_path):
+def test_a_figure_of_pairs_has_its_band_and_intervals():
     pairs = [Pair("right", 1.0, 1.1, 0.9, 1.3), Pair("missed", 2.0, 4.0, 3.0, 5.0)]
-    with_intervals, without = tmp_path / "a" / "with.svg", tmp_path / "a" / "without.svg"
-    assert site.plot_figure(measured_figure({"all": pairs}, "time", "s", "t"), with_intervals)
     bare = [pair._replace(low=None, high=None) for pair in pairs]
-    assert site.plot_figure(measured_figure({"all": bare}, "time", "s", "t"), without)
-    assert "#ececec" in without.read_text()
-    # An interval is a line of its own in the picture.
-    assert with_intervals.read_text().count("LineCollection") == 2
-    assert "LineCollection" not in without.read_text()
+    for drawn, bars in ((pairs, 2), (bare, 0)):
+        figure = measured_figure({"all": drawn}, "time", "s", "t")
+        assert figure.data[0].name == "within 25 %"
+        assert sum(trace.error_y.array is not None for trace in figure.data) == bars
 
 
-def test_a_scenario_is_drawn(tmp_path):
-    picture = tmp_path / "pictures" / "step.svg"
-    assert site.draw_step(shipped()["quickstart"], picture)
-    assert "<svg" in picture.read_text()
+def test_a_scenario_is_drawn():
+    assert "Plotly.newPlot(" in site.draw_step(shipped()["quickstart"])

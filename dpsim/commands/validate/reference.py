@@ -184,7 +184,7 @@ def _records_table(rows: Sequence[Mapping[str, Any]]) -> Table:
         cells.append((row["record_id"], hardware, *times, error, "; ".join(row["assumed"])))
     text = ("record", "hardware", "assumed")
     headings = (*text[:2], "published", "predicted", "error", *text[2:])
-    made = table("time to train", headings, cells, left=text, fold=("assumed",))
+    made = table("time to train", headings, cells, left=text)
     made.columns[-1].max_width = 70
     return made
 

@@ -18,10 +18,7 @@ _OF_TRACES = ("name", "text", "hovertext", "hovertemplate", "customdata", "x", "
 
 
 def as_text(figure: go.Figure) -> go.Figure:
-    """Escape all markup in ``figure`` except the figures' own, in place; return the figure.
-
-    Only for browsers: plots in a terminal show text unchanged.
-    """
+    """Escape all markup in ``figure`` except the figures' own, in place; return the figure."""
     for part, key in _words(figure):
         given = part[key]
         shown = _shown(given)

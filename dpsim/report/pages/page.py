@@ -29,7 +29,7 @@ from dpsim.report.figures.step_figures import (
 from dpsim.report.figures.style import Answer
 from dpsim.report.figures.timeline_figure import called_by, timeline_figure
 from dpsim.report.pages.document import document, figure_html, folded, table_html
-from dpsim.report.pages.result_files import Kind, Source
+from dpsim.report.pages.result_files import Kind, Source, as_printed
 from dpsim.report.text.assumptions import NOT_MODELLED, assumptions, calibrations
 from dpsim.report.text.tables import amount
 
@@ -41,13 +41,14 @@ MOST_BARS = 20
 _BESIDE = "The slowest and the fastest worker in this step"
 
 
-def report_page(sources: Sequence[Source], question: str | None = None) -> str:
+def report_page(sources: Sequence[Source]) -> str:
     """Return one page over ``sources``, of which there is at least one.
 
-    ``question`` is the heading, by default one that fits the results.
+    Raises DpsimError for results that no command printed.
     """
-    figures = [figure_html(figure) for source in sources for figure in source_figures(source)]
-    return _page(sources, question or _question(sources), figures)
+    with as_printed(", ".join(source.name for source in sources)):
+        figures = [figure_html(figure) for source in sources for figure in source_figures(source)]
+        return _page(sources, figures)
 
 
 def run_page(run: Run) -> str:
@@ -66,7 +67,7 @@ def run_page(run: Run) -> str:
         *([folded(_BESIDE, figure_html(_timeline(run, others)))] if others else []),
         figure_html(step_distribution_figure(run.result)),
     ]
-    return _page([source], _question([source]), figures)
+    return _page([source], figures)
 
 
 def _timeline(run: Run, workers: Mapping[str, int]) -> go.Figure:
@@ -76,7 +77,8 @@ def _timeline(run: Run, workers: Mapping[str, int]) -> go.Figure:
     return timeline_figure(intervals, called)
 
 
-def _page(sources: Sequence[Source], question: str, figures: Iterable[str]) -> str:
+def _page(sources: Sequence[Source], figures: Iterable[str]) -> str:
+    question = _question(sources)
     # The assumptions behind predictions of steps do not apply to collectives and explanations.
     answers = [
         row for source in sources if _SHOWN[source.kind].predicts_steps for row in source.rows

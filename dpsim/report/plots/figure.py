@@ -4,12 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
-from pydantic import BaseModel, Field, ValidationError
-
-from dpsim.base.config import first_problem
-from dpsim.base.errors import DpsimError
 from dpsim.base.lazy import Shown
 from dpsim.report.figures.calibration_figure import calibration_figure
 from dpsim.report.figures.columns_figure import columns_figure
@@ -23,55 +19,6 @@ from dpsim.studies.tune import Tuning
 if TYPE_CHECKING:
     import plotly.graph_objects as go
 
-T = TypeVar("T", bound=BaseModel)
-
-
-class _Point(BaseModel):
-    time_s: float
-    samples: float
-    bytes: float
-    accuracy: float | None
-    loss: float | None
-
-
-class _Settings(BaseModel):
-    model: str
-    batch: int
-    learning_rate: float
-    momentum: float
-
-
-class _Replayed(BaseModel):
-    """The part of ``dpsim converge --json`` that a figure reads."""
-
-    name: str
-    workers: int
-    seed: int
-    target_accuracy: float
-    replay: _Settings
-    curve: list[_Point]
-
-
-class _Run(BaseModel):
-    nodes: int
-    gpus_per_node: int
-    batch: int
-    measured_ms: float = Field(gt=0)
-    predicted_ms: float = Field(gt=0)
-    low_ms: float | None
-    high_ms: float | None
-
-
-class _HeldOut(BaseModel):
-    rows: list[_Run]
-
-
-class _Calibrated(BaseModel):
-    """The part of ``dpsim calibrate --json`` that a figure reads."""
-
-    rows: list[_Run]
-    held_out: _HeldOut
-
 
 def answer_figure(content: Mapping[str, Any], name: str) -> go.Figure:
     """Return the figure of a command's output with ``--json``; ``name`` is its origin.
@@ -81,7 +28,7 @@ def answer_figure(content: Mapping[str, Any], name: str) -> go.Figure:
     """
     for kind, figure in _NO_TABLES.items():
         if content.get("kind") == kind:
-            return figure(content, name)
+            return figure(content)
     return chief_figure(results_in(content, name))
 
 
@@ -108,26 +55,12 @@ def pareto_figure(found: Pareto) -> go.Figure:
     return columns_figure(rows, found.first, found.second, aims=("least", "least"))
 
 
-def _curves(content: Mapping[str, Any], name: str) -> go.Figure:
-    read = _read(_Replayed, content, name)
-    return replay_figure({read.name: content})
-
-
-def _calibration(content: Mapping[str, Any], name: str) -> go.Figure:
-    return calibration_figure(_read(_Calibrated, content, name).model_dump())
-
-
-def _read(model: type[T], content: Mapping[str, Any], name: str) -> T:
-    try:
-        return model.model_validate(content)
-    except ValidationError as error:
-        raise DpsimError(
-            f"{name}: must be JSON that dpsim {content['kind']} printed, but {first_problem(error)}"
-        ) from None
+def _curves(content: Mapping[str, Any]) -> go.Figure:
+    return replay_figure({content["name"]: content})
 
 
 # Answers without a table on pages of results, which therefore do not read them.
-_NO_TABLES: Mapping[str, Callable[[Mapping[str, Any], str], go.Figure]] = {
-    "calibrate": _calibration,
+_NO_TABLES: Mapping[str, Callable[[Mapping[str, Any]], go.Figure]] = {
+    "calibrate": calibration_figure,
     "converge": _curves,
 }

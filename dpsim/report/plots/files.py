@@ -1,39 +1,63 @@
-"""A figure as a file: a page by plotly, or a picture by matplotlib, which needs no browser."""
+"""A figure as a file: a page, or a picture by plotly's own exporter, kaleido, and a browser."""
 
 from __future__ import annotations
 
+import re
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dpsim.base.errors import DpsimError
+from dpsim.base.errors import DpsimError, FailedError, how_to_install
 from dpsim.base.terminal import write_whole
+from dpsim.report.figures.names import as_text
 from dpsim.report.pages.document import figures_page
-from dpsim.report.plots.picture import check_installed, picture, plain_title
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
 
 PICTURES = (".png", ".svg")
-ENDINGS = (*PICTURES, ".html")
+ENDINGS = (".html", *PICTURES)
+_WIDTH = 900  # of a picture, in units of the figure's own size
+_SCALE = 2  # pixels of such a unit
 
 
 def check_ending(path: Path) -> None:
-    """Raise DpsimError for a file name without a known ending, before anything is computed."""
-    if path.suffix.lower() not in ENDINGS:
+    """Raise DpsimError for a file name without a known ending, before anything is computed.
+
+    Raises FailedError for a picture if kaleido or a browser is missing.
+    """
+    ending = path.suffix.lower()
+    if ending not in ENDINGS:
         raise DpsimError(f"{path}: must end in {', '.join(ENDINGS)}, but got {path.suffix!r}")
-    if path.suffix.lower() in PICTURES:
-        check_installed()
+    if ending in PICTURES:
+        missing = _missing()
+        if missing:
+            raise FailedError(f"{path}: {missing}; .html needs neither")
 
 
 def write_figure(figure: go.Figure, path: Path) -> None:
     """Write ``figure`` to ``path`` in the format of its ending.
 
-    Raises DpsimError for other endings, FailedError if matplotlib is needed but missing.
+    Raises DpsimError for other endings, FailedError for a picture if kaleido or a browser is
+    missing.
     """
     check_ending(path)
     ending = path.suffix.lower()
     if ending in PICTURES:
-        write_whole(path, picture(figure, ending.removeprefix(".")))
+        drawn = as_text(figure).to_image(ending.removeprefix("."), width=_WIDTH, scale=_SCALE)
+        write_whole(path, drawn)
         return
-    title = plain_title(figure).replace("<br>", " ") or path.stem
-    write_whole(path, figures_page(title, [figure]))
+    title = re.sub(r"</?su[bp]>", "", str(figure.layout.title.text or "")).replace("<br>", " ")
+    write_whole(path, figures_page(title or path.stem, [figure]))
+
+
+def _missing() -> str:
+    """Return what pictures need and this machine lacks; empty if nothing."""
+    if find_spec("kaleido") is None:
+        return f"pictures need kaleido and Chrome or Chromium: {how_to_install('plot')}"
+    # kaleido drives the browser by this library.
+    from choreographer.browsers.chromium import Chromium
+
+    if Chromium.find_browser(skip_local=False) is None:
+        return "pictures need Chrome or Chromium, and none is installed"
+    return ""

@@ -56,7 +56,7 @@ def sweep_table(answer: Answer, most: int | None = None) -> Table:
             *(_result(values, names, said) for names, said in shown.values()),
         )
         rows.append(cells)
-    return table("", ("point", *varied, *shown), rows, left=text, fold=varied)
+    return table("", ("point", *varied, *shown), rows, left=text)
 
 
 def _asks_total(answer: Answer, places: dict[str, int]) -> bool:
@@ -102,4 +102,4 @@ def answer_table(answer: Answer) -> Table:
         if any(not isinstance(row[number], int | float | None) for row in answer.rows)
     ]
     rows = (map(cell, row, answer.columns) for row in answer.rows)
-    return table("", answer.columns, rows, left=text, fold=answer.columns)
+    return table("", answer.columns, rows, left=text)

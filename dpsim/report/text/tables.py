@@ -412,7 +412,7 @@ def links_table(name: str, loads: LinkLoads, links: list[dict[str, Any]]) -> Tab
 
 def catalogue_table(rows: list[dict[str, Any]]) -> Table:
     """Return rows with equal keys as a table, with those keys as headings."""
-    return table("", rows[0], (map(str, row.values()) for row in rows), rows[0], rows[0])
+    return table("", rows[0], (map(str, row.values()) for row in rows), left=rows[0])
 
 
 def to_target_notes(target: TimeToTarget) -> list[str]:

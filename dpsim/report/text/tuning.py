@@ -88,7 +88,7 @@ def front_table(tuning: Tuning) -> Table:
     )
     headings = (f"time {span}", f"cost ({tuning.unit})", "with")
     title = "Nothing tried is both faster and cheaper than these"
-    return table(title, headings, rows, left=("with",), fold=headings)
+    return table(title, headings, rows, left=("with",))
 
 
 def _settings(each: Evaluation) -> str:

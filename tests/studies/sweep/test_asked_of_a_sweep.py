@@ -93,7 +93,7 @@ def test_values_that_json_does_not_know_are_null_or_text(swept):
 def test_the_front_has_the_points_that_no_other_beats_in_both(dpsim, swept, tmp_path):
     everything = json.loads(dpsim("results", swept.folder, "--json")[1])["rows"]
     asked = ("--pareto", "memory,step_time_s")
-    drawn = tmp_path / "front.svg"
+    drawn = tmp_path / "front.html"
     code, text, err = dpsim("results", swept.folder, *asked, "--json", "--plot", drawn)
     assert code == 0, err
     found = [(row["memory_bytes"], row["step_time_s"]) for row in json.loads(text)["rows"]]
