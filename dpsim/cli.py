@@ -32,6 +32,7 @@ _COMMANDS = {
         "trust": "dpsim.commands.trust:trust",
         "memory": "dpsim.commands.memory:memory",
         "collective": "dpsim.commands.collective:collective",
+        "timelines": "dpsim.commands.timelines:timelines",
         "topology": "dpsim.commands.topology:topology",
         "converge": "dpsim.commands.converge:converge",
         "goodput": "dpsim.commands.goodput:goodput",

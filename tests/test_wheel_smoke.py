@@ -38,6 +38,7 @@ goodput shipped.yaml --days 20
 calibrate first.yaml steps.csv -o own.json --disturbance jitter.yaml
 topology first.yaml
 converge first.yaml --set replay.model=softmax --set run.steps=20
+timelines first.yaml --html timelines.html
 layer-split layers.yaml --devices 2 --micro-batches 4
 scenarios
 catalogue gpus

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from itertools import chain
-from statistics import fmean
 
 import streamlit as st
 
@@ -19,13 +17,11 @@ from app.waiting import finished, refuse, scenario_of
 from dpsim.base.units import TIME, human
 from dpsim.report.figures.lanes_figure import lanes_figure, window_figure
 from dpsim.report.figures.paths_figure import paths_figure
-from dpsim.studies.lanes import OVERLAPPED, SHARDED, SYNCHRONISED, WORKERS, Lane, Strategies
+from dpsim.studies.lanes import FOUR, SSP, SYNCHRONISED, VIEWS, Lane, View, slowed
 
 _SYNC, _OVERLAP, _SHARDS, _WEIGHTS = "synchronisation", "overlap", "sharding", "ways of the weights"
 _SLOWER = ("1", "1.25", "1.5", "2", "3", "5", "10")
-# Waiting builds up over several steps; overlap is the same in each.
-_STEPS, _FEW = 8, 2
-_SSP = "SSP, at most 2 ahead"
+_STEPS, _FEW = VIEWS[_SYNC].steps, VIEWS[_OVERLAP].steps
 _AVERAGED = {
     "SMA": {"aggregation": {"kind": "allreduce"}, "sync": {"kind": "sma"}},
     "gossip on a ring": {"aggregation": {"kind": "gossip"}, "sync": {"kind": "bsp"}},
@@ -56,26 +52,14 @@ def _of_four(spec: Spec) -> Spec:
     if cluster.groups or scenario_of(spec).testbed is not None:
         refuse("this page shows four workers of one kind: the scenario must have one kind of nodes")
         st.stop()
-    changes = {
-        "cluster.nodes": str(WORKERS),
-        "cluster.gpus_per_node": "1",
-        "run.warmup": "0",
-        "run.steps": str(_STEPS),
-        "run.allow_out_of_memory": "true",
-        # Not every engine or network model can simulate all of the strategies.
-        "run.engine": "auto",
-        "run.network_model": "auto",
-        "calibration": "catalogue",  # a measured cell of several GPUs is one worker
-        "disturbance": "{jitter: {kind: lognormal, sigma: 0.1}}",
-    }
-    for path, value in changes.items():
+    for path, value in FOUR.items():
         spec = spec.with_value(path, value)
-    return spec
+    return spec.with_value("run.steps", str(_STEPS))
 
 
 def _with_a_slow_one(spec: Spec) -> Spec:
     factor = controls.slide("compute time of worker 3, times the others'", _SLOWER, "slower", "2")
-    return spec.with_value("disturbance.slow", f"[{{workers: [3], factor: {factor}}}]")
+    return spec.with_value("disturbance.slow", slowed(factor))
 
 
 def _sync(spec: Spec) -> None:
@@ -84,14 +68,14 @@ def _sync(spec: Spec) -> None:
         "whatever the strategy: what differs is who waits for whom. The numbers are those of steps."
     )
     spec = _with_a_slow_one(spec)
-    if not _lanes(spec, SYNCHRONISED, WORKERS, "Four workers, the same computing"):
+    if not _lanes(spec, VIEWS[_SYNC]):
         return
     st.markdown("**The three parts of SSP's window**")
     clock = int(controls.slide("step", [str(step) for step in range(2, _STEPS + 1)], "step", "5"))
     found = finished(
         "looking at what is read",
         ("windows", spec),
-        partial(read_windows, spec, SYNCHRONISED[_SSP]),
+        partial(read_windows, spec, SYNCHRONISED[SSP]),
     )
     if found is not None:
         # The page counts steps from 1, the library from 0.
@@ -101,7 +85,7 @@ def _sync(spec: Spec) -> None:
 def _overlap(spec: Spec) -> None:
     st.caption("One of four workers over two steps: what is sent while it still computes.")
     spec = spec.with_value("run.steps", str(_FEW))
-    _lanes(spec, OVERLAPPED, 1, "One worker, the same computing")
+    _lanes(spec, VIEWS[_OVERLAP])
 
 
 def _shards(spec: Spec) -> None:
@@ -110,21 +94,21 @@ def _shards(spec: Spec) -> None:
         "gradients after; an all-reduce does both at the end."
     )
     spec = spec.with_value("run.steps", str(_FEW))
-    _lanes(spec, SHARDED, 1, "One worker, with whole weights and with a share of them")
+    _lanes(spec, VIEWS[_SHARDS])
 
 
-def _lanes(spec: Spec, strategies: Strategies, workers: int, title: str) -> bool:
+def _lanes(spec: Spec, view: View) -> bool:
     """Draw each strategy; return whether there was anything to draw."""
     found = finished(
         "simulating each",
-        ("lanes", spec, tuple(strategies), workers),
-        partial(lanes, spec, strategies, workers),
+        ("lanes", spec, tuple(view.strategies), view.workers),
+        partial(lanes, spec, view.strategies, view.workers),
     )
     if found is None:
         return False
     sentence(_verdict(found))
-    chart(lanes_figure(found, title), "lanes")
-    left_out = [name for name in strategies if name not in {each.name for each in found}]
+    chart(lanes_figure(found, view.title), "lanes")
+    left_out = [name for name in view.strategies if name not in {each.name for each in found}]
     if left_out:
         st.caption(f"Not with this workload: {plain(', '.join(left_out))}.")
     return True
@@ -132,22 +116,13 @@ def _lanes(spec: Spec, strategies: Strategies, workers: int, title: str) -> bool
 
 def _verdict(found: Sequence[Lane]) -> str:
     """Return with which strategies workers finish first and last."""
-    ends = {each.name: _mean_end(each) for each in found}
+    ends = {each.name: each.mean_end for each in found}
     first = min(ends, key=lambda name: ends[name])
     last = max(ends, key=lambda name: ends[name])
     said = f"Workers are done first with {first}, in {human(ends[first], TIME, 3)} in the mean"
     if first == last:
         return f"{said}."
     return f"{said}; last with {last}, in {human(ends[last], TIME, 3)}."
-
-
-def _mean_end(lane: Lane) -> float:
-    """Return the mean time at which a worker finishes its steps, from the first start of any."""
-    ends: dict[int, float] = {}
-    for each in chain.from_iterable(lane.steps):
-        ends[each.worker] = max(each.end, ends.get(each.worker, 0.0))
-    begin = min(each.start for each in chain.from_iterable(lane.steps))
-    return fmean(ends.values()) - begin
 
 
 def _weights(spec: Spec) -> None:

@@ -6,14 +6,19 @@ only in when workers wait.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, Literal
+import json
+import os
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict, dataclass
+from itertools import chain
+from statistics import fmean
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
+from dpsim.base.errors import DpsimError, UnknownNameError
 from dpsim.engine import Gradients, Interval, Recording, run_scenario
-from dpsim.scenario import Scenario
+from dpsim.scenario import Scenario, load_scenario
 
 WORKERS = 4
 
@@ -22,11 +27,13 @@ Strategies = Mapping[str, Mapping[str, Any]]
 _SERVERS = {"aggregation": {"kind": "parameter-server"}, "overlap": {"kind": "buckets"}}
 _REDUCED = {"aggregation": {"kind": "allreduce"}, "overlap": {"kind": "buckets"}}
 
+SSP = "SSP, at most 2 ahead"
+
 # By name: the value of a scenario's ``strategy``.
 SYNCHRONISED: Strategies = {
     "BSP": {**_REDUCED, "sync": {"kind": "bsp"}},
     "backup workers": {**_SERVERS, "sync": {"kind": "backup"}},
-    "SSP, at most 2 ahead": {**_SERVERS, "sync": {"kind": "ssp", "staleness": 2}},
+    SSP: {**_SERVERS, "sync": {"kind": "ssp", "staleness": 2}},
     "ASP": {**_SERVERS, "sync": {"kind": "asp"}},
     "local SGD, averaged every 3": {**_REDUCED, "sync": {"kind": "local-sgd", "every": 3}},
     "gossip on a ring": {"aggregation": {"kind": "gossip"}, "sync": {"kind": "bsp"}},
@@ -41,12 +48,62 @@ SHARDED: Strategies = {
 }
 
 
+class View(NamedTuple):
+    """Strategies to show beside each other: of how many workers, over how many steps."""
+
+    strategies: Strategies
+    workers: int
+    steps: int
+    title: str
+
+
+# Waiting builds up over several steps; overlap is the same in each.
+VIEWS: Mapping[str, View] = {
+    "synchronisation": View(SYNCHRONISED, WORKERS, 8, "Four workers, the same computing"),
+    "overlap": View(OVERLAPPED, 1, 2, "One worker, the same computing"),
+    "sharding": View(SHARDED, 1, 2, "One worker, with whole weights and with a share of them"),
+}
+
+# A scenario's model and network with four workers, one a node, undisturbed: texts by path.
+FOUR: Mapping[str, str] = {
+    "cluster.nodes": str(WORKERS),
+    "cluster.gpus_per_node": "1",
+    "run.warmup": "0",
+    "run.allow_out_of_memory": "true",
+    # Not every engine or network model can simulate all of the strategies.
+    "run.engine": "auto",
+    "run.network_model": "auto",
+    "calibration": "catalogue",  # a measured cell of several GPUs is one worker
+    "disturbance": "{jitter: {kind: lognormal, sigma: 0.1}}",
+}
+
+
+def slowed(factor: str) -> str:
+    """Return ``disturbance.slow`` for a last worker that computes ``factor`` times as long."""
+    return f"[{{workers: [{WORKERS - 1}], factor: {factor}}}]"
+
+
+def check_of_one_kind(scenario: Scenario) -> None:
+    """Raise DpsimError for a scenario of which no four workers of one kind can be shown."""
+    if scenario.cluster.groups or scenario.testbed is not None:
+        raise DpsimError("cluster must have nodes of one kind, of which four workers are shown")
+
+
 @dataclass(frozen=True, slots=True)
 class Lane:
     """One strategy: ``steps[i]`` are the intervals of step i of all workers shown."""
 
     name: str
     steps: tuple[tuple[Interval, ...], ...]
+
+    @property
+    def mean_end(self) -> float:
+        """The mean time at which a worker finishes its steps, from the first start of any."""
+        ends: dict[int, float] = {}
+        for each in chain.from_iterable(self.steps):
+            ends[each.worker] = max(each.end, ends.get(each.worker, 0.0))
+        begin = min(each.start for each in chain.from_iterable(self.steps))
+        return fmean(ends.values()) - begin
 
 
 def lane(
@@ -122,3 +179,82 @@ def _seen(is_in: bool, is_own: bool, is_old: bool) -> Seen:
     if is_own:
         return "own"
     return "guaranteed" if is_old else "in the window"
+
+
+@dataclass(frozen=True, slots=True)
+class Timelines:
+    """The strategies of a view over time; ``left_out`` has reasons by name."""
+
+    of: str
+    lanes: tuple[Lane, ...]
+    left_out: Mapping[str, str]
+    window: Window | None
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the JSON object of the command."""
+        return {
+            "schema_version": 1,
+            "kind": "timelines",
+            "of": self.of,
+            "strategies": [
+                {
+                    "name": lane.name,
+                    "mean_end_s": lane.mean_end,
+                    "intervals": [
+                        {
+                            "step": step,
+                            "worker": each.worker,
+                            "stream": each.stream,
+                            "name": each.name,
+                            "start_s": each.start,
+                            "end_s": each.end,
+                        }
+                        for step, intervals in enumerate(lane.steps)
+                        for each in intervals
+                    ],
+                }
+                for lane in self.lanes
+            ],
+            "left_out": dict(self.left_out),
+            "window": None if self.window is None else asdict(self.window),
+        }
+
+
+def timelines(
+    path: str | os.PathLike[str],
+    of: str = "synchronisation",
+    *,
+    slower: float = 2.0,
+    step: int = 5,
+    overrides: Iterable[str] = (),
+    progress: Callable[[int], None] = lambda done: None,
+) -> Timelines:
+    """Return the strategies of one of `VIEWS` for the scenario in a file.
+
+    To compare synchronisation, the last worker takes ``slower`` times as long, and SSP's window is
+    that of worker 0 at ``step``, counted from 1. Raises DpsimError for an unusable scenario, and
+    where it allows no strategy.
+    """
+    if of not in VIEWS:
+        raise UnknownNameError("view", of, VIEWS)
+    view, asked = VIEWS[of], [*overrides]
+    check_of_one_kind(load_scenario(path, asked))
+    changes = {**FOUR, "run.steps": str(view.steps)}
+    if of == "synchronisation":
+        changes["disturbance.slow"] = slowed(f"{slower:g}")
+    asked += [f"{where}={text}" for where, text in changes.items()]
+    found, left_out = list[Lane](), dict[str, str]()
+    for done, (name, strategy) in enumerate(view.strategies.items()):
+        progress(done)
+        try:
+            scenario = load_scenario(path, [*asked, f"strategy={json.dumps(strategy)}"])
+            found.append(lane(name, scenario, view.workers))
+        except DpsimError as error:
+            left_out[name] = str(error)
+    if not found:
+        raise DpsimError(next(iter(left_out.values())))
+    window = None
+    if of == "synchronisation" and SSP not in left_out:
+        scenario = load_scenario(path, [*asked, f"strategy={json.dumps(SYNCHRONISED[SSP])}"])
+        window = windows(scenario, 0)[min(step, view.steps) - 1]
+    return Timelines(of, tuple(found), left_out, window)

@@ -58,6 +58,7 @@ LINES = (
     "results out",
     f"results out --sql '{LONG}'",
     "scenarios",
+    f"timelines {QUICK} --of overlap",
     f"topology {QUICK}",
     f"tune {QUICK} --over cluster.nodes=1,2",
     "validate doctor",
