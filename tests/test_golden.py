@@ -25,10 +25,12 @@ def answer(scenario: Path) -> dict:
 
 
 def flat(value, path=""):
-    if isinstance(value, dict):
+    """Paths to what is no object or list; an empty one keeps its place."""
+    if isinstance(value, (dict, list)) and value:
+        items = value.items() if isinstance(value, dict) else enumerate(value)
         return {
             key: item
-            for name, inner in value.items()
+            for name, inner in items
             for key, item in flat(inner, f"{path}.{name}").items()
         }
     return {path: value}
