@@ -29,7 +29,7 @@ from dpsim.report.figures.step_figures import (
 from dpsim.report.figures.style import Answer
 from dpsim.report.figures.timeline_figure import called_by, timeline_figure
 from dpsim.report.pages.document import document, figure_html, folded, table_html
-from dpsim.report.pages.result_files import Kind, Source, as_printed
+from dpsim.report.pages.result_files import Source, as_printed
 from dpsim.report.text.assumptions import NOT_MODELLED, assumptions, calibrations
 from dpsim.report.text.tables import amount
 
@@ -309,7 +309,7 @@ class _Shown:
     chief: int = 0
 
 
-_SHOWN: Mapping[Kind, _Shown] = {
+_SHOWN: Mapping[str, _Shown] = {
     "run": _Shown(
         "How long does a step of {name} take, and where does its time go?", figures=_run_figures
     ),

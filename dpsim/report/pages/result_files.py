@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from dpsim.base.errors import DpsimError
 from dpsim.base.files import read_text_limited
@@ -15,8 +15,6 @@ from dpsim.base.uncertainty import CONFIDENCE
 from dpsim.engine import PARTS
 from dpsim.report.figures.style import Answer
 from dpsim.report.text.tables import cell, headings
-
-Kind = Literal["run", "compare", "scale", "collective", "explain", "sweep"]
 
 _MOST_BYTES = 2**28
 _OF_TEXT = ("tokens_per_s", "tokens_per_s_per_gpu", "mfu", "hfu", "tflops_per_gpu")
@@ -32,7 +30,7 @@ class Source:
     """
 
     name: str
-    kind: Kind
+    kind: str
     rows: tuple[Answer, ...]
     labels: tuple[str, ...]
 
@@ -82,18 +80,16 @@ def as_printed(name: str) -> Iterator[None]:
 def results_in(content: object, path: str) -> Source:
     """Return the results in a command's output from ``path``. Raises DpsimError."""
     kind = content.get("kind") if isinstance(content, dict) else None
-    # Not by a lookup: the kind may be unhashable, such as a list.
-    known = next((each for each in _FORMS if each == kind), None)
-    if known is None or not isinstance(content, dict):
+    if not isinstance(content, dict) or not isinstance(kind, str) or kind not in _LABELS:
         raise DpsimError(
             f"{path}: must be JSON that {_KNOWN} printed, but its key kind says none of these"
         )
-    form = _FORMS[known]
-    rows = [content] if form.one_row else content.get("rows")
+    # The output for one scenario is its own only row.
+    rows = content.get("rows", [content])
     if not isinstance(rows, list) or not rows:
         raise DpsimError(f"{path}: must be JSON that {_KNOWN} printed, but has no rows")
     with as_printed(path):
-        return Source(path, known, tuple(rows), tuple(form.label(row) for row in rows))
+        return Source(path, kind, tuple(rows), tuple(map(_LABELS[kind], rows)))
 
 
 def _named(row: Answer) -> str:
@@ -122,23 +118,13 @@ def _scaled(row: Answer) -> str:
     return f"{row['nodes']} node{several}{batch}"
 
 
-@dataclass(frozen=True, slots=True)
-class _Form:
-    """The output of a command: the label of a row on the page.
-
-    ``one_row``: the output is for one scenario, and is its own only row.
-    """
-
-    label: Callable[[Answer], str]
-    one_row: bool = False
-
-
-_FORMS: Mapping[Kind, _Form] = {
-    "run": _Form(_named, one_row=True),
-    "explain": _Form(_named, one_row=True),
-    "compare": _Form(_variant),
-    "scale": _Form(_scaled),
-    "collective": _Form(_of_algorithm),
+# By command, the label of a row of its output.
+_LABELS: Mapping[str, Callable[[Answer], str]] = {
+    "run": _named,
+    "explain": _named,
+    "compare": _variant,
+    "scale": _scaled,
+    "collective": _of_algorithm,
 }
 
 
