@@ -111,24 +111,23 @@ def _reset() -> None:
 def _few() -> None:
     """Draw the knobs that are turned most, as many of the six as the scenario has."""
     spec = state.current().spec
+    network = forms.union("cluster.network")
+    fabric = network.kinds.get(controls.kind_of(network), {"properties": {}})
     if controls.stated(spec, "cluster.node"):
-        _field("cluster", "nodes", controls.doubled)
+        _field(forms.part("cluster"), "cluster.nodes", controls.doubled)
     if controls.stated(spec, "testbed") is None:
-        _field("cluster.network", "nic")
-    _field("workload", "batch_per_gpu")
+        _field(fabric, "cluster.network.nic")
+    _field(forms.part("workload"), "workload.batch_per_gpu")
     for part in ("aggregation", "sync", "overlap"):
         controls.kind(forms.union(f"strategy.{part}"))
 
 
-def _field(path: str, name: str, draw: Callable[[forms.Field], None] = controls.field) -> None:
-    """Draw one field of the mapping at ``path``, if it has it."""
-    if path == "cluster.network":
-        given = forms.union(path)
-        schema = given.kinds[controls.kind_of(given)]
-    else:
-        schema = forms.part(path)
-    for each in forms.fields(schema, path):
-        if each.name == name:
+def _field(
+    schema: forms.Schema, path: str, draw: Callable[[forms.Field], None] = controls.field
+) -> None:
+    """Draw the field at ``path`` of a mapping with that ``schema``, if it has it."""
+    for each in forms.fields(schema, path.rpartition(".")[0]):
+        if each.path == path:
             draw(each)
 
 

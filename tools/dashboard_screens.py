@@ -85,7 +85,7 @@ SCREENS = {
         },
         at=".st-key-limits",
     ),
-    "topology": Screen("topology", {"preset": "llama2-70b-128-a100-hybrid"}, height=1180),
+    "topology": Screen("topology", {"preset": "llama2-70b-128-a100-hybrid"}, height=1100),
     "stragglers": Screen("stragglers", {}, height=800, dark=True),
     "trust": Screen("trust", {"table": "llm"}, height=1330),
     "phone": Screen("", {}, width=390, height=844),

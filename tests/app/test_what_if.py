@@ -349,6 +349,13 @@ def test_a_wrong_value_is_said_and_can_be_undone(open_page):
     assert page.query_params["set"] == list(QUICK)
 
 
+def test_a_fabric_that_is_not_known_is_an_error_and_no_more(open_page):
+    page = open_page("what_if", wait=False, preset=FIRST, set=["cluster.network.fabric=maze"])
+    assert "maze" in page.error[0].value
+    assert not page.exception
+    assert page.number_input(key="set workload.batch_per_gpu").value == 64
+
+
 def test_what_does_not_go_together_is_said(open_page):
     page = open_page(
         "what_if", wait=False, preset="gpt3-1.3b-16-a100-fsdp", set=["strategy.sync.kind=asp"]
