@@ -43,6 +43,13 @@ def _lines(found: Advice) -> list[str]:
 
     step, best = human(found.step_s, TIME), human(found.best_s, TIME)
     lines = [f"step        {step} as it is, {best} at best: {found.gain:.1%} less"]
+    if found.communication_s is not None and found.exposed_s is not None:
+        whole, exposed = found.communication_s, found.exposed_s
+        hidden = human(max(whole - exposed, 0.0), TIME)
+        lines.append(
+            f"traced      {human(whole, TIME)} of communication: {human(exposed, TIME)} exposed, "
+            f"{hidden} overlapped"
+        )
     if found.within_error:
         lines.append(
             f"warning     that gain is within the error: the model of this step is off by "

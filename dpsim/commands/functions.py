@@ -98,11 +98,11 @@ def advise(trace: str | os.PathLike[str]) -> Advice:
 
     Raises DpsimError for a file that is not such a trace, or has no collectives.
     """
-    from dpsim.imports import profile_kineto
+    from dpsim.imports import profile_with_communication
     from dpsim.studies.advise import advise as advised
 
     # Advice is for the step as traced, whatever its number of samples.
-    return advised(profile_kineto(Path(trace), batch=1))
+    return advised(*profile_with_communication(Path(trace)))
 
 
 def _scenario(scenario: Scenario | str | os.PathLike[str], overrides: Iterable[str]) -> Scenario:

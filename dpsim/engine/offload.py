@@ -23,7 +23,7 @@ import numpy as np
 from dpsim.base.arrays import FloatArray
 from dpsim.base.errors import DpsimError
 from dpsim.topology import host_copy_rates, host_memory_rates
-from dpsim.workload import OPTIMIZER_STATES, WIDTH, LayerTimes, kept_by_block, update_bytes
+from dpsim.workload import WIDTH, LayerTimes, kept_by_block, optimizer_state_bytes, update_bytes
 
 if TYPE_CHECKING:
     from dpsim.engine.job import Job
@@ -176,5 +176,5 @@ def _update(job: Job, rates: HostRates) -> float:
     back = elements * width / rates.copies if away.parameters == "none" else 0.0
     if away.optimizer == "cpu":
         return max(update, back)
-    state = kept * (1 + OPTIMIZER_STATES[workload.optimizer])
+    state = kept + optimizer_state_bytes(workload.optimizer, kept)
     return max(update, back, elements * state / rates.drives)

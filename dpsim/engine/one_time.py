@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from dpsim.engine.job import Job
-from dpsim.workload import OPTIMIZER_STATES
+from dpsim.workload import optimizer_state_bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,9 +24,9 @@ def one_time_costs(job: Job) -> OneTimeCosts:
     aggregation, cell = job.scenario.strategy.aggregation, job.scenario.cell
     # Each GPU of a cell holds a part of the model, and receives only that.
     parameters, trained = (-(-each // cell) for each in (job.model.parameters, job.model.trained))
-    # The weights, and as much again for each state of the optimiser.
-    states = OPTIMIZER_STATES[job.scenario.workload.optimizer]
-    state = (parameters + trained * states) * job.model.parameter_bytes
+    kept = job.model.parameter_bytes
+    states = optimizer_state_bytes(job.scenario.workload.optimizer, kept)
+    state = parameters * kept + round(trained * states)
     consensus = aggregation.consensus(trained * job.model.parameter_bytes, job.setting)
     startup = 0.0 if job.silent else aggregation.startup(job.model, state, job.setting)
     return OneTimeCosts(startup, consensus)

@@ -16,7 +16,7 @@ from dpsim.imports.first_scenario import (
     scenario_from_answers,
     strategy_named,
 )
-from dpsim.imports.kineto import profile_kineto
+from dpsim.imports.kineto import profile_kineto, profile_with_communication
 from dpsim.imports.kineto_ranks import (
     RankSkew,
     RankTraces,
@@ -74,6 +74,7 @@ __all__ = [
     "parse_nvidia_topo",
     "profile_kineto",
     "profile_torch",
+    "profile_with_communication",
     "read_input",
     "read_inspector",
     "read_nsys_profile",

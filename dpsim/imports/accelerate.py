@@ -50,16 +50,26 @@ _TRAINERS_OTHER_WORDS = ("true", "auto_wrap", "offload")
 _WRAPS = {"transformer_based_wrap": "block", "size_based_wrap": "size", "no_wrap": "model"}
 _RESHARD = {"true": (3, False), "false": (3, False), **_STRATEGIES}
 _WHOLE_MODEL = 2**40  # elements: more than any model has
-# Trainer's names; adamw_torch_fused and the like differ only in kernels.
+# Trainer's names, and torchtune's classes; adamw_torch_fused and the like differ only in kernels.
 _OPTIMIZERS = {
     "adagrad": "adagrad",
     "adam": "adam",
+    "adamw8bit": "adamw-8bit",
+    "adamw_8bit": "adamw-8bit",
     "adamw_apex_fused": "adamw",
+    "adamw_bnb_8bit": "adamw-8bit",
     "adamw_hf": "adamw",
     "adamw_torch": "adamw",
+    "adamw_torch_8bit": "adamw-8bit",
     "adamw_torch_fused": "adamw",
+    "paged_adamw": "adamw",
+    "paged_adamw_32bit": "adamw",
+    "paged_adamw_8bit": "adamw-8bit",
+    "pagedadamw": "adamw",
+    "pagedadamw8bit": "adamw-8bit",
     "sgd": "sgd",
 }
+_PAGED = "pages that move to the host where memory is short take no time here"
 
 
 def scenario_from_accelerate(content: bytes, name: str, sizes: TrainingSizes) -> ScenarioDraft:
@@ -203,9 +213,10 @@ def _program(draft: ScenarioDraft, settings: Settings) -> None:
     if settings.flag("gradient_checkpointing"):
         draft.set("workload.checkpoint", "full", "gradient_checkpointing")
     said = settings.word("optim")
-    # The 8-bit states and paging of bitsandbytes are not simulated: Adam's are taken in full.
     if said in _OPTIMIZERS:
         draft.set("workload.optimizer", _OPTIMIZERS[said], "optim")
+        if said.startswith("paged"):
+            draft.ignore(f"optim = {said}", _PAGED)
     elif said is None:
         draft.assume("workload.optimizer", "adamw", "the program chooses it")
     else:

@@ -18,11 +18,12 @@ from pathlib import Path
 
 import numpy as np
 
+from dpsim.base.errors import DpsimError
 from dpsim.base.provenance import stamp
 from dpsim.imports.kineto_collectives import collectives_of
 from dpsim.imports.kineto_events import Event, Trace, innermost, read_trace
 from dpsim.imports.kineto_shapes import Guess, first_batch, guess
-from dpsim.imports.kineto_steps import StepMarks, is_collective
+from dpsim.imports.kineto_steps import StepMarks, is_collective, step_times
 from dpsim.imports.reading import ImportFileError
 from dpsim.workload import MeasuredCollective, MeasuredTimes, ModelProfile, ProfileLayer
 
@@ -38,7 +39,27 @@ def profile_kineto(
     ``batch`` is samples per GPU and step; by default it is the first dimension of the first layer's
     input, if shapes were recorded. Raises DpsimError with the file's name for an unusable trace.
     """
+    return _profile_of(read_trace(path), path, batch, name)
+
+
+def profile_with_communication(path: Path) -> tuple[ModelProfile, tuple[float, float] | None]:
+    """Return the profile of a trace for one sample, and a step's communication.
+
+    The latter are the seconds in which collectives run, and those without concurrent computing:
+    medians over steps, None where a step has no computing. Raises as `profile_kineto`.
+    """
     trace = read_trace(path)
+    profile = _profile_of(trace, path, 1, None)
+    try:
+        steps = step_times(trace, path).values()
+    except DpsimError:
+        return profile, None
+    pairs = [(step.communication_s, step.exposed_s) for step in steps]
+    communication, exposed = np.median(pairs, axis=0).tolist()
+    return profile, (communication, exposed)
+
+
+def _profile_of(trace: Trace, path: Path, batch: int | None, name: str | None) -> ModelProfile:
     try:
         return build_profile(
             trace, batch=batch, name=name or path.name.split(".")[0], file=path.name

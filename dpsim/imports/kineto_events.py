@@ -155,6 +155,8 @@ def parse_trace(content: bytes) -> Trace:
     roots = nested(event for event in operators if not event.name.startswith(_CONTAINERS))
     device = next((str(one.get("name")) for one in _devices(data) if one.get("name")), "")
     kernels = tuple(_launched(by_category, operators))
+    if not kernels:
+        _check_device(by_category)
     return Trace(
         tuple(roots),
         kernels,
@@ -172,6 +174,11 @@ def parse_trace(content: bytes) -> Trace:
         _calls(by_category, [kernel for kernel, _ in kernels]),
     )
 
+
+# Endings of the categories of launches: cuda_runtime, cuda_driver, Runtime, xpu_runtime.
+_LAUNCHING = ("runtime", "driver")
+# Categories that say nothing of a device that computes.
+_NOT_RUN = ("cpu_op", "Operator", "user_annotation", "gpu_memcpy", "overhead")
 
 # Marks around many operators, which older versions write as operators.
 _CONTAINERS = (
@@ -287,7 +294,8 @@ def _launched(
 ) -> Iterator[tuple[Event, Event | None]]:
     """Yield kernels, each with its operator.
 
-    They match by External id, or by the launch with the same correlation inside the operator.
+    They match by the launch with the same correlation inside the operator, else by External id,
+    which older versions number by launches instead of operators.
     """
     by_id = _numbered(operators, "External id")
     launches = _launches(by_category)
@@ -302,7 +310,7 @@ def _launched(
                 if (number := kernel.number("correlation")) is not None
                 else None
             )
-            yield kernel, operator or (around.get(id(launch)) if launch is not None else None)
+            yield kernel, (around.get(id(launch)) if launch is not None else None) or operator
 
 
 def _numbered(events: Iterable[Event], key: str) -> dict[int, Event]:
@@ -311,16 +319,36 @@ def _numbered(events: Iterable[Event], key: str) -> dict[int, Event]:
 
 def _launches(by_category: dict[str, list[Event]]) -> dict[int, Event]:
     """Return the host's launch of each kernel, by their correlation."""
-    categories = ("cuda_runtime", "cuda_driver", "Runtime")
-    found = (event for category in categories for event in by_category.get(category, []))
+    found = (
+        event
+        for category, events in by_category.items()
+        if category.lower().endswith(_LAUNCHING)
+        for event in events
+    )
     return _numbered(found, "correlation")
+
+
+def _check_device(by_category: dict[str, list[Event]]) -> None:
+    """Raise ImportFileError if what was launched ran as events that are no kernels.
+
+    Those of MTIA, or ranges of CUPTI's counters: without them a step would seem to be the host's.
+    """
+    launches = _launches(by_category)
+    for category, events in by_category.items():
+        if category in _NOT_RUN or category.lower().endswith(_LAUNCHING):
+            continue
+        if any(launches.get(event.number("correlation") or -1) for event in events):
+            raise ImportFileError(
+                "must have kernels (events of category kernel), but what was launched has category "
+                f"{category[:60]!r}, which is not read"
+            )
 
 
 def _calls(by_category: dict[str, list[Event]], kernels: list[Event]) -> dict[int, Event]:
     """Return the mark of the NCCL call that launched each kernel, by the kernel's identity.
 
-    The mark has the kernel's External id, or is around its launch on the host, or around the kernel
-    on the GPU.
+    The mark is around its launch on the host, or has the kernel's External id, or is around the
+    kernel on the GPU.
     """
     on_host, on_gpu = (
         [event for event in by_category.get(category, []) if event.name.startswith("nccl:")]
@@ -332,8 +360,8 @@ def _calls(by_category: dict[str, list[Event]], kernels: list[Event]) -> dict[in
     for kernel in kernels:
         launch = launches.get(kernel.number("correlation") or -1)
         marks = (
-            by_id.get(kernel.number("External id") or -1),
             None if launch is None else around.get(id(launch)),
+            by_id.get(kernel.number("External id") or -1),
             over.get(id(kernel)),
         )
         mark = next((mark for mark in marks if mark is not None), None)

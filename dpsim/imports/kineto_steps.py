@@ -66,6 +66,7 @@ class StepTimes:
     compute_s: float
     idle_s: float
     exposed_s: float  # collectives without concurrent computing
+    communication_s: float  # in which at least one collective runs
     calls: dict[Call, float] = field(default_factory=dict)
 
 
@@ -99,7 +100,13 @@ def step_times(trace: Trace, path: Path) -> dict[int, StepTimes]:
         # Kernels may continue after the host has ended the step's mark.
         idle = max(0.0, seconds - busy)
         found[number] = StepTimes(
-            seconds, first, computing, idle, busy - computing, _calls(calls[place])
+            seconds,
+            first,
+            computing,
+            idle,
+            busy - computing,
+            _busy(kernel for kernel, _ in calls[place]),
+            _calls(calls[place]),
         )
     return found
 

@@ -27,21 +27,16 @@ from dpsim.workload.compute_law import (
     standing_for,
 )
 from dpsim.workload.compute_times import (
-    OPTIMIZER_STATES,
-    OPTIMIZERS,
     PRECISIONS,
     WIDTH,
     Accelerator,
     LayerTimes,
-    Optimizer,
     Precision,
     compute_times,
     extrapolated_from,
     is_common,
     is_language_model,
     is_throttled,
-    update_bytes,
-    update_rounds,
 )
 from dpsim.workload.config import MOST_SAMPLES, WorkloadConfig, precision_named
 from dpsim.workload.dataset import DatasetConfig, Epoch
@@ -70,6 +65,14 @@ from dpsim.workload.memory import (
     state_bytes,
 )
 from dpsim.workload.models import ATTENTION_OF, MODELS, Attention, build_model, canonical_name
+from dpsim.workload.optimizers import (
+    OPTIMIZERS,
+    Optimizer,
+    is_in_8_bits,
+    optimizer_state_bytes,
+    update_bytes,
+    update_rounds,
+)
 from dpsim.workload.program import Program
 from dpsim.workload.software import (
     BY_TIER,
@@ -113,7 +116,6 @@ __all__ = [
     "MODELS",
     "MOST_SAMPLES",
     "OPTIMIZERS",
-    "OPTIMIZER_STATES",
     "PARTS",
     "PRECISIONS",
     "STAGES",
@@ -181,6 +183,7 @@ __all__ = [
     "hooked",
     "import_torch",
     "is_common",
+    "is_in_8_bits",
     "is_language_model",
     "is_recurrent",
     "is_throttled",
@@ -193,6 +196,7 @@ __all__ = [
     "members_of",
     "of_products",
     "offloaded_bytes",
+    "optimizer_state_bytes",
     "precision_named",
     "read_file",
     "remedies",

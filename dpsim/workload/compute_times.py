@@ -34,6 +34,7 @@ from dpsim.workload.compute_law import (
     standing_for,
 )
 from dpsim.workload.layer import Model
+from dpsim.workload.optimizers import Optimizer, update_bytes, update_rounds
 from dpsim.workload.software import Software
 
 if TYPE_CHECKING:
@@ -41,27 +42,6 @@ if TYPE_CHECKING:
 
 Precision = Literal["fp32", "tf32", "fp16", "bf16", "fp8", "nvfp4"]
 PRECISIONS: tuple[Precision, ...] = get_args(Precision)
-Optimizer = Literal["sgd", "momentum", "adam", "adamw", "adagrad", "lars", "lamb"]
-OPTIMIZERS: tuple[Optimizer, ...] = get_args(Optimizer)
-
-# fp32 values that an optimiser keeps for each parameter: nothing, the momentum (also LARS), the
-# sum of squares (Adagrad), two moments. Decoupled weight decay has the traffic of weight decay.
-OPTIMIZER_STATES: Mapping[Optimizer, int] = {
-    "sgd": 0,
-    "momentum": 1,
-    "adam": 2,
-    "adamw": 2,
-    "adagrad": 1,
-    "lars": 1,
-    "lamb": 2,
-}
-
-# Extra values per parameter that norms of whole tensors read or write in an update. LARS reads
-# weight and gradient for them (You et al. 2017, arXiv:1708.03888). LAMB writes the step that Adam
-# would take, reads it and the weight for the norms, and reads both again to apply it, while Adam
-# applies it at once: five more (You et al. 2020, arXiv:1904.00962, algorithm 2).
-_NORM_VALUES: Mapping[Optimizer, int] = {"lars": 2, "lamb": 5}
-
 # Bytes of an activation, and of a weight as the matrix products read it. With fp8 and
 # nvfp4 the kept activations stay in bf16.
 WIDTH: Mapping[Precision, int] = {
@@ -84,21 +64,6 @@ _THROTTLED = 75.0  # W: boards without a power plug throttle
 def is_throttled(power: float | None) -> bool:
     """Return whether a board of that power (None: unknown) throttles under sustained load."""
     return power is not None and power <= _THROTTLED
-
-
-def update_bytes(optimizer: Optimizer, width: int = 4) -> int:
-    """Return the bytes per parameter that an update reads and writes.
-
-    The weight and each state are read and written, the gradient is read, all of ``width`` bytes,
-    and norms take more. In mixed precision the gradient is read at half the width and a half-width
-    copy of the weight is written: the same sum.
-    """
-    return width * (3 + 2 * OPTIMIZER_STATES[optimizer] + _NORM_VALUES.get(optimizer, 0))
-
-
-def update_rounds(optimizer: Optimizer) -> float:
-    """Return the kernels of an update relative to an optimiser with a single state."""
-    return max(float(OPTIMIZER_STATES[optimizer]), 0.5)
 
 
 @dataclass(frozen=True, slots=True)

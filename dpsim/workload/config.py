@@ -19,12 +19,13 @@ from pydantic import (
 from dpsim.base.config import Config
 from dpsim.base.errors import DpsimError
 from dpsim.workload.compute_law import NARROW
-from dpsim.workload.compute_times import Optimizer, Precision
+from dpsim.workload.compute_times import Precision
 from dpsim.workload.dataset import DatasetConfig
 from dpsim.workload.input import InputConfig, MemoryInput
 from dpsim.workload.layer import Model
 from dpsim.workload.learners import MOST_LEARNERS, UtilisationPoint, measured_time
 from dpsim.workload.models import ATTENTION_OF, MODELS, Attention, Images, Tokens, known_model
+from dpsim.workload.optimizers import Optimizer
 from dpsim.workload.software import (
     BY_TIER,
     CrossEntropy,
@@ -163,7 +164,8 @@ class WorkloadConfig(Config):
         "momentum",
         description=(
             "The optimiser, which decides memory and memory traffic of the update, and the task "
-            "whose steps to the target are counted."
+            "whose steps to the target are counted. -8bit keeps its state in 8 bits, as "
+            "bitsandbytes and torchao do."
         ),
     )
     trainable: Trainable = Field(

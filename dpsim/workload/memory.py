@@ -43,8 +43,9 @@ from numpy.typing import NDArray
 
 from dpsim.base.errors import DpsimError
 from dpsim.workload.compute_law import NEWEST_KERNELS
-from dpsim.workload.compute_times import OPTIMIZER_STATES, WIDTH, Optimizer, Precision
+from dpsim.workload.compute_times import WIDTH, Precision
 from dpsim.workload.layer import Model
+from dpsim.workload.optimizers import Optimizer, optimizer_state_bytes
 from dpsim.workload.software import BY_TIER, Software
 
 if TYPE_CHECKING:
@@ -81,15 +82,15 @@ class StateBytes:
 
     weights: int
     gradients: int
-    optimizer: int
+    optimizer: float
 
 
 def state_bytes(precision: Precision, optimizer: Optimizer, kept: int = _FLOAT) -> StateBytes:
     """Return the bytes per parameter of model state, before sharding.
 
-    Weights, gradients and state are kept in ``kept`` bytes each.
+    Weights, gradients and state are kept in ``kept`` bytes each, but for state in 8 bits.
     """
-    width, states = WIDTH[precision], kept * OPTIMIZER_STATES[optimizer]
+    width, states = WIDTH[precision], optimizer_state_bytes(optimizer, kept)
     if kept < _FLOAT:
         return StateBytes(kept, kept, states)
     return StateBytes(width, width, states if width == 4 else 4 + states)

@@ -104,7 +104,7 @@ def test_fields_stand_with_type_unit_limits_and_default(pages):
         "| `bucket_size` | amount of data above 0, such as `25 MiB` | `25 MiB` | A bucket is "
         "closed when it holds this much. |",
         "| `update_rate` | data rate above 0, such as `25 Gbit/s` | `10 GB/s` |",
-        "| `optimizer` | one of `sgd`, `momentum`, `adam`, `adamw`, `adagrad`, `lars`, `lamb` |",
+        "| `optimizer` | one of `sgd`, `momentum`, `adam`, `adamw`, `adam-8bit`, `adamw-8bit`, ",
         "| `racks` | list of at least 2: list: whole number | `[[0, 1], [2, 3]]` |",
         "| `rate` | data rate above 0, such as `25 Gbit/s`, or a list of them | `12.5 MB/s` |",
     ):

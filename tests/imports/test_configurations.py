@@ -306,6 +306,12 @@ def test_what_is_not_understood_is_refused(dpsim, tmp_path, name, old, new, mess
             "assumed: workload.optimizer adamw (optim adafactor is not simulated): ",
         ),
         (
+            "trainer_fsdp.yaml",
+            "adamw_torch_fused",
+            "paged_adamw_8bit",
+            "ignored: optim = paged_adamw_8bit: pages that move to the host where memory is short",
+        ),
+        (
             "accelerate_fsdp.yaml",
             "use_cpu: false",
             "dynamo_config: {dynamo_backend: AOT_EAGER}",

@@ -42,6 +42,21 @@ def test_adapters_are_trained_alone(dpsim, tmp_path):
     assert load_scenario(tmp_path / "s.yaml").workload.trainable.lora.rank == 32
 
 
+@pytest.mark.parametrize(
+    ("program", "text"),
+    [
+        ("axolotl", "optimizer: adamw_bnb_8bit\n"),
+        ("llama-factory", "optim: paged_adamw_8bit\n"),
+        ("torchtune", "optimizer: {_component_: bitsandbytes.optim.PagedAdamW8bit}\n"),
+    ],
+)
+def test_state_in_8_bits_is_taken_over(dpsim, tmp_path, program, text):
+    code, _, err = imported(dpsim, tmp_path, program, text)
+    assert code == 0, err
+    assert load_scenario(tmp_path / "s.yaml").workload.optimizer == "adamw-8bit"
+    assert ("no time here" in err) == ("paged" in text.lower())
+
+
 REFUSED = {
     "axolotl": [("adapter: qlora\n", "4 bits"), ("tensor_parallel_size: 2\n", "must be 1")],
     "llama-factory": [("finetuning_type: lora\nlora_rank: many\n", "lora_rank must be")],

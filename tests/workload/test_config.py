@@ -73,7 +73,7 @@ def test_survives_a_round_trip():
         (
             {"optimizer": "lion"},
             "optimizer",
-            "'sgd', 'momentum', 'adam', 'adamw', 'adagrad', 'lars' or 'lamb'",
+            "'adamw', 'adam-8bit', 'adamw-8bit', 'adagrad', 'lars' or 'lamb'",
         ),
         (
             {"sequence_length": 128},

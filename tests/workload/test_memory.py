@@ -43,6 +43,7 @@ def flat(parameters, activations=1000):
         ("fp16", "sgd", 8),  # half-width weights and gradients, and weights in fp32
         ("fp16", "momentum", 12),
         ("bf16", "adam", 16),
+        ("bf16", "adamw-8bit", 8 + 2 * (1 + 4 / 256)),  # two moments, and scales of their blocks
         ("bf16", "lamb", 16),
     ],
 )

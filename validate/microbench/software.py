@@ -11,6 +11,7 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor, nn
 
+from dpsim.workload import is_in_8_bits
 from validate.microbench.layerwise import Lamb, Lars
 
 _RATE = 1e-6  # so small that weights do not change
@@ -21,6 +22,9 @@ OPTIMIZER_CLASSES: dict[str, tuple[Any, dict[str, Any]]] = {
     "momentum": (torch.optim.SGD, {"lr": _RATE, "momentum": 0.9}),
     "adam": (torch.optim.Adam, {"lr": _RATE}),
     "adamw": (torch.optim.AdamW, {"lr": _RATE}),
+    # torch has none in 8 bits.
+    "adam-8bit": (torch.optim.Adam, {"lr": _RATE}),
+    "adamw-8bit": (torch.optim.AdamW, {"lr": _RATE}),
     "adagrad": (torch.optim.Adagrad, {"lr": _RATE}),
     "lars": (Lars, {"lr": _RATE}),
     "lamb": (Lamb, {"lr": _RATE}),
@@ -121,6 +125,8 @@ def omitted(
             "workload.memory_format channels_last: of images alone, since FSDP2 divides contiguous "
             "weights"
         )
+    if is_in_8_bits(optimizer):
+        yield f"workload.optimizer {optimizer}: its state is kept in fp32 here"
     kernels = words.optimizer_kernels
     if OPTIMIZER_CLASSES[optimizer][0] in (Lars, Lamb):
         if kernels != "loop":

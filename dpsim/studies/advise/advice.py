@@ -8,6 +8,7 @@ from statistics import median
 from typing import Any
 
 from dpsim.base.errors import DpsimError
+from dpsim.base.units import TIME, human
 from dpsim.studies.advise import buckets, units
 from dpsim.studies.advise.line import through
 from dpsim.workload import MeasuredCollective, MeasuredTimes, ModelProfile
@@ -23,6 +24,8 @@ class Advice:
 
     ``step_s`` is the step time now, ``best_s`` after the change, both by the model; ``gain`` is the
     share of the step saved. ``error`` is the model's relative error on the traced step.
+    ``communication_s`` is the time of the traced step in which collectives run, and ``exposed_s``
+    that without concurrent computing; None where the trace does not tell.
     DistributedDataParallel uses the two bucket sizes (MiB); FSDP the unit size (MiB of gathered
     weights), the number of units prefetched, and whether weights are freed after forward.
     """
@@ -38,6 +41,8 @@ class Advice:
     error: float
     code: str
     notes: tuple[str, ...]
+    communication_s: float | None = None
+    exposed_s: float | None = None
 
     @property
     def gain(self) -> float:
@@ -56,11 +61,19 @@ class Advice:
         return {**values, "gain": self.gain, "within_error": self.within_error, "notes": notes}
 
 
-def advise(profile: ModelProfile) -> Advice:
+def advise(profile: ModelProfile, communication: tuple[float, float] | None = None) -> Advice:
     """Recommend a change to the program whose step ``profile`` holds.
 
-    Raises DpsimError if the trace has no collectives, or no layer times.
+    ``communication`` has the seconds of the step's communication, and of what is exposed of it.
+    Raises DpsimError if the trace has no collectives with sizes, or no layer times.
     """
+    found = _advised(profile, communication)
+    if communication is None:
+        return found
+    return replace(found, communication_s=communication[0], exposed_s=communication[1])
+
+
+def _advised(profile: ModelProfile, communication: tuple[float, float] | None) -> Advice:
     measured = profile.measured
     calls = [call for call in profile.collectives if call.payload_bytes and call.duration_s]
     reduces, gathers, scatters = (_called(kind, calls) for kind in (_REDUCE, _GATHER, _SCATTER))
@@ -71,9 +84,18 @@ def advise(profile: ModelProfile) -> Advice:
     if not reduces:
         raise DpsimError(
             f"{profile.name}: must have collectives of gradients, with their sizes: profile a step "
-            "on two GPUs or more, with record_shapes=True"
+            f"on two GPUs or more, with record_shapes=True{_told(profile, communication)}"
         )
     return _of_buckets(profile, measured, reduces)
+
+
+def _told(profile: ModelProfile, communication: tuple[float, float] | None) -> str:
+    """Return what a trace whose collectives have no sizes tells all the same."""
+    if not profile.collectives or communication is None:
+        return ""
+    whole, exposed = (human(seconds, TIME) for seconds in communication)
+    count = len(profile.collectives)
+    return f" (it has {count} calls without: {whole} of communication a step, {exposed} exposed)"
 
 
 def _called(kind: str, calls: Sequence[MeasuredCollective]) -> list[MeasuredCollective]:

@@ -12,11 +12,11 @@ from dpsim.base.errors import DpsimError, ScenarioError
 from dpsim.hardware import nodes
 from dpsim.hardware.calibration import CalibrationProfile, Transport, load_profile
 from dpsim.topology import ClusterConfig, build_cluster, cluster_over_transport
-from dpsim.workload import OPTIMIZERS
 from validate.calibrate.combined import fit_profile
 from validate.calibrate.compute import measured_models, step_errors
 from validate.calibrate.copies import Copies, fit_copies
 from validate.calibrate.sources import read_measurements
+from validate.microbench.settings import MEASURED
 
 pytestmark = pytest.mark.torch
 
@@ -261,7 +261,7 @@ class TestCommand:
         assert code == 0
         (model,) = json.loads(out)["profile"]["compute"]
         assert model["model"] == "small-cnn"
-        assert set(model["optimizers"]) == {*OPTIMIZERS}
+        assert set(model["optimizers"]) == {*MEASURED}
         (found,) = read_measurements([two / "run.json"], None).runs
         rows = found.of("layers")
         assert model["forward_s"][0] == pytest.approx(rows[0]["forward_s"])

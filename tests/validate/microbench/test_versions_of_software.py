@@ -105,6 +105,7 @@ SAID = [
     (Words("channels_last"), "sgd", {"divides": True}, "channels_last: of images alone"),
     (Words(optimizer_kernels="loop"), "sgd", {"flat": True}, "one vector, which one kernel"),
     (Words(optimizer_kernels="fused"), "lamb", {}, "lamb runs tensor by tensor"),
+    (Words(), "adamw-8bit", {}, "adamw-8bit: its state is kept in fp32 here"),
     (Words(optimizer_kernels="fused"), "adagrad", {}, "torch has no fused adagrad"),
 ]
 

@@ -1,0 +1,28 @@
+"""The tables of quoted numbers in docs/accuracy.md are what dpsim says now."""
+
+from functools import cache
+from pathlib import Path
+
+from tools.quoted_numbers import quoted, table
+
+ACCURACY = (Path(__file__).parents[2] / "docs" / "accuracy.md").read_text()
+
+
+@cache
+def rows(part):
+    return [*quoted(part)]
+
+
+def test_the_page_says_what_is_predicted_now():
+    for part in ("numbers", "threads"):
+        assert table(part, rows(part)) in ACCURACY, "python -m tools.quoted_numbers"
+
+
+def test_the_twelve_numbers_lie_inside_their_intervals():
+    assert len(rows("numbers")) == 12
+    assert [row.said["what"] for row in rows("numbers") if not row.is_inside] == []
+
+
+def test_a_thread_that_is_answered_wrong_is_said_to_be():
+    outside = [row.said["thread"] for row in rows("threads") if row.is_inside is False]
+    assert outside == ["pytorch 36298"]

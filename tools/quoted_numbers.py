@@ -1,0 +1,157 @@
+"""Published numbers that people quote, and threads that asked why, beside dpsim's predictions.
+
+`python -m tools.quoted_numbers` prints the two tables of ``docs/accuracy.md`` from
+``quoted_numbers.yaml`` beside the published tables.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from csv import DictWriter
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, NamedTuple
+
+import numpy as np
+from ruamel.yaml import YAML
+
+from dpsim import Scenario, simulate
+from dpsim.base.uncertainty import ENDS
+from dpsim.engine import Result
+from dpsim.scenario import Document, apply_overrides, validate
+from validate.published import compare, compare_steps
+from validate.published.tables import packaged_path, read_rows
+
+FILE = "quoted_numbers.yaml"
+
+
+class Quoted(NamedTuple):
+    """A published number beside its prediction and the interval, in seconds, bytes or a factor.
+
+    ``measured`` is None if nobody published a figure.
+    """
+
+    said: Mapping[str, Any]
+    source: str
+    measured: float | None
+    predicted: float
+    low: float
+    high: float
+
+    @property
+    def is_inside(self) -> bool | None:
+        """Whether the published number lies inside the interval; None if there is none."""
+        return None if self.measured is None else self.low <= self.measured <= self.high
+
+    @property
+    def verdict(self) -> str:
+        """Whether it is inside, for a table."""
+        return {None: "", True: "inside", False: "outside"}[self.is_inside]
+
+    @property
+    def cells(self) -> tuple[str, str, str]:
+        """Prediction, published number, and interval, in the unit that people quote."""
+        scale, unit, digits = self._unit
+        ends = sorted(scale(end) for end in (self.low, self.high))
+        interval = " to ".join(f"{end:.{digits}f}" for end in ends)
+        measured = "none" if self.measured is None else f"{scale(self.measured):.{digits}f}"
+        return f"{scale(self.predicted):.{digits}f} {unit}", measured, interval
+
+    @property
+    def _unit(self) -> tuple[Callable[[float], float], str, int]:
+        """How to scale a value of this row, its unit and the digits to show."""
+        said = self.said
+        if "ranks" in said:
+            moved = 2 * (said["ranks"] - 1) / said["ranks"] * said["nbytes"]
+            return lambda value: moved / value / 1e9, "GB/s", 0
+        if said.get("quantity") == "memory":
+            return lambda value: value / 1e9, "GB", 1
+        if "change" in said:
+            return lambda value: value, "times", 1
+        return (lambda value: value * 1e3, "ms", 0) if self.predicted < 1 else (float, "s", 2)
+
+
+def quoted(part: str) -> Iterator[Quoted]:
+    """Predict every entry of one part of the file, numbers or threads."""
+    for said in YAML(typ="safe").load(packaged_path(FILE))[part]:
+        yield _of_table(said) if "row" in said else _of_scenario(said)
+
+
+def _of_table(said: Mapping[str, Any]) -> Quoted:
+    """Predict a row of a published table as ``dpsim validate reference`` does."""
+    wanted = dict(said["row"])
+    file, kind = wanted.pop("file"), wanted.pop("kind", None)
+    with TemporaryDirectory() as folder:
+        rows = [
+            row.values
+            for row in read_rows(packaged_path(file), wanted)
+            if all(row.text(name) == text for name, text in wanted.items())
+        ]
+        path = Path(folder) / file
+        with path.open("w", newline="", encoding="utf-8") as out:
+            writer = DictWriter(out, list(rows[0]), lineterminator="\n")
+            writer.writeheader()
+            writer.writerows(rows)
+        source = rows[0]["source"]
+        if kind is not None:
+            (row,) = compare_steps(path, kind).every
+            assert row.interval is not None
+            ends = row.interval.low, row.interval.high
+            return Quoted(said, source, row.measured, row.predicted, *ends)
+        found = compare(path, "nccl-tests")
+        (score,) = [*found.counted, *found.apart]
+        ends = score.interval.low, score.interval.high
+        said = {**said, "nbytes": score.nbytes}
+        return Quoted(said, source, score.measured, score.predicted, *ends)
+
+
+def _of_scenario(said: Mapping[str, Any]) -> Quoted:
+    """Predict a scenario: its step, its memory, or the factor of a step by a change."""
+    before = _answer(said["scenario"], said.get("set", ()))
+    source = said.get("source", "")
+    assert before.interval is not None
+    if said.get("quantity") == "memory":
+        assert before.memory is not None
+        memory = before.memory
+        ends = memory.interval.low, memory.interval.high
+        return Quoted(said, source, said["measured"], memory.held.total, *ends)
+    if "change" not in said:
+        ends = before.interval.low, before.interval.high
+        return Quoted(said, source, said["measured"], before.mean_step, *ends)
+    after = _answer(said["scenario"], said["change"])
+    assert after.interval is not None
+    assert before.interval.drawn is not None
+    assert after.interval.drawn is not None
+    # Errors that both share, such as those of computing, cancel.
+    low, high = np.quantile(after.interval.drawn / before.interval.drawn, ENDS)
+    factor = after.mean_step / before.mean_step
+    return Quoted(said, source, said.get("factor"), factor, float(low), float(high))
+
+
+def _answer(content: Mapping[str, Any], change: Sequence[str]) -> Result:
+    document = apply_overrides(Document.of(content, FILE), change, Scenario)
+    return simulate(validate(document, Scenario))
+
+
+HEADS = {
+    "numbers": "| number | predicted | published | interval | | source, cause |",
+    "threads": "| thread | asked | dpsim | reported | interval | | says |",
+}
+
+
+def table(part: str, rows: Sequence[Quoted]) -> str:
+    """Return the table of one part in Markdown."""
+    lines = [HEADS[part], "| --- " * (HEADS[part].count("|") - 1) + "|"]
+    for row in rows:
+        said = row.said
+        if part == "threads":
+            first, last = f"[{said['thread']}]({said['link']}) | {said['asked']}", said["answer"]
+        else:
+            first, last = said["what"], "; ".join(filter(None, (row.source, said.get("cause"))))
+        lines.append(f"| {' | '.join((first, *row.cells, row.verdict, last))} |")
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    for each in HEADS:
+        print(table(each, [*quoted(each)]), end="\n\n")
