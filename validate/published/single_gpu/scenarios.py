@@ -19,16 +19,13 @@ from validate.published.tables import (
 REQUIRED = ("gpu", "model", "framework", "precision", "mode", "batch")
 CONFIGURATION = ("case_id", "gpu", "model", "framework", "precision", "mode", "batch", "seq_len")
 IDENTITY = (*CONFIGURATION, "quality")
-_NO_UPDATE = "train = forward+backward"
 _PASSES = re.compile(r"accumulation (\d+)(?:\.0)? micro batches")
 
 
 def read(row: Row) -> PublishedStep:
-    """Return the row; raises NotPredictedError for what is no training step or not in the catalogue."""
+    """Return the row; raises NotPredictedError for inference, and for what the catalogue lacks."""
     if row.text("mode") != "train":
         raise NotPredictedError(f"no training: {row.text('mode')}")
-    if _NO_UPDATE in row.text("notes"):
-        raise NotPredictedError("no training step: forward and backward passes without an update")
     gpu, batch = gpu_in(row.text("gpu")), row.whole("batch")
     said = row.said("framework", "source", "model", "precision")
     software = software_in(said)
