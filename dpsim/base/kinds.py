@@ -11,6 +11,7 @@ package imports them on demand (`dpsim.base.lazy`)::
         CompressionConfig = Annotated[object, Kinds("kind", __name__, _KINDS)]
 
 Pydantic then validates, locates errors and writes JSON Schema as for the discriminated union.
+A part that most files leave out is `OnDemand` in the same way.
 """
 
 from __future__ import annotations
@@ -71,6 +72,35 @@ class Kinds:
         model = self.model(kind)
         adapter = _whole(self) if model is None else _alone(self.key, str(kind), model)
         return adapter.validate_python(value, context=info.context)
+
+
+class OnDemand:
+    """A model by its ``home``, such as ``package:Name``, imported when a file gives its field."""
+
+    def __init__(self, home: str) -> None:
+        self._home = home
+
+    def model(self) -> type[BaseModel]:
+        """Return the model, imported now."""
+        model: type[BaseModel] = resolve_name(self._home)
+        return model
+
+    def __get_pydantic_core_schema__(
+        self, source: object, handler: GetCoreSchemaHandler
+    ) -> CoreSchema:
+        """Return the schema by which pydantic validates."""
+        # The name makes pydantic give the field no title, as for the model itself.
+        return core_schema.with_info_wrap_validator_function(
+            lambda value, _, info: self.model().model_validate(value, context=info.context),
+            core_schema.any_schema(ref=self._home),
+        )
+
+    def __get_pydantic_json_schema__(
+        self, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> JsonSchemaValue:
+        """Return the model's JSON Schema."""
+        # As the only link of a chain, because the schema is written out where it is the outermost.
+        return handler(core_schema.chain_schema([TypeAdapter(self.model()).core_schema]))
 
 
 class _Tagged:

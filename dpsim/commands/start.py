@@ -29,6 +29,8 @@ def start(program: Callable[[], Any]) -> None:
         # Set before numpy is imported. Matrices are small here: threads of linear algebra would
         # wait for one another on all cores, half of the CPU time of a short run.
         os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+        # Pydantic would look through all that is installed for plugins.
+        os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
         for stream in (sys.stdout, sys.stderr):
             # Letters that a terminal lacks are escaped.
             if isinstance(stream, io.TextIOWrapper):

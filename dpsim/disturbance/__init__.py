@@ -15,30 +15,7 @@ from dpsim.disturbance.config import (
     LinkChangeConfig,
     compute_factors,
 )
-from dpsim.disturbance.crashes import (
-    Checkpoints,
-    Copies,
-    CrashesConfig,
-    Goodput,
-    NeighbourConfig,
-)
-from dpsim.disturbance.faults import (
-    Cause,
-    FaultConfig,
-    FaultTraceConfig,
-    PerNode,
-    known_faults,
-)
-from dpsim.disturbance.histogram import HistogramJitterConfig
-from dpsim.disturbance.jitter import (
-    CorrelatedJitterConfig,
-    GammaJitterConfig,
-    LognormalJitterConfig,
-    ParetoJitterConfig,
-)
 from dpsim.disturbance.random_streams import random_stream, random_streams
-from dpsim.disturbance.slow_workers import SlowWorkersConfig
-from dpsim.disturbance.transient import TransientConfig
 
 if TYPE_CHECKING:
     from dpsim.disturbance.checkpoints import (
@@ -48,8 +25,30 @@ if TYPE_CHECKING:
         missing_share,
         waiting_share,
     )
+    from dpsim.disturbance.crashes import (
+        Checkpoints,
+        Copies,
+        CrashesConfig,
+        Goodput,
+        NeighbourConfig,
+    )
     from dpsim.disturbance.fault_trace import FaultTrace, read_trace, relapse_chance, together
+    from dpsim.disturbance.faults import (
+        Cause,
+        FaultConfig,
+        FaultTraceConfig,
+        PerNode,
+        known_faults,
+    )
     from dpsim.disturbance.fitting import JitterFit, fit_jitter
+    from dpsim.disturbance.histogram import HistogramJitterConfig
+    from dpsim.disturbance.jitter import (
+        CorrelatedJitterConfig,
+        GammaJitterConfig,
+        LognormalJitterConfig,
+        ParetoJitterConfig,
+    )
+    from dpsim.disturbance.slow_workers import SlowWorkersConfig
     from dpsim.disturbance.step_times import (
         STEPS_TO_FIT,
         StepLog,
@@ -57,6 +56,7 @@ if TYPE_CHECKING:
         pooled,
         steps_in,
     )
+    from dpsim.disturbance.transient import TransientConfig
 else:
     __getattr__, __dir__ = on_demand(__name__, __file__)
 

@@ -3,34 +3,48 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 from pydantic import Field, NonNegativeInt, model_validator
 
 from dpsim.base.config import Config
+from dpsim.base.kinds import Kinds, OnDemand
 from dpsim.base.units import BytesPerSecond, Seconds
-from dpsim.disturbance.crashes import CrashesConfig
-from dpsim.disturbance.histogram import HistogramJitterConfig
-from dpsim.disturbance.jitter import (
-    CorrelatedJitterConfig,
-    Factors,
-    GammaJitterConfig,
-    Jitter,
-    LognormalJitterConfig,
-    ParetoJitterConfig,
-)
-from dpsim.disturbance.slow_workers import SlowWorkersConfig
-from dpsim.disturbance.transient import TransientConfig
+from dpsim.disturbance.jitter import Factors, Jitter
 
-JitterConfig = Annotated[
-    LognormalJitterConfig
-    | GammaJitterConfig
-    | ParetoJitterConfig
-    | HistogramJitterConfig
-    | CorrelatedJitterConfig,
-    Field(discriminator="kind"),
-]
+if TYPE_CHECKING:
+    from dpsim.disturbance.crashes import CrashesConfig
+    from dpsim.disturbance.histogram import HistogramJitterConfig
+    from dpsim.disturbance.jitter import (
+        CorrelatedJitterConfig,
+        GammaJitterConfig,
+        LognormalJitterConfig,
+        ParetoJitterConfig,
+    )
+    from dpsim.disturbance.slow_workers import SlowWorkersConfig
+    from dpsim.disturbance.transient import TransientConfig
+
+    JitterConfig = (
+        LognormalJitterConfig
+        | GammaJitterConfig
+        | ParetoJitterConfig
+        | HistogramJitterConfig
+        | CorrelatedJitterConfig
+    )
+else:
+    _HOME = "dpsim.disturbance"
+    _KINDS = {
+        "lognormal": "LognormalJitterConfig",
+        "gamma": "GammaJitterConfig",
+        "pareto": "ParetoJitterConfig",
+        "histogram": "HistogramJitterConfig",
+        "correlated": "CorrelatedJitterConfig",
+    }
+    JitterConfig = Annotated[object, Kinds("kind", _HOME, _KINDS)]
+    CrashesConfig = Annotated[object, OnDemand(f"{_HOME}:CrashesConfig")]
+    SlowWorkersConfig = Annotated[object, OnDemand(f"{_HOME}:SlowWorkersConfig")]
+    TransientConfig = Annotated[object, OnDemand(f"{_HOME}:TransientConfig")]
 
 
 class BackgroundConfig(Config):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,9 +12,7 @@ from numpy.typing import NDArray
 from dpsim.base.arrays import FloatArray, IntArray
 from dpsim.base.budget import limited
 from dpsim.base.lazy import Shown
-from dpsim.base.provenance import provenance
 from dpsim.base.uncertainty import PredictionInterval
-from dpsim.disturbance import Goodput
 from dpsim.engine.job import Job
 from dpsim.engine.link_loads import StepTraffic
 from dpsim.engine.memory import MemoryUse
@@ -26,6 +24,9 @@ from dpsim.engine.utilisation import Utilisation, work
 from dpsim.strategy.aggregation import LibraryChoice
 from dpsim.strategy.sync import DROPPED
 from dpsim.workload import Epoch, LearnersRow, Pipeline
+
+if TYPE_CHECKING:
+    from dpsim.disturbance import Goodput
 
 _RESAMPLES = 1000
 _BLOCKS = 500  # long runs are averaged to this many blocks before they are resampled
@@ -327,6 +328,8 @@ class Result(Shown):
     @cached_property
     def provenance(self) -> dict[str, str]:
         """The versions that produced the result, and the date of the first request for them."""
+        from dpsim.base.provenance import provenance
+
         return provenance()
 
     def _input_json(self) -> dict[str, Any] | None:

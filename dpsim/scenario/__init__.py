@@ -25,13 +25,13 @@ from dpsim.scenario.replay import ReplayConfig
 from dpsim.scenario.scaled_compute import ComputeScale, MeasuredCell, MeasuredStep, ScaledCompute
 from dpsim.scenario.schema import RunConfig, Scenario
 from dpsim.scenario.shape import Shape, fields_of, shape_of
-from dpsim.scenario.sweep import ParameterConfig, SweepConfig
 from dpsim.scenario.yaml_text import from_text, parse
 
 if TYPE_CHECKING:
     from dpsim.scenario.json_schema import text
     from dpsim.scenario.overrides import Override, apply_overrides, full_path
     from dpsim.scenario.shipped_files import shipped
+    from dpsim.scenario.sweep import ParameterConfig, SweepConfig
     from dpsim.scenario.wording import broken_rule
 else:
     __getattr__, __dir__ = on_demand(__name__, __file__)

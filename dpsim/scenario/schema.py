@@ -22,18 +22,23 @@ from pydantic import (
 
 from dpsim.base.config import Config, first_problem
 from dpsim.base.errors import DpsimError
+from dpsim.base.kinds import OnDemand
 from dpsim.disturbance import DisturbanceConfig, JitterConfig
 from dpsim.hardware import CalibrationProfile, KnownRun, MeasuredModel, ProfileRef, RankSpread
 from dpsim.scenario.cost import CostConfig
 from dpsim.scenario.replay import ReplayConfig
 from dpsim.scenario.scaled_compute import ComputeScale, MeasuredCell, MeasuredStep, ScaledCompute
-from dpsim.scenario.sweep import SweepConfig
 from dpsim.strategy import StrategyConfig
-from dpsim.topology import ClusterConfig, Condition, TestbedConfig
+from dpsim.topology import ClusterConfig, Condition
 from dpsim.workload import Model, WorkloadConfig
 
 if TYPE_CHECKING:
+    from dpsim.scenario.sweep import SweepConfig
+    from dpsim.topology import TestbedConfig
     from dpsim.workload import MeasuredTimes
+else:
+    SweepConfig = Annotated[object, OnDemand("dpsim.scenario.sweep:SweepConfig")]
+    TestbedConfig = Annotated[object, OnDemand("dpsim.topology:TestbedConfig")]
 
 
 class RunConfig(Config):
@@ -295,6 +300,8 @@ class Scenario(Config):
 
 def _cluster_of(testbed: Any) -> ClusterConfig:
     """Return the testbed's cluster; any cluster if it is invalid, which is reported elsewhere."""
+    from dpsim.topology import TestbedConfig
+
     try:
         config = TestbedConfig.model_validate(testbed)
     except ValidationError:

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 from pydantic import BaseModel, Discriminator
 from pydantic.fields import FieldInfo
 
-from dpsim.base.kinds import Kinds
+from dpsim.base.kinds import Kinds, OnDemand
 from dpsim.scenario.document import Node, Path
 
 
@@ -176,9 +176,13 @@ def _field_shape(field: FieldInfo) -> Shape:
 
 
 def _on_demand(metadata: Sequence[object]) -> Shape | None:
-    """Return the shape of a union whose models are imported on demand; None where there is none."""
-    kinds = next((each for each in metadata if isinstance(each, Kinds)), None)
-    return None if kinds is None else Shape((), kinds.key, kinds)
+    """Return the shape of models that are imported on demand; None where there are none."""
+    for each in metadata:
+        if isinstance(each, Kinds):
+            return Shape((), each.key, each)
+        if isinstance(each, OnDemand):
+            return Shape((each.model(),))
+    return None
 
 
 def _discriminator(metadata: object) -> str | None:

@@ -23,7 +23,6 @@ from dpsim.topology.fabrics import (
 from dpsim.topology.mesh import GroupSize, Mesh
 from dpsim.topology.network import Network, Routes, UniformSwitch
 from dpsim.topology.node_graph import NodeGraph
-from dpsim.topology.testbed import RacksConfig, TestbedConfig, goodput_fraction, in_bits
 
 if TYPE_CHECKING:
     from dpsim.topology.detour import routes_avoiding
@@ -49,6 +48,7 @@ if TYPE_CHECKING:
     from dpsim.topology.hosts import Hosts, SubNetwork
     from dpsim.topology.link_rings import GpuRings, Ring, gpu_rings
     from dpsim.topology.over_transport import cluster_over_transport
+    from dpsim.topology.testbed import RacksConfig, TestbedConfig, goodput_fraction, in_bits
 else:
     __getattr__, __dir__ = on_demand(__name__, __file__)
 

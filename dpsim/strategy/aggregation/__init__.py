@@ -3,10 +3,12 @@
 Depends on codecs only through the properties that they declare.
 """
 
-from typing import Annotated
+from __future__ import annotations
 
-from pydantic import Field
+from typing import TYPE_CHECKING, Annotated
 
+from dpsim.base.kinds import Kinds
+from dpsim.base.lazy import on_demand
 from dpsim.strategy.aggregation.aggregation import Aggregation, Meeting, Turns
 from dpsim.strategy.aggregation.allreduce import AllReduceConfig
 from dpsim.strategy.aggregation.collective_call import (
@@ -16,17 +18,28 @@ from dpsim.strategy.aggregation.collective_call import (
     in_order,
     merged,
 )
-from dpsim.strategy.aggregation.gossip import GossipConfig
-from dpsim.strategy.aggregation.host import HostConfig
-from dpsim.strategy.aggregation.offload import OffloadConfig
-from dpsim.strategy.aggregation.parameter_server import ParameterServerConfig
 from dpsim.strategy.aggregation.setting import LibraryChoice, Setting
-from dpsim.strategy.aggregation.sharded import ShardedConfig
 
-AggregationConfig = Annotated[
-    AllReduceConfig | ParameterServerConfig | GossipConfig | HostConfig | ShardedConfig,
-    Field(discriminator="kind"),
-]
+if TYPE_CHECKING:
+    from dpsim.strategy.aggregation.gossip import GossipConfig
+    from dpsim.strategy.aggregation.host import HostConfig
+    from dpsim.strategy.aggregation.offload import OffloadConfig
+    from dpsim.strategy.aggregation.parameter_server import ParameterServerConfig
+    from dpsim.strategy.aggregation.sharded import ShardedConfig
+
+    AggregationConfig = (
+        AllReduceConfig | ParameterServerConfig | GossipConfig | HostConfig | ShardedConfig
+    )
+else:
+    __getattr__, __dir__ = on_demand(__name__, __file__)
+    _KINDS = {
+        "allreduce": "AllReduceConfig",
+        "parameter-server": "ParameterServerConfig",
+        "gossip": "GossipConfig",
+        "host": "HostConfig",
+        "sharded": "ShardedConfig",
+    }
+    AggregationConfig = Annotated[object, Kinds("kind", __name__, _KINDS)]
 
 __all__ = [
     "ELEMENT",

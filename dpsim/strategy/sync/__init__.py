@@ -1,23 +1,35 @@
 """Synchronisation of workers: who takes part in a step, and who waits for whom."""
 
-from typing import Annotated
+from __future__ import annotations
 
-from pydantic import Field
+from typing import TYPE_CHECKING, Annotated
 
-from dpsim.strategy.sync.asp import AspConfig
-from dpsim.strategy.sync.backup import BackupConfig
+from dpsim.base.kinds import Kinds
+from dpsim.base.lazy import on_demand
 from dpsim.strategy.sync.bsp import BspConfig
 from dpsim.strategy.sync.gate import DROPPED, BarrierGate, Gate, GradientOutcome, QuorumGate
-from dpsim.strategy.sync.local_sgd import LocalSgdConfig
-from dpsim.strategy.sync.outer_step import OuterConfig
-from dpsim.strategy.sync.sma import SmaConfig
-from dpsim.strategy.sync.ssp import SspConfig, StalenessGate
 from dpsim.strategy.sync.sync import Exchanged, Sync
 
-SyncConfig = Annotated[
-    BspConfig | BackupConfig | SspConfig | AspConfig | LocalSgdConfig | SmaConfig,
-    Field(discriminator="kind"),
-]
+if TYPE_CHECKING:
+    from dpsim.strategy.sync.asp import AspConfig
+    from dpsim.strategy.sync.backup import BackupConfig
+    from dpsim.strategy.sync.local_sgd import LocalSgdConfig
+    from dpsim.strategy.sync.outer_step import OuterConfig
+    from dpsim.strategy.sync.sma import SmaConfig
+    from dpsim.strategy.sync.ssp import SspConfig, StalenessGate
+
+    SyncConfig = BspConfig | BackupConfig | SspConfig | AspConfig | LocalSgdConfig | SmaConfig
+else:
+    __getattr__, __dir__ = on_demand(__name__, __file__)
+    _KINDS = {
+        "bsp": "BspConfig",
+        "backup": "BackupConfig",
+        "ssp": "SspConfig",
+        "asp": "AspConfig",
+        "local-sgd": "LocalSgdConfig",
+        "sma": "SmaConfig",
+    }
+    SyncConfig = Annotated[object, Kinds("kind", __name__, _KINDS)]
 
 __all__ = [
     "DROPPED",

@@ -14,7 +14,7 @@ from dpsim import simulate
 from dpsim.engine import prepare
 from dpsim.engine.steps import Steps
 from dpsim.strategy import StrategyConfig, refusal
-from dpsim.strategy.sync import DROPPED, BackupConfig, Gate, QuorumGate, Sync, SyncConfig
+from dpsim.strategy.sync import DROPPED, BackupConfig, Gate, QuorumGate, Sync
 
 WORKERS, COUNT = 5, 3
 UNEVEN = {"jitter": {"kind": "gamma", "cv": 0.4}, "slow": [{"workers": [4], "factor": 3}]}
@@ -34,7 +34,7 @@ class FirstConfig(Sync):
 WITH_FIRST = create_model(
     "StrategyConfig",
     __base__=StrategyConfig,
-    sync=(Annotated[SyncConfig.__origin__ | FirstConfig, Field(discriminator="kind")], ...),
+    sync=(Annotated[BackupConfig | FirstConfig, Field(discriminator="kind")], ...),
 )
 FIRST = {"kind": "first", "count": COUNT}
 BACKUP = {"kind": "backup", "backups": WORKERS - COUNT}

@@ -13,7 +13,7 @@ from pydantic import Field, NonNegativeInt, create_model
 
 from dpsim import DpsimError, simulate
 from dpsim.strategy import StrategyConfig
-from dpsim.strategy.sync import DROPPED, Gate, GradientOutcome, QuorumGate, Sync, SyncConfig
+from dpsim.strategy.sync import DROPPED, AspConfig, Gate, GradientOutcome, QuorumGate, Sync
 from tools.combinations_page import kinds_of
 
 WORKERS = 5
@@ -153,7 +153,7 @@ class RecentConfig(Sync):
 WITH_RECENT = create_model(
     "StrategyConfig",
     __base__=StrategyConfig,
-    sync=(Annotated[SyncConfig.__origin__ | RecentConfig, Field(discriminator="kind")], ...),
+    sync=(Annotated[AspConfig | RecentConfig, Field(discriminator="kind")], ...),
 )
 
 
