@@ -105,10 +105,12 @@ def _later() -> Any:
     """Return a component that reruns the part of the page in which it is, again and again."""
     return st.components.v2.component(
         "dpsim_later",
-        # Streamlit sends one of two triggers at the same moment, so timers must not keep in step.
+        # Streamlit sends one of two triggers at the same moment, so timers must not keep in step;
+        # and a trigger beside a click would take its place: none while the page runs.
         js="""export default function ({parentElement, setTriggerValue}) {
-          const here = parentElement;
-          here.again = () => setTriggerValue("again", true);
+          const here = parentElement, state = "data-test-script-state";
+          const busy = `[${state}=running], [${state}=rerunRequested]`;
+          here.again = () => document.querySelector(busy) ?? setTriggerValue("again", true);
           here.timer ??= setInterval(() => here.again(), 350 + 99 * Math.random());
           return () => clearInterval(here.timer);
         }""",
