@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 from enum import Flag, auto
 from functools import cached_property
-from typing import TYPE_CHECKING, ClassVar, Protocol, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
+from weakref import ref
 
 import numpy as np
 
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from dpsim.network.flows import SharedNetwork
 
 _ROUNDING = 1e-12  # relative: smaller violations of the bound are ignored
-_MOST_KEPT = 1 << 20  # cached loads of links with the busiest link's time
+_MOST_KEPT = 1000  # cached times of the busiest link
 _BYTES_A_TRANSFER, _BYTES_A_HOP = 120.0, 85.0
 
 
@@ -159,16 +160,20 @@ class CollectiveModel(ABC):
         short = _short(float(starts.min()), float(outcome.finishes.max()), busiest)
         return replace(outcome, finishes=outcome.finishes + short) if short else outcome
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what another process needs: identities of arrays are this one's."""
+        return {name: value for name, value in vars(self).items() if name != "_busiest"}
+
     def _busiest_seconds(self, loads: FloatArray) -> float:
         """Return the busiest link's time for its bytes (s), cached for recent loads."""
-        known: dict[int, tuple[FloatArray, float]] = self.__dict__.setdefault("_busiest", {})
+        known: dict[int, tuple[ref[FloatArray], float]] = self.__dict__.setdefault("_busiest", {})
         # Cached, because steps repeat a few collectives thousands of times on many links.
         found = known.get(id(loads))
-        if found is None:
-            if len(known) * len(loads) > _MOST_KEPT:
+        # A reference that keeps nothing alive: another array may have the id later.
+        if found is None or found[0]() is not loads:
+            if len(known) == _MOST_KEPT:
                 known.clear()
-            # Keep the loads, so that no other array can reuse their id.
-            found = loads, float((loads / self._most_rates).max(initial=0.0))
+            found = ref(loads), float((loads / self._most_rates).max(initial=0.0))
             known[id(loads)] = found
         return found[1]
 
