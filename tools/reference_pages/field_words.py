@@ -13,6 +13,7 @@ from pydantic import BaseModel, BeforeValidator, WithJsonSchema
 from pydantic.fields import FieldInfo
 
 from dpsim.base.config import Config
+from dpsim.base.kinds import OnDemand
 from dpsim.base.units import DATA, DIMENSIONS, Dimension, human
 from dpsim.hardware import Sourced
 from tools.reference_pages.markdown import code
@@ -99,6 +100,8 @@ def _stated(metadata: Iterable[Any]) -> str | None:
     """
     said = list(metadata)
     for each in said:
+        if isinstance(each, OnDemand):
+            return _of_model(each.model())
         if isinstance(each, BeforeValidator) and str in get_args(each.json_schema_input_type):
             return "file"
         if isinstance(each, WithJsonSchema) and (names := _names(each.json_schema or {})):
