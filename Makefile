@@ -29,7 +29,7 @@ test: lint ## lint, types, import arrows and the suite, in minutes
 
 # Of random cases (hypothesis) there are more here too.
 test-wide: .venv/.dev ## the cases of which `make test` has a selection with every pair of values
-	@$(BIN)/python -m pytest -n 2 -m '(wide or hypothesis) and not long and not bench' --hypothesis-profile wide
+	@$(BIN)/python -m pytest -n 2 -m '(wide or hypothesis) and not long and not bench' --hypothesis-profile wide --durations=30 --durations-min=5
 
 # Code 5 means that no test is marked long, which is no failure.
 test-long: .venv/.dev ## what takes longer: fuzzing and full-size runs

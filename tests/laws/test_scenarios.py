@@ -24,7 +24,7 @@ from dpsim.scenario.shape import Shape, shape_of
 BLOCK = 50  # scenarios of a test
 BLOCKS = 60
 FIRST = 3  # blocks that `make test` has
-WIDE = 15  # blocks up to which `make test-wide` goes on; `make test-long` has the rest
+WIDE = 7  # blocks up to which `make test-wide` goes on; `make test-long` has the rest
 COMPARED = 10  # scenarios, each by four ways
 
 
