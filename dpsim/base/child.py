@@ -150,7 +150,7 @@ class Child:
         if self._prepare is not None:
             try:
                 self._asked(self._process, (self._prepare, (), False, float("inf")), None)
-            except (EOFError, BrokenPipeError):
+            except (EOFError, BrokenPipeError, ValueError):  # as in `run`
                 self.end()
                 raise FailedError("its process ended before it began") from None
         return self._process

@@ -156,8 +156,8 @@ def compute_error(job: Job) -> ModelError:
 
 
 def _is_ordinary(job: Job) -> bool:
-    """Return whether workers share an ordinary cluster of which no step was measured."""
-    return job.workers > 1 and job.scenario.condition == "ordinary" and not _is_fitted(job)
+    """Return whether workers share an ordinary cluster."""
+    return job.workers > 1 and job.scenario.condition == "ordinary"
 
 
 def _ordinary_error(job: Job) -> ModelError:

@@ -91,11 +91,16 @@ class NodeGraph:
     def path(self, a: str, b: str) -> list[str]:
         """Return the devices from ``a`` to ``b``, inclusive."""
         if a not in self._trees:
-            self._trees[a] = self._paths_from(a)
+            self._trees[a] = self._paths_from(a, ends=("gpu", "nic"))
+        if b not in self._trees[a]:
+            # A card may hang on a GPU alone, through which then goes what a processor sends.
+            self._trees[a] = {**self._paths_from(a, ends=("nic",)), **self._trees[a]}
         return self._trees[a][b]
 
-    def _paths_from(self, start: str) -> dict[str, list[str]]:
+    def _paths_from(self, start: str, ends: tuple[str, ...]) -> dict[str, list[str]]:
         """Return the path of least weight to each device; of equal ones the first found.
+
+        Devices of the kinds ``ends`` forward nothing.
 
         Dijkstra's algorithm without networkx, whose import would take a tenth of a short run.
         """
@@ -111,7 +116,7 @@ class NodeGraph:
                 continue
             found[device] = path
             # Peer traffic goes through switches and CPUs; a GPU forwards only by software.
-            if device != start and self.devices[device]["kind"] in ("gpu", "nic"):
+            if device != start and self.devices[device]["kind"] in ends:
                 continue
             for other, link in self.links[device].items():
                 if other not in found:

@@ -121,6 +121,12 @@ def test_a_gpu_reaches_itself_over_no_link(node):
     assert (node.between_gpus.latency[here, here] == 0).all()
 
 
+def test_a_processor_sends_through_a_gpu_where_the_card_hangs_on_one():
+    node = NodeGraph(nodes()["testbed-host"].model_copy(update={"nic_slots": ("gpu0",)}), host=True)
+    assert node.path("cpu0", "nic0") == ["cpu0", "gpu0", "nic0"]
+    assert node.path("nic0", "cpu0") == ["nic0", "gpu0", "cpu0"]
+
+
 @pytest.mark.parametrize("name", ["dgx1-p100", "dgx1-v100", "dgx-a100", "dgx-h100"])
 def test_a_gpu_uses_a_card_on_its_own_pcie_switch(name):
     node = NodeGraph(nodes()[name])

@@ -169,7 +169,7 @@ def test_a_profile_predicts_as_the_fit_does(own):
     plain = simulate(load_scenario(own))
     near = simulate(load_scenario(own, ["calibration=profile.json", "cluster.nodes=2"]))
     widths = [each.interval.high / each.interval.low for each in (near, result, plain)]
-    assert widths == sorted(widths)
+    assert widths == pytest.approx(sorted(widths))
     assert "4 measured run(s), the nearest on " in near.interval.basis
 
 

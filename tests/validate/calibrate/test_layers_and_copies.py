@@ -16,13 +16,13 @@ from validate.calibrate.combined import fit_profile
 from validate.calibrate.compute import measured_models, step_errors
 from validate.calibrate.copies import Copies, fit_copies
 from validate.calibrate.sources import read_measurements
-from validate.microbench.settings import MEASURED
 
 pytestmark = pytest.mark.torch
 
 if find_spec("torch"):
     from validate.microbench import RunFile, Settings
     from validate.microbench.run_file import RankPlace
+    from validate.microbench.settings import MEASURED
 
 ROOT = Path(__file__).parents[3]
 LAYERS = ["layer0", "layer1"]
