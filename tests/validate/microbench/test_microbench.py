@@ -16,7 +16,6 @@ from dpsim import cli
 from dpsim.collectives import OPERATIONS
 from dpsim.imports import parse_nccl_tests
 from dpsim.workload import load_model_profile
-from validate.microbench.settings import MEASURED
 
 pytestmark = pytest.mark.torch
 ROOT = Path(__file__).parents[3]
@@ -173,6 +172,8 @@ def test_learners_share_the_device(run):
 
 
 def test_codecs_and_updates_are_all_there(run):
+    from validate.microbench.settings import MEASURED  # imports torch
+
     assert {row["optimizer"] for row in run.of("optimizer")} == {*MEASURED}
     codecs = run.of("codecs")
     assert (
