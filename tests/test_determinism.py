@@ -137,7 +137,7 @@ def flat(value, path=""):
     ("first", "place"),
     [
         ("the first, a few", "others"),
-        pytest.param("the first", "others, half", marks=pytest.mark.wide),
+        pytest.param("the first", "others, half", marks=pytest.mark.long),
         pytest.param("the first", "yet others, half", marks=pytest.mark.wide),
     ],
 )

@@ -21,7 +21,7 @@ LONG = 20_000
 
 
 @pytest.mark.parametrize(
-    "seeds", [range(FEW), pytest.param(range(FEW, MANY), marks=pytest.mark.wide)]
+    "seeds", [range(FEW), pytest.param(range(FEW, MANY), marks=pytest.mark.long)]
 )
 def test_commands_end_in_an_answer_or_a_clear_error(seeds: range) -> None:
     tried(case, seeds, processes=1 if len(seeds) == FEW else 2).check(len(seeds))

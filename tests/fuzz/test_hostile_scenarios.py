@@ -17,7 +17,7 @@ LONG = 50_000
 
 
 @pytest.mark.parametrize(
-    "seeds", [range(FEW), pytest.param(range(FEW, MANY), marks=pytest.mark.wide)]
+    "seeds", [range(FEW), pytest.param(range(FEW, MANY), marks=pytest.mark.long)]
 )
 def test_scenarios_end_in_a_result_or_a_clear_error(seeds: range) -> None:
     tried(case, seeds).check(len(seeds))

@@ -70,7 +70,7 @@ def test_one_scenario_has_one_answer(models: list[str], tmp_path: Path, dpsim: A
     assert {file: answer["step_time_s"]["mean"] for file, answer in asked.items()} == means
 
 
-@pytest.mark.wide
+@pytest.mark.long
 def test_every_kind_is_drawn(models: list[str]) -> None:
     """What is not drawn keeps any law."""
     drawn_kinds: dict[str, set[str]] = {path: set() for path in KINDS}

@@ -261,7 +261,7 @@ def test_under_torchrun_its_ranks_do_it_and_rank_0_answers(under_torchrun):
 
 # To write and compile C++ takes half a minute of a processor; torch's own debugging backends take
 # the same graph without.
-BACKENDS = ("eager", pytest.param("inductor", marks=pytest.mark.wide))
+BACKENDS = ("eager", pytest.param("inductor", marks=pytest.mark.long))
 
 
 @pytest.fixture
