@@ -65,15 +65,15 @@ import torchtitan torchtitan_llama3_8b.toml --nnodes 8 --nproc-per-node 8 -o tor
 advise step.json
 validate reference nccl-single-node table.csv
 validate compare recorded
-validate doctor
+tune first.yaml -o best.yaml
 """
 # Commands whose extra is missing here, and the extra.
 NEED_MORE = {
-    "tune first.yaml -o best.yaml": "tune",
     "app": "app",
     "plot run.json -o run.png": "plot",
     "import torch some.models:build --input 3,8,8 -o torch.json": "validate",
     "validate run first.yaml --device cpu": "validate",
+    "validate doctor": "validate",
     "validate node --device cpu -o node.json": "validate",
     "validate microbench products": "validate",
     "validate backends": "validate",
@@ -142,7 +142,8 @@ def supplied(typed, monkeypatch):
     from nsys_exports import Export, as_nsys
 
     for file in FIXTURES.iterdir():
-        shutil.copy(file, typed.work)
+        if file.is_file():
+            shutil.copy(file, typed.work)
     shutil.copy(TABLE, typed.work / "table.csv")
     recorded = ROOT / "validate" / "recorded" / "amd-epyc-4-cores"
     shutil.copytree(recorded, typed.work / "recorded")
