@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 from app.fitted_times import with_fitted_times
@@ -19,7 +20,8 @@ from dpsim.engine import Result, reduction_cost, simulate
 from dpsim.network import MessageCosts, schedule_on
 from dpsim.scenario import Scenario
 from dpsim.studies.growing_batch import Growth, growing_batch
-from dpsim.studies.lanes import Lane, Strategies, Window, lane, windows
+from dpsim.studies.lanes import Lane, Strategies, Window, windows
+from dpsim.studies.lanes import lanes as possible_lanes
 from dpsim.studies.replay import Paths, weight_paths
 from dpsim.studies.walkthrough import Walkthrough, walk
 from dpsim.topology import Network, UniformSwitch, build_cluster
@@ -64,17 +66,14 @@ def lanes(spec: Spec, strategies: Strategies, workers: int, report: Report) -> l
     Leaves out strategies that are incompatible with the workload of ``spec``. Raises DpsimError
     where none is left.
     """
-    found: list[Lane] = []
-    # Keep the last refusal, to report it where no strategy is left.
-    problem = DpsimError("must be at least one strategy, but got none")
-    for done, name in enumerate(strategies):
-        report(done, len(strategies))
-        try:
-            found.append(lane(name, _with(spec, strategies[name]), workers))
-        except DpsimError as error:
-            problem = error
+    found, refused = possible_lanes(
+        strategies,
+        partial(_with, spec),
+        workers,
+        lambda done: report(done, len(strategies)),
+    )
     if not found:
-        raise problem
+        raise next(reversed(refused.values()))
     return found
 
 

@@ -17,7 +17,7 @@ from app.waiting import finished, refuse, scenario_of
 from dpsim.base.units import TIME, human
 from dpsim.report.figures.lanes_figure import lanes_figure, window_figure
 from dpsim.report.figures.paths_figure import paths_figure
-from dpsim.studies.lanes import FOUR, SSP, SYNCHRONISED, VIEWS, Lane, View, slowed
+from dpsim.studies.lanes import FOUR, SSP, SYNCHRONISED, VIEWS, Lane, View, is_of_one_kind, slowed
 
 _SYNC, _OVERLAP, _SHARDS, _WEIGHTS = "synchronisation", "overlap", "sharding", "ways of the weights"
 _SLOWER = ("1", "1.25", "1.5", "2", "3", "5", "10")
@@ -48,8 +48,7 @@ def draw() -> None:
 
 def _of_four(spec: Spec) -> Spec:
     """Return the scenario's model and network with four workers, one per node, undisturbed."""
-    cluster = scenario_of(spec).cluster
-    if cluster.groups or scenario_of(spec).testbed is not None:
+    if not is_of_one_kind(scenario_of(spec)):
         refuse("this page shows four workers of one kind: the scenario must have one kind of nodes")
         st.stop()
     for path, value in FOUR.items():

@@ -1,4 +1,4 @@
-"""Types of numpy arrays for signatures, and a common function of time spans."""
+"""Types of numpy arrays for signatures, and common functions of time spans and of bits."""
 
 from collections.abc import Iterable
 from operator import itemgetter
@@ -11,6 +11,18 @@ FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 BoolArray = NDArray[np.bool_]
 RealArray = NDArray[np.floating[Any]]  # training runs in single or double precision
+
+GOLDEN = 0x9E3779B97F4A7C15  # 2^64 over the golden ratio, the increment of SplitMix64
+
+
+def mixed(bits: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Return 64 well mixed bits for each number: the finaliser of SplitMix64.
+
+    Source: Steele et al., "Fast splittable pseudorandom number generators", OOPSLA 2014.
+    """
+    bits = (bits ^ (bits >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    bits = (bits ^ (bits >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return bits ^ (bits >> np.uint64(31))
 
 
 def covered(spans: Iterable[tuple[float, float]]) -> float:

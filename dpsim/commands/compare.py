@@ -28,8 +28,6 @@ from dpsim.commands.progress import progress
 if TYPE_CHECKING:
     from dpsim.studies.compare import Comparison
 
-_STEPS = 8  # of a timeline: waiting builds up over several
-
 Files = Annotated[
     list[Path], typer.Argument(help="Scenario files (YAML), one or more.", show_default=False)
 ]
@@ -122,9 +120,10 @@ def compare(
 def _write_timelines(path: Path, found: Comparison) -> None:
     from dpsim.report.figures.lanes_figure import lanes_figure
     from dpsim.report.pages.document import figures_page
-    from dpsim.studies.lanes import WORKERS, lane
+    from dpsim.studies.lanes import VIEWS, WORKERS, lane
 
-    lanes = [lane(row.name, row.scenario, WORKERS, steps=_STEPS) for row in found.rows]
+    steps = VIEWS["synchronisation"].steps
+    lanes = [lane(row.name, row.scenario, WORKERS, steps=steps) for row in found.rows]
     title = f"The first steps of up to {WORKERS} workers"
     write_whole(path, figures_page(title, [lanes_figure(lanes, "Who waits, and when")]))
     narrate(f"wrote {path}")

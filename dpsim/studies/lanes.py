@@ -83,10 +83,9 @@ def slowed(factor: str) -> str:
     return f"[{{workers: [{WORKERS - 1}], factor: {factor}}}]"
 
 
-def check_of_one_kind(scenario: Scenario) -> None:
-    """Raise DpsimError for a scenario of which no four workers of one kind can be shown."""
-    if scenario.cluster.groups or scenario.testbed is not None:
-        raise DpsimError("cluster must have nodes of one kind, of which four workers are shown")
+def is_of_one_kind(scenario: Scenario) -> bool:
+    """Return whether four workers of one kind can be shown of a scenario."""
+    return not scenario.cluster.groups and scenario.testbed is None
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +117,23 @@ def lane(
         scenario = scenario.model_copy(update={"run": scenario.run.model_copy(update=few)})
     run = run_scenario(scenario, Recording(steps=None, workers=workers), settle=False)
     return Lane(name, tuple(tuple(run.intervals(step, workers)) for step in run.recorded))
+
+
+def lanes(
+    strategies: Strategies,
+    with_strategy: Callable[[Mapping[str, Any]], Scenario],
+    workers: int,
+    progress: Callable[[int], None],
+) -> tuple[list[Lane], dict[str, DpsimError]]:
+    """Return the timelines of ``strategies``, and by name why those left out are impossible."""
+    found, refused = list[Lane](), dict[str, DpsimError]()
+    for done, (name, strategy) in enumerate(strategies.items()):
+        progress(done)
+        try:
+            found.append(lane(name, with_strategy(strategy), workers))
+        except DpsimError as error:
+            refused[name] = error
+    return found, refused
 
 
 Seen = Literal["guaranteed", "own", "in the window", "not yet"]
@@ -238,23 +254,21 @@ def timelines(
     if of not in VIEWS:
         raise UnknownNameError("view", of, VIEWS)
     view, asked = VIEWS[of], [*overrides]
-    check_of_one_kind(load_scenario(path, asked))
+    if not is_of_one_kind(load_scenario(path, asked)):
+        raise DpsimError("cluster must have nodes of one kind, of which four workers are shown")
     changes = {**FOUR, "run.steps": str(view.steps)}
     if of == "synchronisation":
         changes["disturbance.slow"] = slowed(f"{slower:g}")
     asked += [f"{where}={text}" for where, text in changes.items()]
-    found, left_out = list[Lane](), dict[str, str]()
-    for done, (name, strategy) in enumerate(view.strategies.items()):
-        progress(done)
-        try:
-            scenario = load_scenario(path, [*asked, f"strategy={json.dumps(strategy)}"])
-            found.append(lane(name, scenario, view.workers))
-        except DpsimError as error:
-            left_out[name] = str(error)
+
+    def with_strategy(strategy: Mapping[str, Any]) -> Scenario:
+        return load_scenario(path, [*asked, f"strategy={json.dumps(strategy)}"])
+
+    found, refused = lanes(view.strategies, with_strategy, view.workers, progress)
+    left_out = {name: str(error) for name, error in refused.items()}
     if not found:
         raise DpsimError(next(iter(left_out.values())))
     window = None
     if of == "synchronisation" and SSP not in left_out:
-        scenario = load_scenario(path, [*asked, f"strategy={json.dumps(SYNCHRONISED[SSP])}"])
-        window = windows(scenario, 0)[min(step, view.steps) - 1]
+        window = windows(with_strategy(SYNCHRONISED[SSP]), 0)[min(step, view.steps) - 1]
     return Timelines(of, tuple(found), left_out, window)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from dpsim.base.arrays import FloatArray, IntArray
+from dpsim.base.arrays import GOLDEN, FloatArray, IntArray, mixed
 from dpsim.network.flows.entries import Entries
 
 # Rounds of a search through a cell: one of a node takes three, one that is all of the network many.
@@ -97,13 +97,9 @@ def _sums(of: IntArray, marks: _Marks, count: int) -> _Marks:
 def _mixed(*columns: NDArray[np.generic]) -> _Marks:
     """Return a mark of each row of ``columns`` of 8 bytes: equal rows have equal marks.
 
-    Others have the same with a probability of about 2^-60. Source: Steele et al., "Fast splittable
-    pseudorandom number generators", OOPSLA 2014 (the mix of SplitMix64).
+    Others have the same with a probability of about 2^-60.
     """
     mark = np.zeros(len(columns[0]), dtype=np.uint64)
     for column in columns:
-        mark = (mark ^ column.view(np.uint64)) + np.uint64(0x9E3779B97F4A7C15)
-        mark = (mark ^ (mark >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-        mark = (mark ^ (mark >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-        mark ^= mark >> np.uint64(31)
+        mark = mixed((mark ^ column.view(np.uint64)) + np.uint64(GOLDEN))
     return mark

@@ -7,10 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from dpsim.base.arrays import IntArray
+from dpsim.base.arrays import GOLDEN, IntArray, mixed
 
 _MASK = 2**64 - 1
-_GOLDEN = 0x9E3779B97F4A7C15
 _LEVEL = 0xD1B54A32D192ED03
 
 
@@ -40,24 +39,14 @@ class Spread:
         )
 
     def hash(self, source: IntArray, destination: IntArray, level: int = 0) -> NDArray[np.uint64]:
-        """Return 64 well mixed bits for each pair of ports.
-
-        By the finaliser of SplitMix64 (Steele et al., OOPSLA 2014).
-        """
+        """Return 64 well mixed bits for each pair of ports."""
         # A separate hash for each level: with one for all, flows that share a link at a lower level
         # would share one at every higher level too (polarisation).
-        begin = (self.seed or 0) * _GOLDEN + (level + 1) * _LEVEL
+        begin = (self.seed or 0) * GOLDEN + (level + 1) * _LEVEL
         # Products of uint64 arrays wrap around, as the finaliser requires.
-        from_source = np.asarray(source).astype(np.uint64) * np.uint64(_GOLDEN)
-        from_destination = np.asarray(destination).astype(np.uint64) * np.uint64(_GOLDEN)
-        mixed = _mixed(from_source + np.uint64(begin & _MASK))
-        return _mixed(mixed + from_destination)
+        from_source = np.asarray(source).astype(np.uint64) * np.uint64(GOLDEN)
+        from_destination = np.asarray(destination).astype(np.uint64) * np.uint64(GOLDEN)
+        return mixed(mixed(from_source + np.uint64(begin & _MASK)) + from_destination)
 
 
 HASHED = Spread(0)
-
-
-def _mixed(bits: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    bits = (bits ^ (bits >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    bits = (bits ^ (bits >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return bits ^ (bits >> np.uint64(31))
