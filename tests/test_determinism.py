@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from every_answer import CHAOTIC, FOLDER, LINES, SCENARIOS, without_provenance
+from leaves import leaves
 from pairwise import covering
 
 from dpsim import load_scenario
@@ -125,14 +126,6 @@ def answers(tmp_path_factory):
     return said
 
 
-def flat(value, path=""):
-    """Paths to what is no object or list, in order."""
-    if isinstance(value, (dict, list)):
-        items = value.items() if isinstance(value, dict) else enumerate(value)
-        return [leaf for key, inner in items for leaf in flat(inner, f"{path}.{key}")]
-    return [(path, value)]
-
-
 @pytest.mark.parametrize(
     ("first", "place"),
     [
@@ -149,7 +142,7 @@ def test_other_hash_seeds_threads_time_zones_folders_orders_and_workers_give_the
     swept = ("sweep", "results") if int(workers) else ()
     assert found.keys() == {*(LINES[line] for line in lines()), *swept}
     for name, other in found.items():
-        assert flat(other) == flat(expected[name]), name  # says which value differs
+        assert leaves(other) == leaves(expected[name]), name  # says which value differs
         assert json.dumps(other) == json.dumps(expected[name]), name
 
 
@@ -226,7 +219,9 @@ def assert_same_numbers(found, expected, trained=TOLERANCE):
     """Equal but for the last digits of numbers, of which training leaves ``trained``."""
     for name, one in expected.items():
         within = trained if name.startswith("converge") else TOLERANCE
-        for (path, value), (other_path, other) in zip(flat(one), flat(found[name]), strict=True):
+        for (path, value), (other_path, other) in zip(
+            leaves(one), leaves(found[name]), strict=True
+        ):
             close = isinstance(value, float) and math.isclose(
                 other, value, rel_tol=within, abs_tol=within**2
             )

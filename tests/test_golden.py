@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
+from leaves import leaves
 
 from dpsim import load_scenario, simulate
 
@@ -24,18 +25,6 @@ def answer(scenario: Path) -> dict:
     return result
 
 
-def flat(value, path=""):
-    """Paths to what is no object or list; an empty one keeps its place."""
-    if isinstance(value, (dict, list)) and value:
-        items = value.items() if isinstance(value, dict) else enumerate(value)
-        return {
-            key: item
-            for name, inner in items
-            for key, item in flat(inner, f"{path}.{name}").items()
-        }
-    return {path: value}
-
-
 @pytest.mark.parametrize(
     "scenario",
     [
@@ -47,7 +36,8 @@ def test_the_result_is_the_committed_one(scenario):
     assert golden_file(scenario).exists(), (
         "no golden output yet: run 'make golden', and look at what it wrote"
     )
-    expected, got = flat(json.loads(golden_file(scenario).read_text())), flat(answer(scenario))
+    expected = dict(leaves(json.loads(golden_file(scenario).read_text())))
+    got = dict(leaves(answer(scenario)))
     assert got.keys() == expected.keys(), (
         "the shape changed: run 'make golden', and look at the difference"
     )
