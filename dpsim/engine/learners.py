@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
+from functools import cache, partial
 
 from dpsim.engine.gpu_times import constants_on, learner_times
 from dpsim.engine.memory import MemoryUse, smallest_gpu
@@ -51,7 +51,8 @@ def times_with_learners(
 def learners_by_batch(scenario: Scenario, use: MemoryUse) -> tuple[LearnersRow, ...]:
     """Return the best number of learners for each batch, on the GPU with the least memory."""
     gpu = smallest_gpu(scenario)
-    return _best_by_batch(scenario, gpu, partial(learner_times, scenario, use.model, gpu), use)
+    times = cache(partial(learner_times, scenario, use.model, gpu))
+    return _best_by_batch(scenario, gpu, times, use)
 
 
 def _best_by_batch(

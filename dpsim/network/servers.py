@@ -98,7 +98,7 @@ class Servers:
         # A worker's own links are on its routes to all servers: they count once, with all of its
         # rate. After sorting, equal links are adjacent, and padding (-1) comes first.
         begins = np.empty(links.shape, dtype=bool)
-        begins[:, 0] = links[:, 0] >= 0
+        begins[:, :1] = links[:, :1] >= 0  # none where a server shares its only worker's device
         np.not_equal(links[:, 1:], links[:, :-1], out=begins[:, 1:])
         here = np.flatnonzero(begins)
         worker, link = here // links.shape[1], links.ravel()[here]

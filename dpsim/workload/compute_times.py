@@ -222,7 +222,7 @@ def compute_times(
         backward = backward + _again(forward, recomputed)
     else:
         machine = accelerator.machine(precision, software, known)
-        alone = LayerWork.of(model).pass_times(known, machine, batch)
+        alone = model.kept(LayerWork.of).pass_times(known, machine, batch)
         forward, backward = _queued(alone, known.launch, recomputed)
         later = backward
         if searched:

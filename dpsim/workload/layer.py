@@ -13,16 +13,19 @@ activations are in elements, so that the precision scales them.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeVar, cast, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
     from dpsim.workload.measured_times import MeasuredTimes
+
+T = TypeVar("T")
 
 Kind = Literal["attention", "conv", "elementwise", "embedding", "linear", "loss", "norm", "pool"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
@@ -189,6 +192,16 @@ class Model:
     def vector(self, amount: Amount) -> NDArray[np.float64]:
         """Return one amount of all layers, in forward order."""
         return np.array([getattr(layer, amount) for layer in self.layers], dtype=float)
+
+    def kept(self, derive: Callable[[Model], T]) -> T:
+        """Return ``derive(self)``, which is computed once for this model."""
+        if derive not in self._kept:
+            self._kept[derive] = derive(self)
+        return cast(T, self._kept[derive])
+
+    @cached_property
+    def _kept(self) -> dict[Callable[[Model], object], object]:
+        return {}
 
     def __repr__(self) -> str:
         return (

@@ -6,7 +6,9 @@ cheap enough to be simulated several times; a number draws the same on every mac
 
 from __future__ import annotations
 
+import re
 import sys
+from collections.abc import Callable
 from contextlib import suppress
 from itertools import count
 from pathlib import Path
@@ -73,20 +75,25 @@ def _profile(path: Path, seed: int) -> str:
 def run(number: int, models: list[str]) -> Run:
     """The run of the valid scenario of this number."""
     random = Random(f"scenario {number}")
+    parts = _parts(random, models)
+    content = {name: draw() for name, draw in parts.items()}
     while True:
+        again = set(parts)
         try:
-            drawn = Scenario.model_validate(_content(random, models))
-            if not _is_small(drawn):
-                continue
-            job = prepare(settled_length(drawn))
-            if _is_cheap(job):
+            drawn = Scenario.model_validate({"name": "drawn", **content})
+            job = prepare(settled_length(drawn)) if _is_small(drawn) else None
+            if job is not None and _is_cheap(job):
                 # What is prepared to be looked at is not prepared again.
                 with prepared_by(lambda one, job=job: job if one == job.scenario else prepare(one)):
                     found = run_scenario(drawn)
                     assert found.result.step_time_s["mean"] > 0
                 return found
-        except (DpsimError, ValidationError):
-            continue  # parts that do not go together
+        except (DpsimError, ValidationError) as error:
+            # Parts that do not go together: the one that is to blame, where it is named.
+            named = re.search(r"^(\w+)\.", str(error), re.MULTILINE)
+            if named is not None and named[1] in parts:
+                again = {named[1]}
+        content |= {name: parts[name]() for name in parts if name in again}
 
 
 def cluster(number: int) -> ClusterConfig:
@@ -142,22 +149,21 @@ def _cluster(random: Random, most_workers: int) -> dict[str, Any]:
                 return content
 
 
-def _content(random: Random, models: list[str]) -> dict[str, Any]:
-    content = {
-        "name": "drawn",
-        "cluster": _cluster(random, _MOST_WORKERS),
-        "workload": _workload(random, models),
-        "strategy": _part(random, StrategyConfig),
-        "disturbance": _part(random, DisturbanceConfig),
-        "run": _part(random, RunConfig),
-        "cost": _part(random, CostConfig),
+def _parts(random: Random, models: list[str]) -> dict[str, Callable[[], dict[str, Any]]]:
+    """What draws each part of a scenario."""
+    return {
+        "cluster": lambda: _cluster(random, _MOST_WORKERS),
+        "workload": lambda: _workload(random, models),
+        "strategy": lambda: _part(random, StrategyConfig),
+        "disturbance": lambda: _part(random, DisturbanceConfig),
+        "run": lambda: _run(random),
+        "cost": lambda: _part(random, CostConfig),
     }
-    content["run"] |= {
-        "steps": random.randint(2, 4),
-        "warmup": random.randint(0, 1),
-        "allow_out_of_memory": True,
-    }
-    return content
+
+
+def _run(random: Random) -> dict[str, Any]:
+    few = {"steps": random.randint(2, 4), "warmup": random.randint(0, 1)}
+    return _part(random, RunConfig) | few | {"allow_out_of_memory": True}
 
 
 def _workload(random: Random, models: list[str]) -> dict[str, Any]:
@@ -170,16 +176,17 @@ def _workload(random: Random, models: list[str]) -> dict[str, Any]:
 
 
 def _is_small(drawn: Scenario) -> bool:
-    """Whether it has few steps and slices of gradients, before anything is prepared."""
+    """Whether it has few steps, layers and slices of gradients, before anything is prepared."""
     if counted_steps(drawn) > _MOST_STEPS:
         return False
+    model = drawn.build_model()
     slices = getattr(drawn.strategy.overlap, "slice_size", None)
-    return slices is None or 4 * drawn.build_model().parameters < _MOST_CALLS * slices
+    few = slices is None or 4 * model.parameters < _MOST_CALLS * slices
+    return few and len(model.layers) <= _MOST_LAYERS
 
 
 def _is_cheap(job: Job) -> bool:
     stages = sum(len(call.stages) for call in job.calls(0)) * job.counted.stop
     vectors = in_simpy(job, engine_for(job).name) == "nothing"
     messages = 0 if vectors else job.workers**2 * stages
-    few = job.workers * stages <= _MOST_CALLS and messages <= _MOST_MESSAGES
-    return few and len(job.model.layers) <= _MOST_LAYERS
+    return job.workers * stages <= _MOST_CALLS and messages <= _MOST_MESSAGES

@@ -23,8 +23,7 @@ from dpsim.scenario.shape import Shape, shape_of
 
 BLOCK = 50  # scenarios of a test
 BLOCKS = 60
-FIRST = 3  # blocks that `make test` has
-WIDE = 7  # blocks up to which `make test-wide` goes on; `make test-long` has the rest
+FIRST = 3  # blocks that `make test` has; `make test-wide` has the rest
 COMPARED = 10  # scenarios, each by four ways
 
 
@@ -34,13 +33,10 @@ def models() -> Iterator[list[str]]:
         yield drawn.profiles(Path(folder))
 
 
-def _tier(block: int) -> list[pytest.MarkDecorator]:
-    if block < FIRST:
-        return []
-    return [pytest.mark.wide if block < WIDE else pytest.mark.long]
-
-
-@pytest.mark.parametrize("block", [pytest.param(n, marks=_tier(n)) for n in range(BLOCKS)])
+@pytest.mark.parametrize(
+    "block",
+    [*range(FIRST), *(pytest.param(n, marks=pytest.mark.wide) for n in range(FIRST, BLOCKS))],
+)
 def test_a_drawn_scenario_keeps_the_laws(block: int, models: list[str]) -> None:
     broken = []
     for number in range(block * BLOCK, (block + 1) * BLOCK):

@@ -8,7 +8,7 @@ from small_networks import OneWire, UnequalSwitch
 
 from dpsim.network import Servers, ServersModel, SharedNetwork
 from dpsim.network.conditions import Conditions, LinkChange
-from dpsim.topology import Hosts, UniformSwitch
+from dpsim.topology import ClusterConfig, Hosts, UniformSwitch
 
 INSTANT = 1e30  # B/s: servers whose own work takes no time
 
@@ -80,6 +80,14 @@ def test_a_share_of_what_servers_beside_workers_hold_stays_on_its_node(tiny, nod
     pushed, pulled = both_ways(placed, 1_000_000)
     each = (nodes - 1) / nodes
     np.testing.assert_allclose((pushed, pulled), ([each] * nodes, [2 * each] * nodes), rtol=1e-12)
+
+
+def test_a_server_on_the_device_of_its_only_worker_only_updates():
+    """No link lies between them: 120 B at 10 B/s take 12 s, and come back at once."""
+    network = ClusterConfig(node="tpu-v2", nodes=1).build()
+    placed = Servers(network, np.array([0]), np.array([0]), 10.0)
+    pushed, pulled = both_ways(placed, 120)
+    assert [*pushed, *pulled] == pytest.approx([12, 12])
 
 
 def test_a_slow_port_of_a_server_holds_up_all():
