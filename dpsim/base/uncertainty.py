@@ -155,11 +155,6 @@ def normal_spread(deviation: float) -> Spread:
     return arm, arm
 
 
-def is_narrower(one: ModelError, other: ModelError) -> bool:
-    """Return whether one's spread is narrower than the other's, at the last level."""
-    return sum(arm[-1] for arm in one.spread) < sum(arm[-1] for arm in other.spread)
-
-
 @lru_cache(maxsize=64)
 def _draws(name: str) -> FloatArray:
     """Return levels from 0 to 1, the same for the same name."""

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from dpsim.engine.intervals import (
         StepErrors,
         calibrated_error,
-        compute_error,
+        compute_errors,
         compute_family,
         errors_interval,
         machine_interval,
@@ -122,7 +122,7 @@ __all__ = [
     "calibrated_error",
     "check_fits",
     "check_length",
-    "compute_error",
+    "compute_errors",
     "compute_family",
     "constants_of",
     "constants_on",

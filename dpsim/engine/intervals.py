@@ -24,7 +24,6 @@ from dpsim.base.uncertainty import (
     PredictionInterval,
     Source,
     balanced,
-    is_narrower,
     normal_spread,
 )
 from dpsim.engine.job import Job
@@ -80,10 +79,15 @@ class StepErrors:
 
 def step_errors(job: Job, steps: Steps) -> StepErrors:
     """Return the errors of the mean of ``steps``."""
+    found = [_step_errors(job, steps, computing) for computing in compute_errors(job)]
+    # Known runs add information, so they never widen the interval.
+    return found[0] if len(found) == 1 else min(found, key=lambda one: errors_interval(one).width)
+
+
+def _step_errors(job: Job, steps: Steps, computing: ModelError) -> StepErrors:
     exposed, hidden = float(steps.exposed_comm.mean()), float(steps.overlapped_comm.mean())
     # All time that is not exposed communication counts as computing, input and stragglers too.
     rest = float(steps.step.mean()) - exposed
-    computing = compute_error(job)
     # An error from known runs is of whole steps, one from the description of computing alone.
     of_runs = _is_fitted(job) and computing.drawn_as == _CALIBRATION
     if of_runs or _is_ordinary(job):
@@ -137,22 +141,24 @@ def _ends(drawn: FloatArray) -> tuple[float, float]:
     return float(low), float(high)
 
 
-def compute_error(job: Job) -> ModelError:
-    """Return the error of compute times; it is zero where the layers' own were measured."""
+def compute_errors(job: Job) -> tuple[ModelError, ...]:
+    """Return the errors that compute times may have, of which the narrowest holds.
+
+    It is zero where the layers' own times were measured.
+    """
     scenario = job.scenario
     runs, ordinary = scenario.known_runs, _is_ordinary(job)
     if runs:
         found = calibrated_error(job, runs, fitted=_is_fitted(job))
-        # Known runs add information, so they never widen the interval.
         other = _ordinary_error(job) if ordinary else _described_error(job)
-        return found if is_narrower(found, other) else replace(other, nearest=found.nearest)
+        return found, replace(other, nearest=found.nearest)
     if ordinary:
-        return _ordinary_error(job)
+        return (_ordinary_error(job),)
     if scenario.scaling is not None:
-        return ModelError("computing as the calibration says")
+        return (ModelError("computing as the calibration says"),)
     if job.model.measured is not None:
-        return ModelError("computing as measured in the model's profile")
-    return _described_error(job)
+        return (ModelError("computing as measured in the model's profile"),)
+    return (_described_error(job),)
 
 
 def _is_ordinary(job: Job) -> bool:

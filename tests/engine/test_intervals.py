@@ -7,7 +7,7 @@ import pytest
 
 from dpsim import load_scenario, simulate
 from dpsim.base.uncertainty import CONFIDENCE, ENDS, ModelError, PredictionInterval, normal_spread
-from dpsim.engine import compute_error, prepare
+from dpsim.engine import compute_errors, prepare
 from dpsim.hardware import nodes, pcie_rate
 from dpsim.network import beyond, machine_error, named_model
 from dpsim.network.libraries.nccl import NcclMachine
@@ -77,7 +77,7 @@ def test_a_gpu_unlike_all_that_were_measured_is_extrapolated_and_less_sure():
 
 def test_what_software_has_in_common_makes_a_family():
     def model_error(*changes):
-        return compute_error(prepare(load_scenario(QUICKSTART, changes)))
+        return compute_errors(prepare(load_scenario(QUICKSTART, changes)))[0]
 
     nothing, typical = model_error(), model_error("workload.software=typical")
     submission, recommender = (
