@@ -6,6 +6,7 @@ key fsdp_backward_prefetch of accelerate is backward_prefetch in Trainer's fsdp_
 
 from __future__ import annotations
 
+from dpsim.imports.deepspeed import send_gradients
 from dpsim.imports.reading import ImportFileError
 from dpsim.imports.scenario_draft import (
     ScenarioDraft,
@@ -331,6 +332,7 @@ def _deepspeed(draft: ScenarioDraft, config: Settings, precision: str) -> None:
     if stage:
         draft.set("strategy.aggregation.stage", stage, source)
         draft.set("strategy.aggregation.weight_bytes", width, "mixed_precision")
+    send_gradients(draft, config, stage, width, "mixed_precision")
     passes = config.number("gradient_accumulation_steps")
     if passes is not None:
         draft.set(

@@ -65,6 +65,38 @@ def test_accelerate(imported):
     assert len(blocks) == 32, "a unit a block"
 
 
+@pytest.mark.parametrize("stage", [0, 1, 2, 3])
+def test_accelerates_deepspeed_is_deepspeed(dpsim, tmp_path, stage):
+    (tmp_path / "ds.json").write_text(
+        json.dumps({"fp16": {"enabled": True}, "zero_optimization": {"stage": stage}})
+    )
+    (tmp_path / "accelerate.yaml").write_text(
+        "distributed_type: DEEPSPEED\nmixed_precision: fp16\n"
+        f"deepspeed_config: {{zero_stage: {stage}}}\n"
+    )
+    strategies = []
+    for kind, file in (("deepspeed", "ds.json"), ("accelerate", "accelerate.yaml")):
+        code, out, err = dpsim("import", kind, tmp_path / file, "--nodes", 1, "--json")
+        assert code == 0, err
+        strategies.append(json.loads(out)["scenario"]["strategy"])
+    assert strategies[0] == strategies[1]
+
+
+def test_deepspeed_reduces_gradients_of_the_precision_in_any_stage(dpsim, tmp_path):
+    """Ring of 8: 2 x 7/8 of 2 bytes for each of GPT-2's parameters, in stage 0 as in stage 1."""
+    sent = []
+    for stage in (0, 1):
+        config = {"fp16": {"enabled": True}, "zero_optimization": {"stage": stage}}
+        (tmp_path / "ds.json").write_text(json.dumps(config))
+        out = tmp_path / "s.yaml"
+        options = ["--model", "gpt2", "--nodes", 1, "-o", out]
+        assert dpsim("import", "deepspeed", tmp_path / "ds.json", *options)[0] == 0
+        scenario = load_scenario(out, ["run.steps=1"])
+        sent.append(simulate(scenario).to_json()["bytes_sent_per_worker"])
+    parameters = load_scenario(out).build_model().parameters
+    assert sent == pytest.approx([2 * 7 / 8 * 2 * parameters] * 2, rel=1e-3)
+
+
 def test_trainer(imported):
     scenario = imported("trainer_fsdp.yaml", "--nnodes", "1", "--nproc-per-node", "4")
     assert scenario.workload.model == "llama2-7b"
