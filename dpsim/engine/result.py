@@ -324,11 +324,7 @@ class Result(Shown):
         True if some worker's pipeline delivers batches more slowly than the slowest worker computes
         and sends.
         """
-        if self.pipeline is None:
-            return False
-        # Without the waiting for input, which would hide any difference.
-        busy = (self.steps.compute + self.steps.exposed_comm).mean(axis=0).max()
-        return bool(self.pipeline.period().max() > busy * (1 + 1e-9))
+        return self.pipeline is not None and self.pipeline.limits(self.steps.busiest())
 
     @cached_property
     def provenance(self) -> dict[str, str]:
