@@ -144,10 +144,14 @@ def test_hybrid_sharding_of_torchtitan(dpsim, tmp_path):
     aggregation = json.loads(out)["scenario"]["strategy"]["aggregation"]
     assert (aggregation["kind"], aggregation["shard_group"]) == ("sharded", 8)
     _, out, _ = dpsim("import", "torchtitan", file, "--nproc-per-node", "4", "--json")
-    assert json.loads(out)["scenario"]["strategy"]["aggregation"] == {
+    strategy = json.loads(out)["scenario"]["strategy"]
+    assert strategy["aggregation"] == {
         "kind": "allreduce",
+        "sync_each_pass": True,
         "library": "nccl",
     }
+    # As apply_ddp has it.
+    assert strategy["overlap"]["bucket_size"] == f"{100 * 2**20} B"
 
 
 @pytest.mark.parametrize(
@@ -393,6 +397,33 @@ def test_what_is_offloaded_is_taken_over(dpsim, tmp_path, name, old, new, kept):
     assert code == 0, err
     offload = load_scenario(written).strategy.aggregation.offload
     assert {part: getattr(offload, part) for part in offload.parts} == kept
+
+
+@pytest.mark.parametrize(
+    ("strategy", "freed", "group"),
+    [("FULL_SHARD", True, "all"), ("SHARD_GRAD_OP", False, "all"), ("5", False, "node")],
+)
+def test_fsdp_frees_weights_after_forward_as_its_strategy_says(
+    dpsim, tmp_path, strategy, freed, group
+):
+    """As FSDP 2 says it by fsdp_reshard_after_forward."""
+    text = "distributed_type: FSDP\nfsdp_config: {fsdp_sharding_strategy: " + strategy + "}\n"
+    (tmp_path / "fsdp.yaml").write_text(text)
+    out = tmp_path / "s.yaml"
+    assert dpsim("import", "accelerate", tmp_path / "fsdp.yaml", "--nodes", "2", "-o", out)[0] == 0
+    aggregation = load_scenario(out).strategy.aggregation
+    assert (aggregation.stage, aggregation.reshard_after_forward) == (3, freed)
+    assert aggregation.shard_group == group
+
+
+def test_trainers_switches_of_ddp_are_taken_over(dpsim, tmp_path):
+    text = "bf16: true\nddp_bucket_cap_mb: 50\nddp_find_unused_parameters: true\n"
+    (tmp_path / "ddp.yaml").write_text(text)
+    out = tmp_path / "s.yaml"
+    assert dpsim("import", "accelerate", tmp_path / "ddp.yaml", "-o", out)[0] == 0
+    strategy = load_scenario(out).strategy
+    assert strategy.overlap.size_of_buckets == 50 * 2**20
+    assert strategy.aggregation.find_unused_parameters
 
 
 def test_no_wrapping_is_one_unit_of_the_whole_model(dpsim, tmp_path):
