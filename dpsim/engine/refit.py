@@ -7,11 +7,13 @@ is multiplied by a constant of the machine, and each call costs another constant
 
 The constants are fitted to tables of measured sizes (relative errors, least squares, none below 0),
 with the model on as many ranks as were measured. They apply to other numbers of ranks as far as the
-model's form does.
+model's form does. What the fit leaves of the table with the nearest number of ranks multiplies the
+time of each size, so that what was measured is predicted as measured.
 """
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -47,16 +49,41 @@ class Constants:
         return np.asarray(self.entry + self.latency * without_bytes + self.bytes * rest)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Leftover:
+    """Measured times over fitted ones, by size, both in logarithms; sizes increase."""
+
+    sizes: FloatArray
+    ratios: FloatArray
+
+    @classmethod
+    def of(cls, fitted: CollectiveModel, table: Measured) -> Leftover:
+        """Return what ``fitted``, on as many ranks as were measured, leaves of ``table``."""
+        rows = dict(sorted(zip(table.sizes_bytes, table.times_s, strict=True)))
+        pairs = [(size, fitted.time_together(size), seconds) for size, seconds in rows.items()]
+        # One rank sends nothing, which no factor changes.
+        ratios = [seconds / own if own > 0 and seconds > 0 else 1.0 for _, own, seconds in pairs]
+        sizes = [max(size, 1) for size in rows]
+        return cls(np.log(np.array(sizes, dtype=float)), np.log(np.array(ratios)))
+
+    def at(self, nbytes: int) -> float:
+        """Return the ratio at a size: on a line between sizes, that of the last one beyond."""
+        return float(np.exp(np.interp(np.log(max(nbytes, 1)), self.sizes, self.ratios)))
+
+
 class RefittedModel(CollectiveModel):
     """``base`` with the constants of a machine, which change only its times.
 
     It has no times of single messages, because the constants apply to whole collectives.
     """
 
-    def __init__(self, base: CollectiveModel, constants: Constants) -> None:
+    def __init__(
+        self, base: CollectiveModel, constants: Constants, leftover: Leftover | None = None
+    ) -> None:
         self.base = base
         self.conditions = base.conditions
         self.constants = constants
+        self.leftover = leftover
         self.network = base.network
         self.itemsize = base.itemsize
         self.abilities = base.abilities
@@ -79,9 +106,11 @@ class RefittedModel(CollectiveModel):
             whole = self._together(nbytes)
         # At most the whole, so that the time for bytes is never negative.
         empty = min(self._together(_SMALLEST), whole)
-        refitted = self.constants.seconds(np.array(empty), np.array(whole))
+        refitted = float(self.constants.seconds(np.array(empty), np.array(whole)))
+        if self.leftover is not None:
+            refitted *= self.leftover.at(nbytes)
         # All ranks shift by the same time, so the base decides the order in which they leave.
-        later = float(refitted) - whole
+        later = refitted - whole
         finishes = np.maximum(found.finishes + later, starts)
         return replace(found, finishes=finishes, rested_at=found.rested_at + later)
 
@@ -118,7 +147,7 @@ class RefittedModel(CollectiveModel):
 
     def of_group(self, ranks: IntArray) -> CollectiveModel:
         """Return the base's model of the group, refitted: groups of one model are alike."""
-        return RefittedModel(self.base.of_group(ranks), self.constants)
+        return RefittedModel(self.base.of_group(ranks), self.constants, self.leftover)
 
     def traffic(self, nbytes: int) -> Traffic:
         return self.base.traffic(nbytes)
@@ -143,7 +172,12 @@ def refitted(
     for operation, own in by_operation.items():
         if operation in models:
             bases = [measured[table.ranks][operation] for table in own]
-            found[operation] = RefittedModel(models[operation], constants_of(bases, own))
+            constants = constants_of(bases, own)
+            ranks = models[operation].network.ranks
+            # As a ratio, twice as many ranks are as far away as half as many.
+            near = min(range(len(own)), key=lambda at: abs(math.log(own[at].ranks / ranks)))
+            leftover = Leftover.of(RefittedModel(bases[near], constants), own[near])
+            found[operation] = RefittedModel(models[operation], constants, leftover)
     return found
 
 

@@ -297,9 +297,14 @@ class Result(Shown):
         samples = samples_to_pay(self.job.scenario, self.job.model.tokens)
         if samples is None:
             return None
+        time_s = samples / self.throughput_samples_per_s
+        epochs = self.job.scenario.cost.epochs
+        if epochs is not None and self.epoch is not None:
+            # Whole steps: samples that fill no step are dropped, or padded.
+            samples = epochs * (self.epoch.distinct + self.epoch.repeated)
+            time_s = epochs * self.epoch.steps * self.step_of_all_s
         useful = 1.0 if self.goodput is None else self.goodput.useful
-        time_s = samples / self.throughput_samples_per_s / useful
-        return self.spending.total(samples, time_s=time_s, energy=self.energy)
+        return self.spending.total(samples, time_s=time_s / useful, energy=self.energy)
 
     @property
     def price_per_million_samples(self) -> float | None:
@@ -319,11 +324,7 @@ class Result(Shown):
         True if some worker's pipeline delivers batches more slowly than the slowest worker computes
         and sends.
         """
-        if self.pipeline is None:
-            return False
-        # Without the waiting for input, which would hide any difference.
-        busy = (self.steps.compute + self.steps.exposed_comm).mean(axis=0).max()
-        return bool(self.pipeline.period().max() > busy * (1 + 1e-9))
+        return self.pipeline is not None and self.pipeline.limits(self.steps.busiest())
 
     @cached_property
     def provenance(self) -> dict[str, str]:

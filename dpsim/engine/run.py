@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -101,6 +102,7 @@ def run_scenario(
     if as_asked:
         return run
     if not has_events(scenario):
+        run = _in_whole_bursts(run, recording)
         run = _warmed_up(run, recording)
         run = _confirmed(run, recording)
     asked, warmup = scenario.run.warmup, run.scenario.run.warmup
@@ -119,6 +121,27 @@ def run_job(job: Job, recording: Recording = NOTHING) -> Run:
     if not job.scenario.run.allow_out_of_memory:
         check_fits(job.scenario, job.model)
     return Run(simulate_job(job, recording))
+
+
+def _in_whole_bursts(run: Run, recording: Recording) -> Run:
+    """Return ``run`` over whole bursts of batches, where the steps wait for input.
+
+    Between two bursts no step waits: a few steps may hold none of the waiting, or too much.
+    """
+    pipeline, length = run.job.input, run.scenario.run
+    if pipeline is None or not pipeline.limits(run.steps.busiest()):
+        return run
+    burst, asked = pipeline.burst(), len(run.job.counted)
+    warmup = max(length.warmup, 2 * burst)
+    steps = asked + -asked % math.lcm(burst, run.job.cycle)
+    too_many = (warmup + steps) * run.job.workers > MOST_RECORDS
+    if too_many or (warmup, steps) == (length.warmup, asked):
+        return run
+    longer = length.model_copy(update={"warmup": warmup, "steps": steps})
+    run = _again(run, run.scenario.model_copy(update={"run": longer}), recording)
+    if steps != asked:
+        run.notes = (f"{steps} steps count, instead of {asked}: batches come {burst} at once",)
+    return run
 
 
 def _warmed_up(run: Run, recording: Recording) -> Run:

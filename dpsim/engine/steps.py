@@ -76,6 +76,13 @@ class Steps:
         paces = 1 / self.step.mean(axis=0)
         return float(len(paces) / paces.sum())
 
+    def busiest(self) -> float:
+        """Return the mean seconds in which the slowest worker computes and sends in a step.
+
+        Without the waiting for input, which would hide that input is slow.
+        """
+        return float((self.compute + self.exposed_comm).mean(axis=0).max())
+
     def after(self, warmup: int) -> Steps:
         """Return the steps without the first ``warmup``."""
         return Steps(**{field.name: getattr(self, field.name)[warmup:] for field in fields(self)})

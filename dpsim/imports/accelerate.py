@@ -6,6 +6,7 @@ key fsdp_backward_prefetch of accelerate is backward_prefetch in Trainer's fsdp_
 
 from __future__ import annotations
 
+from dpsim.imports.deepspeed import send_gradients
 from dpsim.imports.reading import ImportFileError
 from dpsim.imports.scenario_draft import (
     ScenarioDraft,
@@ -21,19 +22,19 @@ from dpsim.imports.scenario_draft import (
 )
 from dpsim.imports.settings import Settings, yaml_settings
 
-# The stage, and whether groups are nodes.
-_STRATEGIES: dict[str, tuple[int, bool]] = {
-    "full_shard": (3, False),
-    "shard_grad_op": (2, False),
-    "hybrid_shard": (3, True),
-    "hybrid_shard_zero2": (2, True),
-    "no_shard": (0, False),
+# Whether weights are freed after forward (None: not sharded), and whether groups are nodes.
+_STRATEGIES: dict[str, tuple[bool | None, bool]] = {
+    "full_shard": (True, False),
+    "shard_grad_op": (False, False),
+    "hybrid_shard": (True, True),
+    "hybrid_shard_zero2": (False, True),
+    "no_shard": (None, False),
     # torch's numbers.
-    "1": (3, False),
-    "2": (2, False),
-    "3": (0, False),
-    "4": (3, True),
-    "5": (2, True),
+    "1": (True, False),
+    "2": (False, False),
+    "3": (None, False),
+    "4": (True, True),
+    "5": (False, True),
 }
 _PREFETCH = {
     "backward_pre": "pre",
@@ -48,7 +49,7 @@ _PRECISIONS = {"no": "fp32", "fp16": "fp16", "bf16": "bf16", "fp8": "fp8"}
 _COMPILERS = {"no": "eager", "eager": "eager", "inductor": "compile"}
 _TRAINERS_OTHER_WORDS = ("true", "auto_wrap", "offload")
 _WRAPS = {"transformer_based_wrap": "block", "size_based_wrap": "size", "no_wrap": "model"}
-_RESHARD = {"true": (3, False), "false": (3, False), **_STRATEGIES}
+_RESHARD = {"true": (True, False), "false": (False, False), **_STRATEGIES}
 _WHOLE_MODEL = 2**40  # elements: more than any model has
 # Trainer's names, and torchtune's classes; adamw_torch_fused and the like differ only in kernels.
 _OPTIMIZERS = {
@@ -119,20 +120,27 @@ def scenario_of_trainer(
     elif kind == "deepspeed":
         _deepspeed(draft, settings.section("deepspeed_config"), precision)
     else:
-        _replicated(draft, kind)
+        _replicated(draft, settings, kind)
     use_nccl(draft)
     left_out(draft, settings)
     return draft
 
 
-def _replicated(draft: ScenarioDraft, kind: str | None) -> None:
+def _replicated(draft: ScenarioDraft, settings: Settings, kind: str | None) -> None:
     """Set that each worker holds the whole model, as with DistributedDataParallel."""
     if kind is None:
         why = "the file names neither FSDP nor DeepSpeed"
         draft.assume("strategy.aggregation.kind", "allreduce", why)
     else:
         draft.set("strategy.aggregation.kind", "allreduce", f"distributed_type: {kind}")
-    draft.assume("strategy.overlap.kind", "buckets", "DDP's own, of 25 MiB")
+    bucket = settings.number("ddp_bucket_cap_mb")
+    if bucket is None:
+        draft.assume("strategy.overlap.kind", "buckets", "DDP's own, of 25 MiB")
+    else:
+        send_buckets(draft, bucket * 2**20, "ddp_bucket_cap_mb")
+    if settings.flag("ddp_find_unused_parameters"):
+        path = "strategy.aggregation.find_unused_parameters"
+        draft.set(path, True, "ddp_find_unused_parameters")
 
 
 def _model(draft: ScenarioDraft, sizes: TrainingSizes, settings: Settings) -> None:
@@ -225,19 +233,22 @@ def _program(draft: ScenarioDraft, settings: Settings) -> None:
 
 def _fsdp(draft: ScenarioDraft, config: Settings, trainer: str, precision: str) -> None:
     """Set FSDP's sharding, prefetching and wrapping."""
-    stage, per_node, source = _strategy(config, trainer)
+    frees, per_node, source = _strategy(config, trainer)
     width = 4 if precision == "fp32" else 2
-    if stage == 0:
+    if frees is None:
         draft.set("strategy.aggregation.kind", "allreduce", source)
     else:
+        # Weights are gathered unit by unit in any case, unlike in DeepSpeed's stage 2.
         draft.set("strategy.aggregation.kind", "sharded", source)
-        draft.set("strategy.aggregation.stage", stage, source)
+        draft.set("strategy.aggregation.stage", 3, source)
         draft.set("strategy.aggregation.shard_group", "node" if per_node else "all", source)
         # By width: fp16 is sent like bf16.
         said = "mixed_precision: weights and gradients travel in it"
         draft.set("strategy.aggregation.weight_bytes", width, said)
         draft.set("strategy.aggregation.gradients.dtype", "fp32" if width == 4 else "bf16", said)
-    if stage == 3:
+    if frees is not None:
+        if not frees:
+            draft.set("strategy.aggregation.reshard_after_forward", False, source)
         _ahead(draft, config)
         least = _either(config, "min_num_params")
         size = config.number(least) if least else None
@@ -275,8 +286,11 @@ def _units(draft: ScenarioDraft, config: Settings) -> None:
         draft.set("strategy.overlap.kind", "wfbp", "FSDP sends the gradients of a unit together")
 
 
-def _strategy(config: Settings, trainer: str) -> tuple[int, bool, str]:
-    """Return the stage, whether groups are nodes, and the source of both."""
+def _strategy(config: Settings, trainer: str) -> tuple[bool | None, bool, str]:
+    """Return whether weights are freed after forward, whether groups are nodes, and the source.
+
+    None instead of the first if nothing is sharded.
+    """
     for word in trainer.split():
         if word in _STRATEGIES:
             return *_STRATEGIES[word], "fsdp"
@@ -288,7 +302,7 @@ def _strategy(config: Settings, trainer: str) -> tuple[int, bool, str]:
     # FSDP 2 only has whether weights are freed after the forward pass; it accepted the older words.
     key = _either(config, "reshard_after_forward")
     if key is None:
-        return 3, False, "fsdp_config: FULL_SHARD where nothing is said"
+        return True, False, "fsdp_config: FULL_SHARD where nothing is said"
     return *_RESHARD[config.word(key, _RESHARD) or "true"], f"fsdp_config.{key}"
 
 
@@ -298,9 +312,6 @@ def _ahead(draft: ScenarioDraft, config: Settings) -> None:
     said = config.word(key, _PREFETCH) if key else None
     if said is not None:
         draft.set("strategy.aggregation.backward_prefetch", _PREFETCH[said], f"fsdp_config.{key}")
-    key = _either(config, "reshard_after_forward")
-    if key and config.word(key) == "false":
-        draft.set("strategy.aggregation.reshard_after_forward", False, f"fsdp_config.{key}")
     key = _either(config, "forward_prefetch")
     if key:
         config.flag(key)
@@ -331,6 +342,7 @@ def _deepspeed(draft: ScenarioDraft, config: Settings, precision: str) -> None:
     if stage:
         draft.set("strategy.aggregation.stage", stage, source)
         draft.set("strategy.aggregation.weight_bytes", width, "mixed_precision")
+    send_gradients(draft, config, stage, width, "mixed_precision")
     passes = config.number("gradient_accumulation_steps")
     if passes is not None:
         draft.set(

@@ -124,20 +124,36 @@ def _optimizer(draft: ScenarioDraft, section: Settings) -> None:
 
 
 def _zero(draft: ScenarioDraft, settings: Settings, width: int) -> None:
-    """Set what is sharded, and how gradients are bucketed."""
+    """Set what is sharded, how gradients are sent, and what is offloaded."""
     zero = settings.section("zero_optimization")
     stage = zero.number("stage", least=0, most=3) or 0
     travels = settings.word("communication_data_type", _WIDTHS)
+    said = "communication_data_type" if travels else "gradients of the precision"
     carried = width if travels is None else _WIDTHS[travels]
-    overlaps = zero.flag("overlap_comm")
-    if stage == 0:
-        draft.set("strategy.aggregation.kind", "allreduce", "zero_optimization.stage: 0 or none")
-    else:
-        draft.set("strategy.aggregation.kind", "sharded", "zero_optimization.stage")
-        draft.set("strategy.aggregation.stage", stage, "zero_optimization.stage")
+    source = "zero_optimization.stage" if stage else "zero_optimization.stage: 0 or none"
+    draft.set("strategy.aggregation.kind", "sharded" if stage else "allreduce", source)
+    if stage:
+        draft.set("strategy.aggregation.stage", stage, source)
         draft.set("strategy.aggregation.weight_bytes", width, "weights of the precision")
-        said = "communication_data_type" if travels else "gradients of the precision"
+    send_gradients(draft, zero, stage, carried, said)
+    for key, part in (("offload_optimizer", "optimizer"), ("offload_param", "parameters")):
+        device = zero.section(key).word("device")
+        if device is not None and device != "none":
+            offload(draft, part, device, f"zero_optimization.{key}.device")
+
+
+def send_gradients(
+    draft: ScenarioDraft, zero: Settings, stage: int, carried: int, said: str
+) -> None:
+    """Set how DeepSpeed sends gradients of ``carried`` bytes, and gathers weights, in a stage.
+
+    Keys of ``zero`` count before the defaults; ``said`` is the source of the width.
+    """
+    if stage:
         draft.set("strategy.aggregation.gradients.dtype", "fp32" if carried == 4 else "bf16", said)
+    elif carried == 2:
+        # An all-reduce sends fp32 unless a codec says otherwise.
+        draft.set("strategy.compression.kind", "cast", said)
     if stage >= 2:
         # Sharded gradients leave no whole one in which to accumulate passes.
         partitioned = "stage 2 and 3 reduce gradients in every pass"
@@ -147,15 +163,13 @@ def _zero(draft: ScenarioDraft, settings: Settings, width: int) -> None:
         gather_units(draft, unit, _source(zero, "stage3_prefetch_bucket_size"))
     # By default it is on in stage 3 only.
     bucket = zero.number("reduce_bucket_size") or _REDUCE_BUCKET
+    overlaps = zero.flag("overlap_comm")
     if overlaps or (overlaps is None and stage == 3):
-        overlap = "zero_optimization.overlap_comm" if overlaps else "DeepSpeed's default in stage 3"
-        send_buckets(draft, bucket * carried, _source(zero, "reduce_bucket_size"), overlap)
+        given, default = zero.path("overlap_comm"), "DeepSpeed's default in stage 3"
+        kind = given if overlaps else default
+        send_buckets(draft, bucket * carried, _source(zero, "reduce_bucket_size"), kind)
     else:
-        draft.set("strategy.overlap.kind", "sequential", "zero_optimization.overlap_comm")
-    for key, part in (("offload_optimizer", "optimizer"), ("offload_param", "parameters")):
-        device = zero.section(key).word("device")
-        if device is not None and device != "none":
-            offload(draft, part, device, f"zero_optimization.{key}.device")
+        draft.set("strategy.overlap.kind", "sequential", zero.path("overlap_comm"))
 
 
 def _source(zero: Settings, key: str) -> str:

@@ -16,6 +16,7 @@ from dpsim.imports.scenario_draft import (
     name_model,
     offload,
     place_workers,
+    send_buckets,
     use_nccl,
     wrap_blocks,
 )
@@ -24,6 +25,7 @@ from dpsim.imports.settings import Settings, toml_settings
 _DTYPES = {"bfloat16": "bf16", "float16": "fp16", "float32": "fp32"}
 _RESHARD = {"default": True, "always": True, "never": False}
 _CHECKPOINTS = {"none": "none", "full": "full", "selective": "selective"}
+_DDP_BUCKET = 100 * 2**20  # bytes, in apply_ddp
 _OPTIMIZERS = {"adam": "adam", "adamw": "adamw", "sgd": "sgd"}
 _EARLY_STEP = (
     "the update is simulated after backward: inside it, gradients are freed at once, which saves "
@@ -54,6 +56,9 @@ def scenario_from_torchtitan(content: bytes, name: str, sizes: TrainingSizes) ->
         _sharding(draft, training, parallel)
     else:
         draft.set("strategy.aggregation.kind", "allreduce", "data_parallel_shard_degree: 1")
+        # Its loop over passes has no no_sync().
+        draft.set("strategy.aggregation.sync_each_pass", True, "torchtitan's DDP")
+        send_buckets(draft, _DDP_BUCKET, "torchtitan's DDP: bucket_cap_mb=100")
     if each > 1 and replicas > 1:
         draft.set("strategy.aggregation.shard_group", each, "data_parallel degrees")
     use_nccl(draft)

@@ -7,6 +7,7 @@ programs' documentation of 2025.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -18,18 +19,20 @@ from dpsim.imports.settings import Settings, yaml_settings
 
 _BATCH, _PASSES = "per_device_train_batch_size", "gradient_accumulation_steps"
 _LENGTH, _MODEL, _CHECKPOINT = "max_seq_length", "model_name_or_path", "gradient_checkpointing"
+_COMPONENT = "model._component_"  # torchtune's
 
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
     """A program's names: ``keys`` by Trainer's, each a path; ``values`` of words by key.
 
-    ``lora`` has the key that enables adapters, its word for that, and the key of their rank.
+    ``lora`` has the key that enables adapters, its word for that, the key of their rank, the key
+    that says beside which products they are, and its values for all linear layers (None: left out).
     """
 
     keys: Mapping[str, str]
     values: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    lora: tuple[str, str, str] | None = None
+    lora: tuple[str, str, str, str, tuple[Any, ...]] | None = None
 
 
 _FLAGS = {"amp_bf16": {"bf16": True}, "amp_fp16": {"fp16": True}, "fp32": {}}
@@ -41,10 +44,11 @@ DIALECTS: Mapping[str, Dialect] = {
             _LENGTH: "sequence_len",
             "optim": "optimizer",
         },
-        lora=("adapter", "lora", "lora_r"),
+        lora=("adapter", "lora", "lora_r", "lora_target_linear", (True,)),
     ),
     "llama-factory": Dialect(
-        {_LENGTH: "cutoff_len"}, lora=("finetuning_type", "lora", "lora_rank")
+        {_LENGTH: "cutoff_len"},
+        lora=("finetuning_type", "lora", "lora_rank", "lora_target", ("all", None)),
     ),
     "torchtune": Dialect(
         {
@@ -52,7 +56,8 @@ DIALECTS: Mapping[str, Dialect] = {
             _LENGTH: "tokenizer.max_seq_len",
             _CHECKPOINT: "enable_activation_checkpointing",
             "torch_compile": "compile",
-        }
+        },
+        lora=(_COMPONENT, "lora", "lora_rank", "apply_lora_to_mlp", (True,)),
     ),
     "composer": Dialect(
         {
@@ -84,25 +89,31 @@ def scenario_from_dialect(
     adapters = _adapters(dialect, values)
     found = scenario_of_trainer(Settings({**values, **moved}), draft, sizes)
     if adapters is not None and dialect.lora is not None:
-        found.set("workload.trainable.lora.rank", adapters, dialect.lora[2])
+        rank, where = adapters
+        found.set("workload.trainable.lora.rank", rank, dialect.lora[2])
+        if where is not None:
+            found.set("workload.trainable.lora.on", "all-linear", where)
     together = values.get("global_train_batch_size")
     if isinstance(together, int) and not isinstance(together, bool) and together > 0:
         found.set("workload.global_batch", together, "global_train_batch_size")
         found.ignored = [each for each in found.ignored if each[0] != "global_train_batch_size"]
-    if moved.get("parameter_dtype") == "bf16":
-        found.set("workload.parameter_dtype", "bf16", "dtype")
-        found.ignored = [each for each in found.ignored if each[0] != "parameter_dtype"]
+    for key, source in (("parameter_dtype", "dtype"), ("cross_entropy", "loss._component_")):
+        if key in moved:
+            found.set(f"workload.{key}", moved[key], source)
+            found.ignored = [each for each in found.ignored if each[0] != key]
     return found
 
 
-def _adapters(dialect: Dialect, values: dict[str, Any]) -> int | None:
+def _adapters(dialect: Dialect, values: dict[str, Any]) -> tuple[int, str | None] | None:
     """Return the rank of adapters if only they are trained, None if all weights are.
+
+    Also returns what says that they are beside all linear layers, None if nothing does.
 
     Raises ImportFileError for 4-bit weights, which are not simulated.
     """
     if dialect.lora is None:
         return None
-    key, word, rank = dialect.lora
+    key, word, rank, place, everywhere = dialect.lora
     if values.get(key) == "qlora" or values.get("load_in_4bit") is True:
         raise ImportFileError(
             f"{key} must be {word} or left out, since weights of 4 bits are not simulated, but got "
@@ -116,7 +127,14 @@ def _adapters(dialect: Dialect, values: dict[str, Any]) -> int | None:
     number = values.pop(rank, 8)
     if not isinstance(number, int) or isinstance(number, bool) or number < 1:
         raise ImportFileError(f"{rank} must be a whole number of at least 1, but got {number!r}")
-    return number
+    if values.get(place) not in everywhere:
+        return number, None  # its key stays, to be reported as ignored
+    return number, f"{place} is {values.pop(place, 'left out')}"
+
+
+_ADAPTERS = ("lora_rank", "apply_lora_to_mlp")
+_VERSION = re.compile(r"(\d)_(\d)_")
+_VARIANT = re.compile(r"_(base|instruct)$")
 
 
 def _torchtune(values: dict[str, Any], moved: dict[str, Any]) -> None:
@@ -128,12 +146,30 @@ def _torchtune(values: dict[str, Any], moved: dict[str, Any]) -> None:
     if isinstance(optimizer, dict) and "_component_" in optimizer:
         kind = str(optimizer.pop("_component_")).rpartition(".")[2].lower()
         moved["optim"] = {"adamw": "adamw_torch"}.get(kind, kind)
-    # Full finetuning is distributed by FSDP 2 (full_finetune_distributed).
+    loss = values.get("loss")
+    if isinstance(loss, dict) and str(loss.get("_component_")).endswith("CEWithChunkedOutputLoss"):
+        del values["loss"]
+        moved["cross_entropy"] = "chunked"
+    model = values.get("model")
+    if isinstance(model, dict) and "_component_" in model:
+        name = str(model.pop("_component_")).rpartition(".")[2].lower()
+        kind, adapted, alone = name.rpartition("lora_")
+        if adapted:
+            values[_COMPONENT] = kind + "lora"
+            values |= {key: model.pop(key) for key in _ADAPTERS if key in model}
+        _spread(values, "model")
+        # llama3_1_8b is Llama 3.1.
+        moved[_MODEL] = _VERSION.sub(r"\1.\2_", _VARIANT.sub("", alone))
+    # It is distributed by FSDP 2 (full_finetune_distributed, lora_finetune_distributed).
     moved.setdefault("distributed_type", "FSDP")
 
 
 def _composer(values: dict[str, Any], moved: dict[str, Any]) -> None:
     """Translate fsdp_config, whose sharding_strategy is accelerate's fsdp_sharding_strategy."""
+    optimizer = values.get("optimizer")
+    if isinstance(optimizer, dict) and "name" in optimizer:
+        name = str(optimizer.pop("name"))
+        moved["optim"] = {"decoupled_adamw": "adamw_torch"}.get(name, name)
     config = values.get("fsdp_config")
     if isinstance(config, dict):
         config = {key: value for key, value in config.items() if key != "activation_checkpointing"}
@@ -147,6 +183,11 @@ _OTHERS: Mapping[str, Callable[[dict[str, Any], dict[str, Any]], None]] = {
     "torchtune": _torchtune,
     "composer": _composer,
 }
+
+
+def _spread(values: dict[str, Any], section: str) -> None:
+    """Replace a section of which some keys were read by the others, to be reported as ignored."""
+    values |= {f"{section}.{key}": value for key, value in values.pop(section).items()}
 
 
 def _at(values: Mapping[str, Any], path: str) -> Any:

@@ -16,7 +16,8 @@ from dpsim.base.lazy import Shown
 from dpsim.base.registry import Registry
 from dpsim.base.uncertainty import CONFIDENCE
 from dpsim.engine import Result, try_simulate
-from dpsim.scenario import Scenario, load_scenario
+from dpsim.scenario import Scenario, apply_overrides, load_scenario, load_yaml, validate
+from dpsim.studies.kept_scale import PATH, kept_scale
 from dpsim.studies.variants import Variant, variants
 
 
@@ -202,7 +203,8 @@ def compare(
     ``key=a,key=b`` texts, each a variant of its own beside the file as it is and beside every
     combination. ``others``: more scenario files, whose variants are ranked together with those of
     the first. ``by``: one of `RANKINGS`. ``overrides``: ``key=value`` of all variants. ``progress``
-    gets the number of variants done. If all take more than a few seconds, ``say`` gets a forecast
+    gets the number of variants done. Compute times scaled to a measured step keep the scale that
+    the file as it is has. If all take more than a few seconds, ``say`` gets a forecast
     and each result as soon as it is known. Variants that cannot be simulated are left out, also
     for lack of time.
 
@@ -210,13 +212,13 @@ def compare(
     that is not a valid scenario.
     """
     ranking, budget = RANKINGS[by], Budget()
-    chosen = variants(vary, alternatives)
+    chosen, fixed = variants(vary, alternatives), list(overrides)
     files = [path, *others]
     with budget.part():
         scenarios = [
             ({"file": os.fspath(file), **variant} if len(files) > 1 else variant, scenario)
             for file in files
-            for variant, scenario in _loaded(file, chosen, overrides)
+            for variant, scenario in _of_kept_scale(file, _loaded(file, chosen, fixed), fixed)
         ]
     rows, left_out, partial = _simulated(scenarios, budget, progress, say)
     if all(ranking.read(row.result) is None for row in rows):
@@ -254,9 +256,40 @@ def _loaded(
     fixed = list(overrides)
     scenarios = []
     for variant in chosen:
-        own = [f"{key}={value}" for key, value in variant.items()]
-        scenarios.append((variant, load_scenario(path, [*fixed, *own])))
+        scenarios.append((variant, load_scenario(path, [*fixed, *_texts(variant)])))
     return scenarios
+
+
+def _of_kept_scale(
+    path: str | os.PathLike[str],
+    scenarios: list[tuple[Variant, Scenario]],
+    overrides: Iterable[str],
+) -> list[tuple[Variant, Scenario]]:
+    """Return the variants with compute times scaled as the file's own measured step tells.
+
+    Variants that change the calibration itself keep theirs.
+    """
+    of_step = [
+        scenario.fitted_to is not None and variant and not any(map(_is_calibration, variant))
+        for variant, scenario in scenarios
+    ]
+    if not any(of_step):
+        return scenarios
+    document = kept_scale(apply_overrides(load_yaml(path), overrides, Scenario))
+    return [
+        (variant, validate(apply_overrides(document, _texts(variant), Scenario), Scenario))
+        if scaled
+        else (variant, scenario)
+        for scaled, (variant, scenario) in zip(of_step, scenarios, strict=True)
+    ]
+
+
+def _is_calibration(path: str) -> bool:
+    return path.partition(".")[0] == PATH
+
+
+def _texts(variant: Variant) -> list[str]:
+    return [f"{key}={value}" for key, value in variant.items()]
 
 
 def _simulated(

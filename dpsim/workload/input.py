@@ -194,6 +194,18 @@ class Pipeline:
         periods = self.stage_periods()
         return STAGES[int(periods[:, int(periods.max(axis=0).argmax())].argmax())]
 
+    def limits(self, busy: float) -> bool:
+        """Return whether some GPU gets batches more slowly than in ``busy`` seconds each."""
+        return bool(self.period().max() > busy * (1 + 1e-9))
+
+    def burst(self) -> int:
+        """Return how many batches come at once where the slowest stage limits the steps.
+
+        Loader workers that begin together end together; so do batches that wait for a slot.
+        """
+        many = {"decoding": self.loaders, "prefetch": self.prefetch}
+        return many.get(self.slowest_stage(), 1)
+
     def of(self, gpu: int) -> Pipeline:
         """Return the pipeline of one GPU, for asynchronous workers."""
         here = slice(gpu, gpu + 1)

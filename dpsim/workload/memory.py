@@ -34,7 +34,7 @@ a K80, whose context is smaller.
 
 from __future__ import annotations
 
-import math
+from bisect import bisect_left
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING
 
@@ -349,16 +349,9 @@ def largest_batch(model: Model, setup: Setup, capacity: float) -> int:
     Returns 0 where not even one sample fits.
     """
 
-    def fits(batch: int) -> bool:
-        return footprint(model, replace(setup, batch=batch)).fits(capacity)
+    def is_too_large(batch: int) -> bool:
+        return not footprint(model, replace(setup, batch=batch)).fits(capacity)
 
-    if not fits(1):
-        return 0
-    one = footprint(model, replace(setup, batch=1))
-    # All other parts do not depend on the batch.
-    room = (capacity - one.total) / (1 + FRAGMENTATION)
-    batch = math.floor(min(room / max(one.activations + one.loss, 1), MOST_BATCH - 1)) + 1
-    # Correct rounding by one sample either way.
-    if not fits(batch):
-        return batch - 1
-    return batch + 1 if batch < MOST_BATCH and fits(batch + 1) else batch
+    # Larger batches take no less. They need not take proportionally more: in stage 3 the loss
+    # counts only as far as it exceeds what backward passes need later.
+    return bisect_left(range(1, MOST_BATCH + 1), True, key=is_too_large)

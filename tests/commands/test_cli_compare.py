@@ -35,6 +35,21 @@ def test_each_combination_stands_with_each_alternative(dpsim):
     assert both in [row["variant"] for row in answer["rows"]]
 
 
+MEASURED = "calibration={nodes: 2, step_time: 200 ms, source: a log}"
+
+
+def test_variants_keep_the_scale_that_a_measured_step_gives_the_file(dpsim):
+    """Scaled anew each would take 200 ms, as if no overlap policy and no network mattered."""
+    vary = "strategy.overlap.kind=buckets,sequential"
+    rows = answered(dpsim, "--vary", vary, "--set", MEASURED)["rows"]
+    times = {row["variant"]["strategy.overlap.kind"]: row["step_time_s"]["mean"] for row in rows}
+    assert times["buckets"] == pytest.approx(0.2)
+    assert times["sequential"] > 1.1 * times["buckets"]
+    assert len({row["calibration"]["compute_scale"] for row in rows}) == 1
+    own = answered(dpsim, "--alternative", MEASURED.replace("200 ms", "300 ms"))["rows"]
+    assert own[-1]["step_time_s"]["mean"] == pytest.approx(0.3)
+
+
 def test_files_stand_side_by_side_and_have_the_same_variants(dpsim):
     files = [QUICKSTART, "scenarios/ssp.yaml"]
     code, out, _ = dpsim("compare", *files, "--vary", "cluster.nodes=1,2", "--json", *FEW[:4])

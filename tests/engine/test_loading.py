@@ -56,6 +56,19 @@ def test_slow_decoding_is_named():
     }
 
 
+@pytest.mark.parametrize("steps", [1, 5, 20])
+@pytest.mark.parametrize("prefetch", ["prefetch: 3", ""])
+def test_few_steps_wait_for_slow_input_as_long_as_many_do(steps, prefetch):
+    """Loaders bring eight batches at once, or as many as are ahead: no step between waits."""
+    slow = f"workload.input={{kind: storage, bandwidth: 100 GB/s, cpu_seconds_per_sample: 100 ms, {prefetch}}}"
+    result = simulate(quickstart(slow, f"run.steps={steps}", "run.warmup=1"))
+    answer = result.to_json()
+    assert result.input_bound
+    most = answer["input"]["most_samples_per_s_per_gpu"] * result.workers
+    assert result.throughput_samples_per_s == pytest.approx(most, rel=1e-6)
+    assert any("batches come" in note for note in answer["notes"])
+
+
 def test_the_first_step_waits_for_the_whole_pipeline():
     job = prepare(quickstart(storage()))
     cold = simulate(quickstart(storage(), "run.warmup=0"))

@@ -1,5 +1,7 @@
 """Constants of collectives and of computing, refitted on what a node's profile has measured."""
 
+import math
+
 import numpy as np
 import pytest
 
@@ -87,6 +89,18 @@ def test_a_table_of_one_node_tells_of_two(scenario):
         assert ratio == pytest.approx(2, rel=1e-6)
     before, after = (simulate(each).parts_s["exposed_comm"] for each in (plain, twice))
     assert after == pytest.approx(2 * before, rel=1e-3)
+
+
+def test_what_was_measured_is_predicted_as_measured(scenario):
+    """A tenth of the model's rate for large messages, and its latency: no three constants say so."""
+    measured = table(scenario(), 16, 2, 0.0, 1.0, 1.0)
+    times = tuple(30e-6 + size / 1e8 for size in SIZES)
+    slow = measured.model_copy(update={"times_s": times}).model_dump()
+    refitted = base(scenario({"kind": "nccl-tests", "parameters": {}, "measured": slow}))
+    assert [seconds(refitted, size) for size in SIZES] == pytest.approx(times, rel=1e-6)
+    between = math.sqrt(SIZES[-2] * SIZES[-1])
+    assert times[-2] < seconds(refitted, round(between)) < times[-1]
+    assert seconds(refitted, 4 * SIZES[-1]) > 3.5 * times[-1]
 
 
 GROUPS = "strategy.aggregation={kind: sharded, shard_group: 8, library: nccl}"

@@ -121,6 +121,15 @@ def test_tokens_and_epochs_are_samples(tiny):
             spent(tiny(), **amount)
 
 
+@pytest.mark.parametrize(("last", "steps"), [("drop", 1), ("pad", 2)])
+def test_epochs_of_a_data_set_take_its_steps(last, steps):
+    """Of 3,000 samples a step takes 2,048: so long as the epoch says, not 3,000 / 2,048 steps."""
+    data = f"workload.dataset={{samples: 3000, last_batch: {last}}}"
+    result = simulate(load_scenario(QUICKSTART, ["run.steps=2", data, "cost.epochs=4"]))
+    assert result.total.samples == 4 * steps * 2048
+    assert result.total.time_s == pytest.approx(4 * result.epoch_time_s)
+
+
 def test_time_lost_to_crashes_is_in_the_total():
     crashes = "disturbance.crashes={mtbf: 100 h, checkpoint_interval: 1 h, restart_time: 5 min}"
     asked = ["run.steps=2", "cost.samples=1M"]

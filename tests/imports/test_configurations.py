@@ -65,6 +65,38 @@ def test_accelerate(imported):
     assert len(blocks) == 32, "a unit a block"
 
 
+@pytest.mark.parametrize("stage", [0, 1, 2, 3])
+def test_accelerates_deepspeed_is_deepspeed(dpsim, tmp_path, stage):
+    (tmp_path / "ds.json").write_text(
+        json.dumps({"fp16": {"enabled": True}, "zero_optimization": {"stage": stage}})
+    )
+    (tmp_path / "accelerate.yaml").write_text(
+        "distributed_type: DEEPSPEED\nmixed_precision: fp16\n"
+        f"deepspeed_config: {{zero_stage: {stage}}}\n"
+    )
+    strategies = []
+    for kind, file in (("deepspeed", "ds.json"), ("accelerate", "accelerate.yaml")):
+        code, out, err = dpsim("import", kind, tmp_path / file, "--nodes", 1, "--json")
+        assert code == 0, err
+        strategies.append(json.loads(out)["scenario"]["strategy"])
+    assert strategies[0] == strategies[1]
+
+
+def test_deepspeed_reduces_gradients_of_the_precision_in_any_stage(dpsim, tmp_path):
+    """Ring of 8: 2 x 7/8 of 2 bytes for each of GPT-2's parameters, in stage 0 as in stage 1."""
+    sent = []
+    for stage in (0, 1):
+        config = {"fp16": {"enabled": True}, "zero_optimization": {"stage": stage}}
+        (tmp_path / "ds.json").write_text(json.dumps(config))
+        out = tmp_path / "s.yaml"
+        options = ["--model", "gpt2", "--nodes", 1, "-o", out]
+        assert dpsim("import", "deepspeed", tmp_path / "ds.json", *options)[0] == 0
+        scenario = load_scenario(out, ["run.steps=1"])
+        sent.append(simulate(scenario).to_json()["bytes_sent_per_worker"])
+    parameters = load_scenario(out).build_model().parameters
+    assert sent == pytest.approx([2 * 7 / 8 * 2 * parameters] * 2, rel=1e-3)
+
+
 def test_trainer(imported):
     scenario = imported("trainer_fsdp.yaml", "--nnodes", "1", "--nproc-per-node", "4")
     assert scenario.workload.model == "llama2-7b"
@@ -112,10 +144,14 @@ def test_hybrid_sharding_of_torchtitan(dpsim, tmp_path):
     aggregation = json.loads(out)["scenario"]["strategy"]["aggregation"]
     assert (aggregation["kind"], aggregation["shard_group"]) == ("sharded", 8)
     _, out, _ = dpsim("import", "torchtitan", file, "--nproc-per-node", "4", "--json")
-    assert json.loads(out)["scenario"]["strategy"]["aggregation"] == {
+    strategy = json.loads(out)["scenario"]["strategy"]
+    assert strategy["aggregation"] == {
         "kind": "allreduce",
+        "sync_each_pass": True,
         "library": "nccl",
     }
+    # As apply_ddp has it.
+    assert strategy["overlap"]["bucket_size"] == f"{100 * 2**20} B"
 
 
 @pytest.mark.parametrize(
@@ -361,6 +397,33 @@ def test_what_is_offloaded_is_taken_over(dpsim, tmp_path, name, old, new, kept):
     assert code == 0, err
     offload = load_scenario(written).strategy.aggregation.offload
     assert {part: getattr(offload, part) for part in offload.parts} == kept
+
+
+@pytest.mark.parametrize(
+    ("strategy", "freed", "group"),
+    [("FULL_SHARD", True, "all"), ("SHARD_GRAD_OP", False, "all"), ("5", False, "node")],
+)
+def test_fsdp_frees_weights_after_forward_as_its_strategy_says(
+    dpsim, tmp_path, strategy, freed, group
+):
+    """As FSDP 2 says it by fsdp_reshard_after_forward."""
+    text = "distributed_type: FSDP\nfsdp_config: {fsdp_sharding_strategy: " + strategy + "}\n"
+    (tmp_path / "fsdp.yaml").write_text(text)
+    out = tmp_path / "s.yaml"
+    assert dpsim("import", "accelerate", tmp_path / "fsdp.yaml", "--nodes", "2", "-o", out)[0] == 0
+    aggregation = load_scenario(out).strategy.aggregation
+    assert (aggregation.stage, aggregation.reshard_after_forward) == (3, freed)
+    assert aggregation.shard_group == group
+
+
+def test_trainers_switches_of_ddp_are_taken_over(dpsim, tmp_path):
+    text = "bf16: true\nddp_bucket_cap_mb: 50\nddp_find_unused_parameters: true\n"
+    (tmp_path / "ddp.yaml").write_text(text)
+    out = tmp_path / "s.yaml"
+    assert dpsim("import", "accelerate", tmp_path / "ddp.yaml", "-o", out)[0] == 0
+    strategy = load_scenario(out).strategy
+    assert strategy.overlap.size_of_buckets == 50 * 2**20
+    assert strategy.aggregation.find_unused_parameters
 
 
 def test_no_wrapping_is_one_unit_of_the_whole_model(dpsim, tmp_path):

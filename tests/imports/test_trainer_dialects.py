@@ -12,6 +12,8 @@ FILES = {
     "composer": "composer.yaml",
 }
 
+TUNED = "model: {{_component_: torchtune.models.llama3_1.lora_llama3_1_8b, {adapters}}}\n"
+
 
 def imported(dpsim, tmp_path, program, text=None):
     file = tmp_path / FILES[program]
@@ -43,6 +45,42 @@ def test_adapters_are_trained_alone(dpsim, tmp_path):
 
 
 @pytest.mark.parametrize(
+    ("program", "text", "on"),
+    [
+        ("axolotl", "adapter: lora\nlora_r: 8\n", "attention"),
+        ("axolotl", "adapter: lora\nlora_r: 8\nlora_target_linear: true\n", "all-linear"),
+        ("llama-factory", "finetuning_type: lora\n", "all-linear"),
+        ("llama-factory", "finetuning_type: lora\nlora_target: q_proj,v_proj\n", "attention"),
+        ("torchtune", TUNED.format(adapters="lora_rank: 8"), "attention"),
+        ("torchtune", TUNED.format(adapters="apply_lora_to_mlp: true"), "all-linear"),
+    ],
+)
+def test_adapters_are_beside_the_products_that_the_file_names(dpsim, tmp_path, program, text, on):
+    code, _, err = imported(dpsim, tmp_path, program, text)
+    assert code == 0, err
+    lora = load_scenario(tmp_path / "s.yaml").workload.trainable.lora
+    assert (lora.rank, lora.on) == (8, on)
+
+
+def test_torchtunes_components_name_model_and_loss(dpsim, tmp_path):
+    text = TUNED.format(adapters="lora_rank: 8, lora_alpha: 16")
+    (tmp_path / "t.yaml").write_text(
+        f"{text}loss: {{_component_: torchtune.modules.loss.CEWithChunkedOutputLoss}}\n"
+    )
+    out = tmp_path / "s.yaml"
+    code, _, err = dpsim("import", "torchtune", tmp_path / "t.yaml", "--nodes", "1", "-o", out)
+    assert code == 0, err
+    workload = load_scenario(out).workload
+    assert (workload.model, workload.cross_entropy) == ("llama3.1-8b", "chunked")
+    assert "ignored: model.lora_alpha" in err
+
+
+def test_composers_optimizer_is_read(dpsim, tmp_path):
+    _, _, err = imported(dpsim, tmp_path, "composer", "optimizer: {name: decoupled_lionw}\n")
+    assert "assumed: workload.optimizer adamw (optim decoupled_lionw is not simulated)" in err
+
+
+@pytest.mark.parametrize(
     ("program", "text"),
     [
         ("axolotl", "optimizer: adamw_bnb_8bit\n"),
@@ -60,7 +98,11 @@ def test_state_in_8_bits_is_taken_over(dpsim, tmp_path, program, text):
 REFUSED = {
     "axolotl": [("adapter: qlora\n", "4 bits"), ("tensor_parallel_size: 2\n", "must be 1")],
     "llama-factory": [("finetuning_type: lora\nlora_rank: many\n", "lora_rank must be")],
-    "torchtune": [("tensor_parallel_size: 4\n", "must be 1"), ("batch_size: none\n", "batch")],
+    "torchtune": [
+        ("tensor_parallel_size: 4\n", "must be 1"),
+        ("batch_size: none\n", "batch"),
+        ("model: {_component_: torchtune.models.llama3.qlora_llama3_8b}\n", "4 bits"),
+    ],
     "composer": [("precision: [amp]\n", "precision"), ("- a\n", "")],
 }
 

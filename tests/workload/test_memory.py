@@ -184,12 +184,14 @@ def test_checkpointing_of_a_transformer_keeps_what_enters_each_block():
     capacity=st.floats(1e9, 1e11),
     workers=st.integers(1, 64),
     stage=st.integers(0, 3),
+    words=st.integers(0, 10**7),
 )
 def test_the_largest_batch_fits_and_one_more_does_not(
-    parameters, activations, capacity, workers, stage
+    parameters, activations, capacity, workers, stage, words
 ):
+    layers = (*flat(parameters, activations).layers, Layer("loss", "loss", activations=words))
     model, setup = (
-        flat(parameters, activations),
+        Model("any", layers, "sample"),
         Setup(1, "fp16", "adam", stage=stage, workers=workers),
     )
     largest = largest_batch(model, setup, capacity)

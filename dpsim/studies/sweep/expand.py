@@ -21,7 +21,8 @@ from dpsim.scenario import (
     load_yaml,
     validate,
 )
-from dpsim.studies.sweep.axis import Axis, Values, axes, combine
+from dpsim.studies.kept_scale import PATH, kept_scale
+from dpsim.studies.sweep.axis import Axis, Values, axes, combine, split
 from dpsim.studies.sweep.point import Point, point
 
 MOST_POINTS = 100_000
@@ -120,6 +121,8 @@ def _of_file(document: Document) -> tuple[list[Point], str | None]:
         rule = f"must have at most {MOST_POINTS:,} points (or a run_cap), but got {number:,}"
         raise error([Problem(place, ("sweep",), rule)])
     values = list(chosen)
+    if not any(split(each.path)[0] == PATH for each in varied):
+        document = kept_scale(document)
     points = [point(document, varied, each) for each in values]
     _refuse_mistakes(points, varied, values)
     if number == total:

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from dpsim.base.errors import DpsimError, ScenarioError
-from dpsim.engine import calibrated, fitted_factor, time_to_target
+from dpsim.engine import time_to_target
 from dpsim.scenario import (
     Document,
     Override,
@@ -16,6 +16,7 @@ from dpsim.scenario import (
     load_yaml,
     validate,
 )
+from dpsim.studies.kept_scale import kept_scale
 from dpsim.studies.sweep import scenario_key
 from dpsim.studies.tune.dimension import Dimension
 from dpsim.studies.tune.objective import Objective
@@ -32,12 +33,7 @@ def without_sweep(path: str | os.PathLike[str], overrides: Iterable[str]) -> Doc
     assert isinstance(document.root.value, dict)
     alone = {key: node for key, node in document.root.value.items() if key != "sweep"}
     document = replace(document, root=replace(document.root, value=alone))
-    scenario = validate(document, Scenario)
-    if scenario.fitted_to is None:
-        return document
-    # Replaces the measured step, to which every other configuration would be scaled too.
-    scale = fitted_factor(calibrated(scenario))
-    return apply_overrides(document, [Override.of("calibration", scale, "calibration")], Scenario)
+    return kept_scale(document)
 
 
 def check_target(scenario: Scenario, objective: Objective) -> None:

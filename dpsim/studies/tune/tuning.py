@@ -122,6 +122,8 @@ class Tuning(Shown):
                 "the file's own configuration, which is none of those that were tried, "
                 "is better than all of them"
             )
+        elif self.baseline.scenario == self.best.scenario:
+            yield "the best is the file as it is"
         yield from self._note_on_errors()
         differs = inexact(self.best.scenario)
         if differs:
@@ -149,7 +151,9 @@ class Tuning(Shown):
         alike = [
             words
             for words, each in shown.items()
-            if isinstance(each, Evaluation) and each is not self.best and self.is_best_too(each)
+            if isinstance(each, Evaluation)
+            and each.scenario != self.best.scenario
+            and self.is_best_too(each)
         ]
         if alike:
             yield (

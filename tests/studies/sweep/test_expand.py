@@ -43,6 +43,17 @@ def test_a_grid_is_every_combination_the_last_parameter_fastest(write):
     assert [point.scenario.cluster.nodes for point in points] == [2, 2, 4, 4]
 
 
+def test_points_keep_the_scale_that_a_measured_step_gives_the_file(write):
+    path = write("{parameters: {strategy.overlap.kind: {values: [wfbp, sequential]}}}")
+    measured = "calibration={nodes: 2, step_time: 20 s, source: a log}"
+    points = plan([path], [measured]).points
+    scales = {point.scenario.calibration.compute_scale for point in points}
+    assert len(points) == 2
+    assert len(scales) == 1
+    (alone,) = plan([write()], [measured]).points
+    assert alone.scenario.fitted_to == "a log"
+
+
 def test_zip_takes_the_values_side_by_side(write):
     points = plan(
         [

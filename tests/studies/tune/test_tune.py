@@ -171,6 +171,13 @@ def test_a_measured_step_scales_compute_as_it_is_and_not_every_variant_to_it(wri
     assert found.evaluations[1].figure > found.evaluations[0].figure
 
 
+def test_a_file_that_is_the_best_is_not_compared_with_itself(tiny):
+    kind = load_scenario(tiny).strategy.overlap.kind
+    assert tune(tiny, over=[f"strategy.overlap.kind={kind}"]).notes == [
+        "the best is the file as it is"
+    ]
+
+
 def test_notes_say_what_time_does_not_show(tiny):
     found = tune(
         tiny, over=["strategy.compression.kind=none,powersgd", "strategy.sync.kind=bsp,ssp"]
