@@ -88,8 +88,12 @@ def _step_errors(job: Job, steps: Steps, computing: ModelError) -> StepErrors:
     exposed, hidden = float(steps.exposed_comm.mean()), float(steps.overlapped_comm.mean())
     # All time that is not exposed communication counts as computing, input and stragglers too.
     rest = float(steps.step.mean()) - exposed
-    # An error from known runs is of whole steps, one from the description of computing alone.
-    of_runs = _is_fitted(job) and computing.drawn_as == _CALIBRATION
+    # An error from known runs is of whole steps, where they show what communication takes; one from
+    # the description is of computing alone.
+    here = _place(job)
+    places = {(run.nodes, run.gpus_per_node) for run in job.scenario.known_runs}
+    shown = _is_fitted(job) or (here.nodes, here.gpus_per_node) in places
+    of_runs = shown and computing.drawn_as == _CALIBRATION
     if of_runs or _is_ordinary(job):
         return of_whole_steps(computing, rest + exposed)
     stages = [stage for calls in job.calls_of.values() for call in calls for stage in call.stages]
@@ -238,12 +242,7 @@ def calibrated_error(job: Job, runs: tuple[KnownRun, ...], *, fitted: bool) -> M
     """
     scenario, spreads = job.scenario, _table()["calibrated"]
     profile = scenario.profile
-    nodes = [count for count in job.workers_of_nodes if count]
-    here = KnownRun(
-        nodes=len(nodes),
-        gpus_per_node=max(nodes),
-        batch=scenario.workload.batch_per_gpu,
-    )
+    here = _place(job)
     rates = spreads["step constants" if fitted else "compute scaled"]
     by = np.array([rates[name] for name in ("nodes", "gpus_per_node", "batch")])
     away = variance_away(np.array([here.doublings_from(run) for run in runs]), by)
@@ -255,7 +254,7 @@ def calibrated_error(job: Job, runs: tuple[KnownRun, ...], *, fitted: bool) -> M
         f"{nearest.batch}"
     )
     apart: tuple[str, ...] = ()
-    if fitted and len(nodes) > 1 and not tell_network(runs):
+    if fitted and here.nodes > 1 and not tell_network(runs):
         variance += _NO_NETWORK**2
         apart = ("no run over several nodes was measured",)
     return ModelError(
@@ -267,6 +266,13 @@ def calibrated_error(job: Job, runs: tuple[KnownRun, ...], *, fitted: bool) -> M
         source="computing",
         nearest=(f"your run on {where}",),
     )
+
+
+def _place(job: Job) -> KnownRun:
+    """Return the place of a job among known runs."""
+    nodes = [count for count in job.workers_of_nodes if count]
+    batch = job.scenario.workload.batch_per_gpu
+    return KnownRun(nodes=len(nodes), gpus_per_node=max(nodes), batch=batch)
 
 
 def variance_away(doublings: FloatArray, by: FloatArray) -> FloatArray:

@@ -34,6 +34,13 @@ def test_the_step_lies_inside_and_the_answer_says_on_what_it_rests():
 MEASURED = "calibration={step_time: 300 ms, source: test}"
 
 
+def test_a_step_measured_on_several_nodes_is_sure_there_whatever_it_sends():
+    """It took as long as it took, however long its communication alone is."""
+    there = interval("calibration={nodes: 4, step_time: 300 ms, source: test}")
+    assert there.low > 0.9 * 0.3
+    assert there.high < 1.1 * 0.3
+
+
 def test_a_measured_step_is_the_surest_where_it_was_measured():
     """There it is repeated; beyond, each doubling of nodes, GPUs a node and batch adds error."""
     one_gpu = ["cluster.nodes=1", "cluster.gpus_per_node=1"]
