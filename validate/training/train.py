@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import torch.distributed as dist
+from torch import nn
+
 from dpsim.base.registry import Registry
 from validate.ranks.processes import World
 from validate.training.backup import Backup
@@ -20,7 +23,6 @@ from validate.training.pairs import Pairs
 from validate.training.parameter_server import ParameterServer
 from validate.training.rank_record import RankRecord
 from validate.training.references import DataParallel, Ddp, WholeBatch
-from validate.training.replicate import replicate
 from validate.training.scheduled import Scheduled
 from validate.training.settings import Training
 from validate.training.task import Task
@@ -82,6 +84,16 @@ def train(
         replicate(worker.replica.model, worker.replica.optimiser if how.flat else None, world.group)
     how.run(worker)
     return worker.done()
+
+
+def replicate(model: nn.Module, optimiser: Any = None, group: Any = None) -> None:
+    """Broadcast rank 0's parameters and buffers, and its optimiser's state, to all of ``group``."""
+    for tensor in (*model.parameters(), *model.buffers()):
+        dist.broadcast(tensor.detach(), src=0, group=group)
+    if optimiser is not None:
+        state = [optimiser.state_dict()]
+        dist.broadcast_object_list(state, src=0, group=group)
+        optimiser.load_state_dict(state[0])
 
 
 def alone(
