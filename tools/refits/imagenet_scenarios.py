@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from dpsim.base.terminal import write_whole
-from validate.published.imagenet import SETTINGS, TABLE, read
+from validate.published.step_tables.imagenet import SETTINGS, TABLE, read
 from validate.published.tables import Row, constants_file, packaged_rows, yaml_text
 
 FOLDER = Path(__file__).parents[2] / "scenarios" / "imagenet"

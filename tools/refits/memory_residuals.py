@@ -23,7 +23,7 @@ from scipy.special import ndtri, stdtrit
 from dpsim.base.uncertainty import Spread
 from dpsim.engine import memory_use
 from tools.refits.residual_quantiles import spread_of
-from validate.published.llm import TABLE, published
+from validate.published.step_tables.llm import TABLE, published
 from validate.published.tables import NotPredictedError, ScenarioFolder, packaged_rows
 
 FILE = Path(str(files("dpsim.engine"))) / "memory_residuals.json"

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from dpsim.base.errors import DpsimError
-from validate.published import (
+from validate.published.step_tables import (
     adaptdl,
     imagenet,
     llm,

@@ -9,7 +9,7 @@ from step_rows import written
 from dpsim import load_scenario
 from tools.refits.imagenet_scenarios import FILES, FOLDER, content, text
 from validate.published import compare_steps
-from validate.published.imagenet import TABLE, Plan, read_record
+from validate.published.step_tables.imagenet import TABLE, Plan, read_record
 from validate.published.tables import NotPredictedError, Row, packaged_rows, scenario_of_row
 
 DATA = Path("validate/published/data")

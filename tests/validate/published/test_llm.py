@@ -9,7 +9,7 @@ import pytest
 from dpsim.engine import memory_use, run_scenario
 from tools.refits.published_work import published_steps
 from validate.published import compare_steps
-from validate.published.llm import TABLE, published, read
+from validate.published.step_tables.llm import TABLE, published, read
 from validate.published.tables import (
     NotPredictedError,
     PublishedStep,

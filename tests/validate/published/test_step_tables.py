@@ -8,8 +8,8 @@ from step_rows import DATA, TABLES, lines, written
 
 from dpsim.base.errors import DpsimError
 from validate.published import compare_steps
-from validate.published.single_gpu import group_of
 from validate.published.step_reference import TABLES as KINDS
+from validate.published.step_tables.single_gpu import group_of
 from validate.published.tables import (
     Row,
     cards_in,

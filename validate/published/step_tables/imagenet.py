@@ -19,6 +19,7 @@ from validate.published.tables import (
     NotPredictedError,
     PublishedStep,
     Row,
+    StepTable,
     constants_file,
     known_words,
     packaged_rows,
@@ -35,7 +36,8 @@ IDENTITY = (
     "record_id", "who", "year", "model", "hardware", "accelerators", "interconnect", "global_batch",
     "epochs", "source_status",
 )  # fmt: skip
-SETTINGS = "imagenet/settings.yaml"
+TABLE = "imagenet_records.csv"
+SETTINGS = "step_tables/imagenet.yaml"
 _MOST_DEVICES = 10**6  # of a record: more must be a typo
 _MOST_SAMPLES = 10**9  # of a global batch, likewise
 
@@ -291,3 +293,6 @@ def _plan(batch: float, devices: int, samples: float, most: int) -> Plan:
     own = max(1, round(batch / devices))
     passes = -(-own // most)
     return Plan(max(1, round(own / passes)), passes, devices, samples)
+
+
+STEP_TABLE = StepTable(REQUIRED, IDENTITY, lambda rows: read)

@@ -8,6 +8,7 @@ from validate.published.tables import (
     NotPredictedError,
     PublishedStep,
     Row,
+    StepTable,
     cluster_of,
     gpu_in,
     published_step,
@@ -50,3 +51,8 @@ def group_of(row: Row) -> str:
     The group is the publisher: the first two words of a source (the site and the author).
     """
     return " ".join(["single-gpu", *row.text("source").split()[:2]])
+
+
+STEP_TABLE = StepTable(
+    REQUIRED, IDENTITY, lambda rows: read, fitted="single_gpu.csv", group=group_of
+)

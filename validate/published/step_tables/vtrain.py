@@ -10,6 +10,7 @@ from validate.published.tables import (
     PublishedStep,
     Row,
     Sizes,
+    StepTable,
     cluster_of,
     config_file,
     constants_file,
@@ -24,7 +25,7 @@ CONFIGURATION = (
     "sequence_length", "tensor_parallelism", "data_parallelism", "pipeline_parallelism",
 )  # fmt: skip
 REQUIRED = (*CONFIGURATION, "iteration_time_ms")
-SETTINGS = "vtrain/settings.yaml"
+SETTINGS = "step_tables/vtrain.yaml"
 
 
 def read(row: Row) -> PublishedStep:
@@ -70,3 +71,6 @@ def _placement(ranks: int) -> tuple[int, ...]:
     if ranks % 8 and ranks > 8:
         raise NotPredictedError(f"uneven nodes: {ranks} GPUs on nodes of 8")
     return (ranks,) if ranks <= 8 else (8,) * (ranks // 8)
+
+
+STEP_TABLE = StepTable(REQUIRED, CONFIGURATION, lambda rows: read, plans=True)

@@ -1,4 +1,4 @@
-"""Rows of the table as scenarios of dpsim."""
+"""Rows of llm_fsdp.csv as scenarios: language models by DDP, FSDP, HSDP and ZeRO."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from validate.published.tables import (
     PublishedStep,
     Row,
     Sizes,
+    StepTable,
     cards_together,
     cluster_of,
     config_file,
@@ -20,6 +21,7 @@ from validate.published.tables import (
     even_placement,
     gpu_in,
     published_step,
+    smallest_runs,
 )
 
 REQUIRED = (
@@ -31,7 +33,8 @@ IDENTITY = (
     "case_id", "source", "model", "gpu", "gpus", "seq_len", "precision", "sharding",
     "shard_group", "act_ckpt", "micro_batch", "grad_accum", "quality",
 )  # fmt: skip
-SETTINGS = "llm/settings.yaml"
+TABLE = "llm_fsdp.csv"
+SETTINGS = "step_tables/llm.yaml"
 SHARDINGS = ("ddp", "zero1", "zero3", "fsdp_full", "fsdp_grad_op", "hsdp")
 _HALF, _ELEMENT = 2, 4
 _SIZES = ((1e9, "below 1 G"), (5e9, "1 to 5 G"), (15e9, "5 to 15 G"))  # parameters
@@ -219,3 +222,8 @@ def _groups(row: Row, gpu: Gpu, nodes: int) -> Iterator[str]:
     yield f"gpus {row.whole('gpus')}"
     yield f"precision {row.text('precision')}"
     yield "beyond one node" if nodes > 1 else "one node"
+
+
+STEP_TABLE = StepTable(
+    REQUIRED, IDENTITY, lambda rows: read, smallest_runs, fitted=TABLE, group=group_of
+)

@@ -8,6 +8,7 @@ from validate.published.tables import (
     NotPredictedError,
     PublishedStep,
     Row,
+    StepTable,
     cards_by_kind,
     cluster_of,
     constants_file,
@@ -15,6 +16,7 @@ from validate.published.tables import (
     gpu_in,
     known_words,
     published_step,
+    smallest_run,
     software_in,
     workload_of,
 )
@@ -26,7 +28,7 @@ REQUIRED = (
 )  # fmt: skip
 IDENTITY = tuple(name for name in REQUIRED if name not in ("row_id", "step_time_ms"))
 SERIES = ("submitter", "round", "gpu", "benchmark")
-SETTINGS = "mlperf/settings.yaml"
+SETTINGS = "step_tables/mlperf.yaml"
 
 
 def read(row: Row) -> PublishedStep:
@@ -91,3 +93,13 @@ def _groups(row: Row, ranks: int) -> tuple[str, ...]:
     size = "128 GPUs and fewer" if ranks <= 128 else "above 128 GPUs"
     of = [f"{name} {row.text(name)}" for name in ("benchmark", "gpu", "round", "submitter")]
     return (*of, size, f"{row.text('benchmark')}, {size}")
+
+
+STEP_TABLE = StepTable(
+    REQUIRED,
+    IDENTITY,
+    lambda rows: read,
+    smallest_run,
+    fitted="mlperf_training.csv",
+    group=lambda row: f"mlperf {row.text('submitter')}",
+)

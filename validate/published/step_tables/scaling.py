@@ -8,6 +8,7 @@ from validate.published.tables import (
     NotPredictedError,
     PublishedStep,
     Row,
+    StepTable,
     cards_in,
     cluster_of,
     constants_file,
@@ -26,7 +27,7 @@ IDENTITY = (
 REQUIRED = (
     "case_id", "system", "model", "gpu", "gpus", "nodes", "intra_link", "network", "precision",
 )  # fmt: skip
-SETTINGS = "scaling/settings.yaml"
+SETTINGS = "step_tables/scaling.yaml"
 _NO_NETWORK = ("", "none")
 
 
@@ -76,3 +77,6 @@ def _nodes(row: Row, ranks: int) -> int:
         return int(stated)
     usual: int = constants_file(SETTINGS)["usual_node"]
     return 1 if row.text("network") in _NO_NETWORK else max(ranks // usual, 1)
+
+
+STEP_TABLE = StepTable(REQUIRED, IDENTITY, lambda rows: read, plans=True)

@@ -8,12 +8,14 @@ from validate.published.tables import (
     NotPredictedError,
     PublishedStep,
     Row,
+    StepTable,
     cards_in,
     cluster_of,
     constants_file,
     even_placement,
     gpu_in,
     published_step,
+    smallest_run,
     software_in,
     workload_of,
 )
@@ -24,7 +26,7 @@ REQUIRED = (
     "checkpointing", "execution", "step_time_ms", "quality",
 )  # fmt: skip
 IDENTITY = tuple(name for name in REQUIRED if name not in ("row_id", "step_time_ms"))
-SETTINGS = "steps/settings.yaml"
+SETTINGS = "step_tables/steps.yaml"
 
 
 def read(row: Row) -> PublishedStep:
@@ -55,3 +57,13 @@ def _meant(row: Row, column: str) -> Any:
     if row.text(column) not in known:
         raise NotPredictedError(f"{column} not known: {row.text(column)}")
     return known[row.text(column)]
+
+
+STEP_TABLE = StepTable(
+    REQUIRED,
+    IDENTITY,
+    lambda rows: read,
+    smallest_run,
+    fitted="steps_2.csv",
+    group=lambda row: f"steps {row.text('publisher')}",
+)
