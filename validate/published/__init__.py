@@ -3,7 +3,8 @@
 from validate.published.nccl import KINDS, Kind, Reference, compare
 from validate.published.step_reference import TABLES as STEP_TABLES
 from validate.published.step_reference import compare_steps
-from validate.published.tables import STEP_KINDS, StepKind, StepReference
+from validate.published.tables.published_step import STEP_KINDS, StepKind
+from validate.published.tables.step_scores import StepReference
 
 __all__ = [
     "KINDS",

@@ -21,15 +21,10 @@ from validate.published.step_tables import (
     steps,
     vtrain,
 )
-from validate.published.tables import (
-    Progress,
-    Regime,
-    StepKind,
-    StepReference,
-    StepTable,
-    compare_table,
-    read_rows,
-)
+from validate.published.tables.csv_file import read_rows
+from validate.published.tables.published_step import Regime, StepKind, StepTable
+from validate.published.tables.step_comparison import compare_table
+from validate.published.tables.step_scores import Progress, StepReference
 
 TABLES: Mapping[StepKind, StepTable] = {
     "single-gpu": single_gpu.STEP_TABLE,

@@ -12,7 +12,8 @@ from validate.published.nccl.regimes import REGIMES
 from validate.published.nccl.scores import Score, grouped, scored, summary
 from validate.published.nccl.sources import assign
 from validate.published.nccl.table import Case, Kind, read_table
-from validate.published.tables import Regime, constants_of, rows_json
+from validate.published.tables.published_step import Regime
+from validate.published.tables.step_scores import constants_of, rows_json
 
 
 @dataclass(frozen=True, slots=True)

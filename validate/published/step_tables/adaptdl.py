@@ -11,24 +11,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from statistics import median
 
-from validate.published.tables import (
-    NotPredictedError,
+from validate.published.tables.columns import constants_file, packaged_rows
+from validate.published.tables.csv_file import NotPredictedError, Row, gathered, read_rows
+from validate.published.tables.machines import cards_in, cluster_of, gpu_in
+from validate.published.tables.published_step import (
     PublishedStep,
     Read,
-    Row,
     Status,
     StepTable,
-    cards_in,
-    cluster_of,
-    constants_file,
-    gathered,
-    gpu_in,
-    packaged_rows,
     published_step,
-    read_rows,
-    software_in,
-    workload_of,
 )
+from validate.published.tables.training import software_in, workload_of
 
 REQUIRED = ("cluster", "gpu", "model", "placement", "nodes", "gpus", "local_bsz", "step_time_ms")
 IDENTITY = (*REQUIRED[:-1], "case_id", "file")

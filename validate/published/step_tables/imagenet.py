@@ -15,18 +15,11 @@ from dpsim.base.errors import DpsimError
 from dpsim.convergence import tasks
 from dpsim.engine import run_scenario
 from dpsim.workload import canonical_name
-from validate.published.tables import (
-    NotPredictedError,
-    PublishedStep,
-    Row,
-    StepTable,
-    constants_file,
-    known_words,
-    packaged_rows,
-    published_step,
-    scenario_of_row,
-    software_in,
-)
+from validate.published.tables.columns import constants_file, packaged_rows
+from validate.published.tables.csv_file import NotPredictedError, Row
+from validate.published.tables.published_step import PublishedStep, StepTable, published_step
+from validate.published.tables.scenario_files import scenario_of_row
+from validate.published.tables.training import known_words, software_in
 
 REQUIRED = (
     "record_id", "who", "model", "hardware", "accelerators", "interconnect", "global_batch",

@@ -4,22 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from validate.published.tables import (
-    NotPredictedError,
+from validate.published.tables.columns import constants_file
+from validate.published.tables.csv_file import NotPredictedError, Row
+from validate.published.tables.machines import cards_by_kind, cluster_of, even_placement, gpu_in
+from validate.published.tables.published_step import (
     PublishedStep,
-    Row,
     StepTable,
-    cards_by_kind,
-    cluster_of,
-    constants_file,
-    even_placement,
-    gpu_in,
-    known_words,
     published_step,
     smallest_run,
-    software_in,
-    workload_of,
 )
+from validate.published.tables.training import known_words, software_in, workload_of
 
 REQUIRED = (
     "row_id", "round", "submitter", "system", "gpu", "gpus_per_node", "nodes", "gpus", "nic_kind",

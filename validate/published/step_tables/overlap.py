@@ -14,17 +14,11 @@ from typing import Any
 
 from dpsim.engine import prepare, scale_to
 from validate.published.step_tables.scaling import IDENTITY, REQUIRED, SETTINGS, read
-from validate.published.tables import (
-    NotPredictedError,
-    PublishedStep,
-    Read,
-    Row,
-    StepRow,
-    StepTable,
-    constants_file,
-    gathered,
-    scenario_of_row,
-)
+from validate.published.tables.columns import constants_file
+from validate.published.tables.csv_file import NotPredictedError, Row, gathered
+from validate.published.tables.published_step import PublishedStep, Read, StepTable
+from validate.published.tables.scenario_files import scenario_of_row
+from validate.published.tables.step_scores import StepRow
 
 # The authors' names of the policies, by the overlap of a row's strategy.
 POLICIES = {"mg-wfbp": "MG-WFBP", "wfbp": "WFBP", "sequential": "SyncEASGD"}

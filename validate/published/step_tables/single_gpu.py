@@ -4,18 +4,10 @@ from __future__ import annotations
 
 import re
 
-from validate.published.tables import (
-    NotPredictedError,
-    PublishedStep,
-    Row,
-    StepTable,
-    cluster_of,
-    gpu_in,
-    published_step,
-    software_in,
-    stated_step,
-    workload_of,
-)
+from validate.published.tables.csv_file import NotPredictedError, Row
+from validate.published.tables.machines import cluster_of, gpu_in
+from validate.published.tables.published_step import PublishedStep, StepTable, published_step
+from validate.published.tables.training import software_in, stated_step, workload_of
 
 REQUIRED = ("gpu", "model", "framework", "precision", "mode", "batch")
 CONFIGURATION = ("case_id", "gpu", "model", "framework", "precision", "mode", "batch", "seq_len")

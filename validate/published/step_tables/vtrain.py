@@ -5,20 +5,12 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from validate.published.tables import (
-    NotPredictedError,
-    PublishedStep,
-    Row,
-    Sizes,
-    StepTable,
-    cluster_of,
-    config_file,
-    constants_file,
-    gpu_in,
-    known_words,
-    published_step,
-    software_in,
-)
+from validate.published.tables.columns import constants_file
+from validate.published.tables.csv_file import NotPredictedError, Row
+from validate.published.tables.machines import cluster_of, gpu_in
+from validate.published.tables.model_configs import Sizes, config_file
+from validate.published.tables.published_step import PublishedStep, StepTable, published_step
+from validate.published.tables.training import known_words, software_in
 
 CONFIGURATION = (
     "gpus", "global_batch", "micro_batch", "hidden_size", "attention_heads", "layers",
