@@ -20,16 +20,10 @@ from dpsim.base.terminal import show
 from dpsim.base.uncertainty import Spread
 from tools.refits.nccl_refit import training_cases
 from tools.refits.residual_quantiles import spread_of
-from validate.published.nccl import (
-    CALIBRATED_FILE,
-    MIB,
-    Score,
-    Shipped,
-    by_other_sizes,
-    calibrated,
-    mean_over_machines,
-    scored,
-)
+from validate.published.nccl.own_curve import by_other_sizes
+from validate.published.nccl.regimes import calibrated
+from validate.published.nccl.scores import CALIBRATED_FILE, MIB, Score, mean_over_machines, scored
+from validate.published.nccl.sources import Shipped
 
 
 def main() -> None:

@@ -23,7 +23,8 @@ from dpsim.topology import TestbedConfig
 from validate.calibrate.cases import LIBRARY, CollectiveCase
 from validate.calibrate.messages import Messages, messages_of
 from validate.collectives import Collective, Executor, LibraryCollective
-from validate.microbench import Settings, launched
+from validate.microbench.runs import launched
+from validate.microbench.settings import Settings
 from validate.ranks.launch import connected, launch, write_row
 from validate.ranks.processes import World, joined
 from validate.ranks.testbed import Testbed
@@ -67,7 +68,7 @@ def measure(
                 up.hosts,
                 timeout_s=_TIMEOUT_S,
                 connect_timeout_s=60.0,
-                preload=["validate.microbench"],
+                preload=["validate.microbench.runs"],
                 on_line=on_line,
             )
         # Rank 0 writes a row per case, in the order of the cases.

@@ -12,7 +12,8 @@ from dpsim.base.terminal import narrate
 from dpsim.hardware import CalibrationProfile
 from dpsim.scenario import Scenario
 from validate.emulate import Case
-from validate.microbench import RunFile, machine, provenance
+from validate.microbench.machine import machine, provenance
+from validate.microbench.run_file import RunFile
 from validate.node.hardware import Here, cluster_here, here
 from validate.node.items import Item
 from validate.node.measure import MODELS_OF, items_of

@@ -19,7 +19,7 @@ from dpsim.base.errors import DpsimError
 from dpsim.base.units import DATA, human
 from dpsim.engine import Result, Run, run_job, seconds_lost
 from validate.emulate import Case, Measured, Placement, placement
-from validate.microbench import machine
+from validate.microbench.machine import machine
 from validate.node.account import bucket_seconds, steps_of
 from validate.node.hardware import (
     Here,

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from dpsim.base.errors import FailedError
 from dpsim.base.terminal import narrate
-from validate.microbench import machine
+from validate.microbench.machine import machine
 from validate.records import load_run_records
 from validate.run.plan import load_plan, run_plan, write
 

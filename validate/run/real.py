@@ -22,7 +22,9 @@ from dpsim.engine import Job, Steps, run_scenario, slow_downs
 from dpsim.scenario import Scenario
 from dpsim.workload import ModelProfile
 from validate.emulate import Case, Measured, Placement, placement
-from validate.microbench import Settings, launched, profile
+from validate.microbench.layers import profile
+from validate.microbench.runs import launched
+from validate.microbench.settings import Settings
 from validate.ranks.launch import RunFailed, connected, launch, loopback, own_folder, write_row
 from validate.ranks.processes import joined
 from validate.ranks.testbed import Testbed

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from dpsim.hardware import CalibrationProfile, MeasuredModel
-    from validate.calibrate import Measurements
+    from validate.calibrate.sources import Measurements
     from validate.compare import Choice
     from validate.records import RunRecord
 
@@ -75,7 +75,8 @@ def calibrate(
     Example: dpsim validate calibrate validate/recorded/collectives.json.gz layers.json
         -o profile.json
     """
-    from validate.calibrate import MOST_PREDICTIONS, fit_profile
+    from validate.calibrate.combined import fit_profile
+    from validate.calibrate.fit import MOST_PREDICTIONS
     from validate.compare import choices
 
     with bars() as progress:
@@ -114,7 +115,8 @@ def _measured(
     runs: list[Path], testbed: str | None, every: int, progress: Callable[[str, int, int], None]
 ) -> tuple[Measurements, dict[str, str]]:
     """Return the measurements, and a description of the machine if it was measured now."""
-    from validate.calibrate import Measurements, own_plan, parse_testbed, read_measurements
+    from validate.calibrate.plan import own_plan
+    from validate.calibrate.sources import Measurements, parse_testbed, read_measurements
 
     config = None if testbed is None else parse_testbed(testbed)
     if runs:
@@ -127,8 +129,9 @@ def _measured(
     from dpsim.workload import import_torch
 
     import_torch("validate calibrate, to measure,")
-    from validate.calibrate import LEAST_CASES, measure, measure_messages
-    from validate.microbench import provenance
+    from validate.calibrate.measurement import measure, measure_messages
+    from validate.calibrate.profile import LEAST_CASES
+    from validate.microbench.machine import provenance
 
     plan = own_plan(config)
     # One case in so many is fitted; the others give the error of the fit.
