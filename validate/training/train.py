@@ -10,23 +10,21 @@ from torch import nn
 
 from dpsim.base.registry import Registry
 from validate.ranks.processes import World
+from validate.training.averages import Library, Scheduled, ThroughHost
 from validate.training.backup import Backup
 from validate.training.buckets import Buckets
 from validate.training.compressed import Compressed
 from validate.training.fsdp import Fsdp
 from validate.training.gossip import Gossip
 from validate.training.learners import Learners
-from validate.training.library import Library
 from validate.training.local_sgd import LocalSgd
 from validate.training.method import Method
 from validate.training.pairs import Pairs
 from validate.training.parameter_server import ParameterServer
 from validate.training.rank_record import RankRecord
 from validate.training.references import DataParallel, Ddp, WholeBatch
-from validate.training.scheduled import Scheduled
 from validate.training.settings import Training
 from validate.training.task import Task
-from validate.training.through_host import ThroughHost
 from validate.training.worker import Worker
 from validate.training.zero_one import ZeroOne
 
