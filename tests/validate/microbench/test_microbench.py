@@ -14,7 +14,7 @@ import pytest
 
 from dpsim import cli
 from dpsim.collectives import OPERATIONS
-from dpsim.imports import parse_nccl_tests
+from dpsim.imports.nccl_tests import parse_nccl_tests
 from dpsim.workload import load_model_profile
 
 pytestmark = pytest.mark.torch
