@@ -23,7 +23,7 @@ from tools.refits.residual_quantiles import spread_of
 from validate.published.nccl.own_curve import by_other_sizes
 from validate.published.nccl.regimes import calibrated
 from validate.published.nccl.scores import CALIBRATED_FILE, MIB, Score, mean_over_machines, scored
-from validate.published.nccl.sources import Shipped
+from validate.published.nccl.sources import constants, neighbours
 
 
 def main() -> None:
@@ -84,12 +84,12 @@ def _machines(rows: Sequence[Score]) -> set[str]:
 
 
 def _scores() -> list[Score]:
-    cases, source = training_cases(), Shipped()
+    cases = training_cases()
     scores = []
     for machine in sorted({case.machine_name for case in cases}):
         own = [case for case in cases if case.machine_name == machine]
-        known, _ = source.constants(machine)
-        for predicted in calibrated(own, known, source.neighbours(machine)):
+        known, _ = constants(machine)
+        for predicted in calibrated(own, known, neighbours(machine)):
             scores += scored(predicted, "left out")
     return scores
 

@@ -81,11 +81,10 @@ def compare(
     """
     cases = read_table(path, kind)
     machines = len({case.machine_name for case in cases})
-    assigned = assign(cases, lambda done: progress("fitting constants", done, machines))
     counted: list[Score] = []
     apart: list[Score] = []
     fitted: list[Score] = []
-    for done, own in enumerate(assigned, 1):
+    for done, own in enumerate(assign(cases), 1):
         # Separately, so that rows of doubtful quality do not refine constants of rows that count.
         for good in (True, False):
             part = [case for case in own.cases if (case.quality == "ok") == good]
