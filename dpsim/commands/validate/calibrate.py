@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from dpsim.hardware import CalibrationProfile, MeasuredModel
     from validate.calibrate.sources import Measurements
-    from validate.compare import Choice
+    from validate.compare.ranking import Choice
     from validate.records import RunRecord
 
 
@@ -77,7 +77,7 @@ def calibrate(
     """
     from validate.calibrate.combined import fit_profile
     from validate.calibrate.fit import MOST_PREDICTIONS
-    from validate.compare import choices
+    from validate.compare.ranking import choices
 
     with bars() as progress:
         measured, provenance = _measured(runs or [], testbed, every, progress)
@@ -155,7 +155,7 @@ def _write_records(path: Path, told: list[RunRecord], provenance: dict[str, str]
 
 
 def _choices(chosen: list[Choice]) -> dict[str, Any]:
-    from validate.compare import within
+    from validate.compare.ranking import within
 
     return {
         "settings": len(chosen),
@@ -212,7 +212,7 @@ def _residuals(profile: CalibrationProfile) -> Table:
 
 
 def _ranking(chosen: list[Choice]) -> str:
-    from validate.compare import within
+    from validate.compare.ranking import within
 
     if not chosen:
         return "no setting has several algorithms that were held out"

@@ -19,7 +19,7 @@ from validate.calibrate.plan import full_plan, own_plan
 from validate.calibrate.predict import predicted_s
 from validate.calibrate.profile import fit_collectives
 from validate.calibrate.sources import parse_testbed, read_measurements
-from validate.compare import choices, within
+from validate.compare.ranking import choices, within
 from validate.records import RunRecord, RunRecords, load_run_records, save_run_records
 
 KIB = 1024
