@@ -12,7 +12,7 @@ from app.spec import Spec
 from app.titles import model_words
 from app.words import device_words
 from dpsim.hardware import gpus, nodes
-from dpsim.imports import machine_for
+from dpsim.imports.first_scenario import machine_for
 from dpsim.workload.models import MODELS
 
 _PER_NODE = 8  # GPUs per machine of most clusters

@@ -22,14 +22,11 @@ from app.work import Report
 from dpsim.base.units import DATA, human
 from dpsim.engine import Result, simulate
 from dpsim.hardware import CalibrationProfile, load_profile
-from dpsim.imports import (
-    NodeOptions,
-    fit_nccl_tests,
-    node_from_nvidia_topo,
-    parse_nccl_tests,
-    parse_nvidia_topo,
-    profile_kineto,
-)
+from dpsim.imports.kineto import profile_kineto
+from dpsim.imports.nccl_tests import parse_nccl_tests
+from dpsim.imports.nccl_tests_fit import fit_nccl_tests
+from dpsim.imports.nvidia_topo import node_from_nvidia_topo, parse_nvidia_topo
+from dpsim.imports.options import NodeOptions
 from dpsim.scenario import Scenario
 from dpsim.workload import ConfigSource, Model, ProfileSource, load_model_profile
 from dpsim.workload.models import from_config

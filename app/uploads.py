@@ -9,7 +9,7 @@ from tempfile import TemporaryDirectory
 
 from dpsim.base.errors import DpsimError
 from dpsim.base.files import unpacked
-from dpsim.imports import ImportFileError
+from dpsim.imports.reading import ImportFileError
 
 MOST_BYTES = 64 * 2**20  # unpacked
 

@@ -9,7 +9,9 @@ from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
 
-from validate.published.nccl import NodeCase, Score, families, kind_of, node_cases, summary
+from validate.published.nccl.catalogue_nodes import NodeCase, families, node_cases
+from validate.published.nccl.scores import Score, summary
+from validate.published.nccl.table import kind_of
 
 DATA = Path(__file__).parents[1] / "validate" / "published" / "data"
 TABLES = ("nccl_tests.csv", "nccl_tests_2.csv", "nccl_single_node.csv", "vtrain_allreduce.csv")

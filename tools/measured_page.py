@@ -13,7 +13,7 @@ from pathlib import Path
 from app.published import TABLES, published
 from dpsim.report.figures.measured_figure import Pair, measured_figure
 from dpsim.report.pages.document import figure_html
-from validate.compare import Comparison
+from validate.compare.comparison import Comparison
 from validate.records import load_run_records
 
 # All pages with figures are one folder below the site's root, where this file is.

@@ -18,7 +18,8 @@ from app.published import KEPT, TABLES
 from dpsim.base.terminal import narrate, write_whole
 from dpsim.report.figures.measured_figure import Pair
 from validate.published import StepKind, compare, compare_steps
-from validate.published.nccl import Score, kind_of, summary, transport_group
+from validate.published.nccl.scores import Score, summary, transport_group
+from validate.published.nccl.table import kind_of
 
 MOST_POINTS = 400  # of a table; evenly chosen
 # Tables of collectives, whose machines are distinguished by where they communicate.

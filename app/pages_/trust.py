@@ -143,7 +143,8 @@ def _own() -> None:
 
 
 def _comparison(records: list[RunRecord]) -> None:
-    from validate.compare import Comparison, comparison_figure
+    from validate.compare.comparison import Comparison
+    from validate.compare.figure import comparison_figure
 
     found = Comparison(records)
     if found.overall is None:

@@ -22,7 +22,8 @@ def runs_of(file: Path, steps: Path, overrides: Sequence[str]) -> list[MeasuredR
 
     A folder of traces is a run of the scenario itself. Raises DpsimError.
     """
-    from dpsim.imports import read_step_log, read_traced_steps
+    from dpsim.imports.step_logs import read_step_log
+    from dpsim.imports.traced_steps import read_traced_steps
     from dpsim.scenario import load_scenario
     from dpsim.studies.calibrate import LOG, TRACE, measured_runs, own_run
 

@@ -98,7 +98,7 @@ def advise(trace: str | os.PathLike[str]) -> Advice:
 
     Raises DpsimError for a file that is not such a trace, or has no collectives.
     """
-    from dpsim.imports import profile_with_communication
+    from dpsim.imports.kineto import profile_with_communication
     from dpsim.studies.advise import advise as advised
 
     # Advice is for the step as traced, whatever its number of samples.

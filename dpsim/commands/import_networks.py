@@ -65,7 +65,8 @@ def slurm_topology(
     Example: dpsim import slurm-topology topology.yaml --topology gpus --switch rack7
     """
     from dpsim.base.units import RATE, parse
-    from dpsim.imports import NetworkOptions, SlurmOptions, scenario_from_slurm
+    from dpsim.imports.network_draft import NetworkOptions
+    from dpsim.imports.slurm_topology import SlurmOptions, scenario_from_slurm
 
     unit = None
     if speed_unit is not None:

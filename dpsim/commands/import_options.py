@@ -12,7 +12,7 @@ from dpsim.base.errors import DpsimError
 from dpsim.base.terminal import narrate, show_json, write_whole
 
 if TYPE_CHECKING:
-    from dpsim.imports import ScenarioDraft
+    from dpsim.imports.scenario_draft import ScenarioDraft
 
 T = TypeVar("T")
 _ASSUMED = "assumed: "  # prefix of a note on an assumption
@@ -36,7 +36,7 @@ TracedBatch = Annotated[
 
 def read_file(file: Path, parse: Callable[[bytes], T]) -> T:
     """Return ``parse`` of the file's content; errors begin with the file's name and the line."""
-    from dpsim.imports import ImportFileError, read_input
+    from dpsim.imports.reading import ImportFileError, read_input
 
     content = read_input(file)
     try:

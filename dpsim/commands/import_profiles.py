@@ -14,7 +14,8 @@ from dpsim.commands.options import Output, whole_numbers
 from dpsim.commands.progress import progress
 
 if TYPE_CHECKING:
-    from dpsim.imports import NsysReport, RankTraces
+    from dpsim.imports.kineto_ranks import RankTraces
+    from dpsim.imports.nsys import NsysReport
     from dpsim.workload import ModelProfile
 
 
@@ -41,7 +42,7 @@ def torch(
 
     Example: dpsim import torch mypackage.models:build --input 3,224,224 -o profile.json
     """
-    from dpsim.imports import profile_torch
+    from dpsim.imports.torch_model import profile_torch
 
     if dtype not in ("float32", "int64"):
         raise DpsimError(f"--dtype must be float32 or int64, but got {dtype!r}")
@@ -83,7 +84,7 @@ def kineto(
     Example: dpsim import kineto trace.json -o profile.json
     Example: dpsim import kineto traces/ -o profile.json --disturbance disturbance.yaml
     """
-    from dpsim.imports import profile_kineto
+    from dpsim.imports.kineto import profile_kineto
 
     if file.is_dir():
         # Only the traces of all ranks together show which are slow.
@@ -105,7 +106,7 @@ def _ranks(
     as_json: bool,
 ) -> None:
     """Report slow ranks; write a typical rank's profile, the disturbance and the histogram."""
-    from dpsim.imports import disturbance_of, histogram_of, read_ranks, trace_files
+    from dpsim.imports.kineto_ranks import disturbance_of, histogram_of, read_ranks, trace_files
     from dpsim.report.text.disturbance import block_text
 
     with progress("traces", len(trace_files(folder))) as done:
@@ -136,7 +137,7 @@ def _typical(
     folder: Path, traces: RankTraces, batch: int | None, *, must: bool
 ) -> ModelProfile | None:
     """Return the layer profile of the median rank; None if its trace has none."""
-    from dpsim.imports import profile_kineto
+    from dpsim.imports.kineto import profile_kineto
 
     typical = traces.typical_rank
     try:
@@ -209,7 +210,7 @@ def nsys(
 
     Example: dpsim import nsys report.sqlite -o profile.json
     """
-    from dpsim.imports import read_nsys_profile
+    from dpsim.imports.nsys import read_nsys_profile
 
     report = read_nsys_profile(file, batch=batch, steps=steps)
     if report.profile is None and output is not None:

@@ -24,13 +24,10 @@ from dpsim.commands.options import Length, Output
 
 if TYPE_CHECKING:
     from dpsim.hardware import CalibrationProfile
-    from dpsim.imports import (
-        NcclTestsLog,
-        NodeDraft,
-        NodeOptions,
-        ScenarioDraft,
-        TrainingSizes,
-    )
+    from dpsim.imports.draft import NodeDraft
+    from dpsim.imports.nccl_tests_log import NcclTestsLog
+    from dpsim.imports.options import NodeOptions
+    from dpsim.imports.scenario_draft import ScenarioDraft, TrainingSizes
 
 Build = Callable[[bytes, "NodeOptions", str], "NodeDraft"]
 Configured = Callable[[bytes, str, "TrainingSizes"], "ScenarioDraft"]
@@ -86,7 +83,7 @@ def _node_command(name: str, file_help: str) -> Callable[[Build], Build]:
             nic: Nic = None,
             as_json: Json = False,
         ) -> None:
-            from dpsim.imports import NodeOptions
+            from dpsim.imports.options import NodeOptions
 
             options = NodeOptions(gpu, nic)
             _node(file, output, as_json, lambda content: build(content, options, file.name))
@@ -103,7 +100,7 @@ def nvidia_topo(content: bytes, options: NodeOptions, name: str) -> NodeDraft:
     Example: nvidia-smi topo -m > topo.txt && dpsim import nvidia-topo topo.txt -o node.yaml
         --gpu A100 --nic HDR
     """
-    from dpsim.imports import node_from_nvidia_topo, parse_nvidia_topo
+    from dpsim.imports.nvidia_topo import node_from_nvidia_topo, parse_nvidia_topo
 
     return node_from_nvidia_topo(parse_nvidia_topo(content), options, name)
 
@@ -114,7 +111,7 @@ def nccl_topo(content: bytes, options: NodeOptions, name: str) -> NodeDraft:
 
     Example: dpsim import nccl-topo topo.xml -o node.yaml
     """
-    from dpsim.imports import node_from_nccl_topo
+    from dpsim.imports.nccl_topo import node_from_nccl_topo
 
     return node_from_nccl_topo(content, options, name)
 
@@ -141,7 +138,8 @@ def nccl_tests(
 
     Example: dpsim import nccl-tests all_reduce.log -o profile.json
     """
-    from dpsim.imports import fit_nccl_tests, parse_nccl_tests
+    from dpsim.imports.nccl_tests import parse_nccl_tests
+    from dpsim.imports.nccl_tests_fit import fit_nccl_tests
 
     log = read_file(file, lambda content: parse_nccl_tests(content, operation, ranks))
     # `read_file` only adds the file's name to errors: the log is parsed already.
@@ -178,7 +176,9 @@ def nccl_inspector(
 
     Example: dpsim import nccl-inspector nccl-inspector-4711/ -o profile.json
     """
-    from dpsim.imports import ImportFileError, fit_nccl_tests, read_inspector
+    from dpsim.imports.nccl_inspector import read_inspector
+    from dpsim.imports.nccl_tests_fit import fit_nccl_tests
+    from dpsim.imports.reading import ImportFileError
 
     log = read_inspector(path, operation, ranks)
     narrate(f"{log.calls:,} collectives of {len(log.table.rows)} sizes")
@@ -231,7 +231,7 @@ def _scenario_command(name: str, file_help: str) -> Callable[[Configured], Confi
             sequence_length: Length = None,
             as_json: Json = False,
         ) -> None:
-            from dpsim.imports import TrainingSizes
+            from dpsim.imports.scenario_draft import TrainingSizes
 
             sizes = TrainingSizes(model, nnodes, nproc_per_node, node, batch, sequence_length)
             draft = read_file(file, lambda content: build(content, file.name, sizes))
@@ -248,7 +248,7 @@ def deepspeed(content: bytes, name: str, sizes: TrainingSizes) -> ScenarioDraft:
 
     Example: dpsim import deepspeed ds_config.json --model llama3-8b --nnodes 2 -o run.yaml
     """
-    from dpsim.imports import scenario_from_deepspeed
+    from dpsim.imports.deepspeed import scenario_from_deepspeed
 
     return scenario_from_deepspeed(content, name, sizes)
 
@@ -259,7 +259,7 @@ def accelerate(content: bytes, name: str, sizes: TrainingSizes) -> ScenarioDraft
 
     Example: dpsim import accelerate default_config.yaml --model llama3-8b --batch 2 -o run.yaml
     """
-    from dpsim.imports import scenario_from_accelerate
+    from dpsim.imports.accelerate import scenario_from_accelerate
 
     return scenario_from_accelerate(content, name, sizes)
 
@@ -270,7 +270,7 @@ def torchtitan(content: bytes, name: str, sizes: TrainingSizes) -> ScenarioDraft
 
     Example: dpsim import torchtitan llama3_8b.toml --nnodes 8 --nproc-per-node 8 -o run.yaml
     """
-    from dpsim.imports import scenario_from_torchtitan
+    from dpsim.imports.torchtitan import scenario_from_torchtitan
 
     return scenario_from_torchtitan(content, name, sizes)
 
@@ -281,7 +281,7 @@ def axolotl(content: bytes, name: str, sizes: TrainingSizes) -> ScenarioDraft:
 
     Example: dpsim import axolotl config.yml --nnodes 1 --nproc-per-node 8 -o run.yaml
     """
-    from dpsim.imports import scenario_from_dialect
+    from dpsim.imports.trainer_dialects import scenario_from_dialect
 
     return scenario_from_dialect("axolotl", content, name, sizes)
 
@@ -292,7 +292,7 @@ def llama_factory(content: bytes, name: str, sizes: TrainingSizes) -> ScenarioDr
 
     Example: dpsim import llama-factory sft.yaml --nproc-per-node 8 -o run.yaml
     """
-    from dpsim.imports import scenario_from_dialect
+    from dpsim.imports.trainer_dialects import scenario_from_dialect
 
     return scenario_from_dialect("llama-factory", content, name, sizes)
 
@@ -303,7 +303,7 @@ def torchtune(content: bytes, name: str, sizes: TrainingSizes) -> ScenarioDraft:
 
     Example: dpsim import torchtune 8B_full.yaml --model llama3-8b -o run.yaml
     """
-    from dpsim.imports import scenario_from_dialect
+    from dpsim.imports.trainer_dialects import scenario_from_dialect
 
     return scenario_from_dialect("torchtune", content, name, sizes)
 
@@ -314,7 +314,7 @@ def composer(content: bytes, name: str, sizes: TrainingSizes) -> ScenarioDraft:
 
     Example: dpsim import composer mpt-7b.yaml --model mpt-7b -o run.yaml
     """
-    from dpsim.imports import scenario_from_dialect
+    from dpsim.imports.trainer_dialects import scenario_from_dialect
 
     return scenario_from_dialect("composer", content, name, sizes)
 

@@ -18,7 +18,8 @@ from dpsim.commands.import_options import summarise
 from dpsim.commands.options import Json, Length, Output, whole_numbers
 
 if TYPE_CHECKING:
-    from dpsim.imports import Answers, ScenarioDraft, TrainingSizes
+    from dpsim.imports.first_scenario import Answers
+    from dpsim.imports.scenario_draft import ScenarioDraft, TrainingSizes
     from dpsim.scenario import Scenario
 
 _MOST_TOKENS = 16_384  # of a pass, without a given batch
@@ -157,13 +158,17 @@ def init(
 
 def _configured(source: Path, said: dict[str, Any]) -> ScenarioDraft:
     """Return the scenario of another tool's configuration, recognised by its ending."""
-    from dpsim import imports
+    from dpsim.imports.accelerate import scenario_from_accelerate
+    from dpsim.imports.deepspeed import scenario_from_deepspeed
+    from dpsim.imports.reading import ImportFileError, read_input
+    from dpsim.imports.scenario_draft import TrainingSizes
+    from dpsim.imports.torchtitan import scenario_from_torchtitan
 
     readers: dict[str, Callable[[bytes, str, TrainingSizes], ScenarioDraft]] = {
-        ".json": imports.scenario_from_deepspeed,
-        ".toml": imports.scenario_from_torchtitan,
-        ".yaml": imports.scenario_from_accelerate,
-        ".yml": imports.scenario_from_accelerate,
+        ".json": scenario_from_deepspeed,
+        ".toml": scenario_from_torchtitan,
+        ".yaml": scenario_from_accelerate,
+        ".yml": scenario_from_accelerate,
     }
     read = readers.get(source.suffix.lower())
     if read is None:
@@ -176,11 +181,11 @@ def _configured(source: Path, said: dict[str, Any]) -> ScenarioDraft:
         option = name.replace("_", "-")
         raise DpsimError(f"--{option}: must not be given with --from, but is given with it")
 
-    sizes = imports.TrainingSizes(**said)
-    content = imports.read_input(source)
+    sizes = TrainingSizes(**said)
+    content = read_input(source)
     try:
         draft = read(content, source.name, sizes)
-    except imports.ImportFileError as problem:
+    except ImportFileError as problem:
         raise problem.of(source) from None
     summarise(draft.taken, draft.assumed, [f"{key}: {why}" for key, why in draft.ignored])
     return draft
@@ -189,7 +194,7 @@ def _configured(source: Path, said: dict[str, Any]) -> ScenarioDraft:
 def _drafted(said: dict[str, Any], output: Path | None) -> ScenarioDraft:
     """Return the scenario from options, answers in a terminal, and defaults."""
     from dpsim.hardware import nodes as catalogue_nodes
-    from dpsim.imports import Answers, names_file, strategy_named
+    from dpsim.imports.first_scenario import Answers, names_file, strategy_named
 
     if sys.stdin.isatty():
         _ask(said)
@@ -218,7 +223,7 @@ def _drafted(said: dict[str, Any], output: Path | None) -> ScenarioDraft:
 
 def _ask(said: dict[str, Any]) -> None:
     """Ask for the missing values."""
-    from dpsim.imports import STRATEGIES, Answers, machine_for
+    from dpsim.imports.first_scenario import STRATEGIES, Answers, machine_for
     from dpsim.workload import MODELS
 
     usual = Answers()
@@ -249,7 +254,7 @@ def _with_batch(
     With ``headroom`` it must fit even with the model's error.
     """
     from dpsim.engine import memory_use
-    from dpsim.imports import scenario_from_answers
+    from dpsim.imports.first_scenario import scenario_from_answers
 
     # Without a batch any will do here, since memory use determines the largest that fits.
     draft = scenario_from_answers(replace(answers, batch=batch or 1))
@@ -281,7 +286,7 @@ def _batch(scenario: Scenario, most: int) -> int:
 def _refused(answers: Answers, output: Path | None) -> ScenarioDraft:
     """Raise the error for a scenario that does not fit, if none does."""
     from dpsim.engine import check_fits
-    from dpsim.imports import scenario_from_answers
+    from dpsim.imports.first_scenario import scenario_from_answers
 
     draft = scenario_from_answers(answers)
     check_fits(_scenario(draft, output))

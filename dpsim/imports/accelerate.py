@@ -17,6 +17,9 @@ from dpsim.imports.scenario_draft import (
     offload,
     place_workers,
     send_buckets,
+    set_batch,
+    set_optimizer,
+    set_passes,
     use_nccl,
     wrap_blocks,
 )
@@ -115,7 +118,9 @@ def scenario_of_trainer(
     trainer = settings.word("fsdp") or ""
     by_trainer = kind is None and (bool(trainer) or settings.has("fsdp_config"))
     if kind == "fsdp" or by_trainer:
-        _fsdp(draft, settings.section("fsdp_config"), trainer, precision)
+        # accelerate's keys have the prefix, Trainer's have not.
+        config = settings.section("fsdp_config", prefix="fsdp_")
+        _fsdp(draft, config, trainer, precision)
         _replicas(draft, settings.section("parallelism_config"), workers)
     elif kind == "deepspeed":
         _deepspeed(draft, settings.section("deepspeed_config"), precision)
@@ -174,16 +179,9 @@ def _replicas(draft: ScenarioDraft, config: Settings, workers: int | None) -> No
 
 
 def _batches(draft: ScenarioDraft, settings: Settings, sizes: TrainingSizes) -> None:
-    batch = settings.number("per_device_train_batch_size")
-    if sizes.batch is not None:
-        draft.set("workload.batch_per_gpu", sizes.batch, "--batch")
-    elif batch is not None:
-        draft.set("workload.batch_per_gpu", batch, "per_device_train_batch_size")
-    else:
-        draft.assume("workload.batch_per_gpu", 1, "the file does not say; --batch N")
-    passes = settings.number("gradient_accumulation_steps")
-    if passes is not None:
-        draft.set("workload.gradient_accumulation", passes, "gradient_accumulation_steps")
+    key = "per_device_train_batch_size"
+    set_batch(draft, sizes, settings.number(key), key)
+    set_passes(draft, settings)
     length = settings.number("max_seq_length") or settings.number("max_length")
     if length is not None and sizes.sequence_length is None:
         draft.set("workload.sequence_length", length, "max_seq_length")
@@ -221,14 +219,9 @@ def _program(draft: ScenarioDraft, settings: Settings) -> None:
     if settings.flag("gradient_checkpointing"):
         draft.set("workload.checkpoint", "full", "gradient_checkpointing")
     said = settings.word("optim")
-    if said in _OPTIMIZERS:
-        draft.set("workload.optimizer", _OPTIMIZERS[said], "optim")
-        if said.startswith("paged"):
-            draft.ignore(f"optim = {said}", _PAGED)
-    elif said is None:
-        draft.assume("workload.optimizer", "adamw", "the program chooses it")
-    else:
-        draft.assume("workload.optimizer", "adamw", f"optim {said} is not simulated")
+    set_optimizer(draft, said, _OPTIMIZERS, "optim")
+    if said in _OPTIMIZERS and said.startswith("paged"):
+        draft.ignore(f"optim = {said}", _PAGED)
 
 
 def _fsdp(draft: ScenarioDraft, config: Settings, trainer: str, precision: str) -> None:
@@ -250,20 +243,17 @@ def _fsdp(draft: ScenarioDraft, config: Settings, trainer: str, precision: str) 
         if not frees:
             draft.set("strategy.aggregation.reshard_after_forward", False, source)
         _ahead(draft, config)
-        least = _either(config, "min_num_params")
-        size = config.number(least) if least else None
+        size = config.number("min_num_params")
         if size:
-            gather_units(draft, size, f"fsdp_config.{least}")
-            send_buckets(draft, size * width, f"fsdp_config.{least}")
+            gather_units(draft, size, config.path("min_num_params"))
+            send_buckets(draft, size * width, config.path("min_num_params"))
         else:
             _units(draft, config)
     else:
         draft.assume("strategy.overlap.kind", "buckets", "DDP's own, of 25 MiB")
-    again = _either(config, "activation_checkpointing")
-    if again and config.flag(again):
-        draft.set("workload.checkpoint", "full", f"fsdp_config.{again}")
-    key = _either(config, "offload_params")
-    asked = [f"fsdp_config.{key}"] if key and config.flag(key) else []
+    if config.flag("activation_checkpointing"):
+        draft.set("workload.checkpoint", "full", config.path("activation_checkpointing"))
+    asked = [config.path("offload_params")] if config.flag("offload_params") else []
     asked += ["fsdp: offload"] if "offload" in trainer.split() else []
     for source in asked[:1]:
         # torch's CPUOffload includes the optimiser.
@@ -273,13 +263,12 @@ def _fsdp(draft: ScenarioDraft, config: Settings, trainer: str, precision: str) 
 
 def _units(draft: ScenarioDraft, config: Settings) -> None:
     """Set the units if no size is given."""
-    key = _either(config, "auto_wrap_policy")
-    said = config.word(key, _WRAPS) if key else None
+    said, source = config.word("auto_wrap_policy", _WRAPS), config.path("auto_wrap_policy")
     if said == "no_wrap":
-        gather_units(draft, _WHOLE_MODEL, f"fsdp_config.{key}")
-        draft.set("strategy.overlap.kind", "wfbp", f"fsdp_config.{key}")
+        gather_units(draft, _WHOLE_MODEL, source)
+        draft.set("strategy.overlap.kind", "wfbp", source)
     elif said == "transformer_based_wrap":
-        wrap_blocks(draft, f"fsdp_config.{key}")
+        wrap_blocks(draft, source)
     else:
         why = "the file does not say which layers FSDP wraps: those of each block"
         draft.assume("strategy.aggregation.wrap", "block", why)
@@ -296,35 +285,27 @@ def _strategy(config: Settings, trainer: str) -> tuple[bool | None, bool, str]:
             return *_STRATEGIES[word], "fsdp"
         if word not in _TRAINERS_OTHER_WORDS:
             raise ImportFileError(f"fsdp must be words such as full_shard, but got {word!r}")
-    key = _either(config, "sharding_strategy")
-    if key:
-        return *_STRATEGIES[config.word(key, _STRATEGIES) or "1"], f"fsdp_config.{key}"
     # FSDP 2 only has whether weights are freed after the forward pass; it accepted the older words.
-    key = _either(config, "reshard_after_forward")
-    if key is None:
-        return True, False, "fsdp_config: FULL_SHARD where nothing is said"
-    return *_RESHARD[config.word(key, _RESHARD) or "true"], f"fsdp_config.{key}"
+    for key, known in (("sharding_strategy", _STRATEGIES), ("reshard_after_forward", _RESHARD)):
+        if config.has(key):
+            return *known[config.word(key, known) or "full_shard"], config.path(key)
+    return True, False, "fsdp_config: FULL_SHARD where nothing is said"
 
 
 def _ahead(draft: ScenarioDraft, config: Settings) -> None:
     """Set how early weights are gathered."""
-    key = _either(config, "backward_prefetch")
-    said = config.word(key, _PREFETCH) if key else None
+    said = config.word("backward_prefetch", _PREFETCH)
     if said is not None:
-        draft.set("strategy.aggregation.backward_prefetch", _PREFETCH[said], f"fsdp_config.{key}")
-    key = _either(config, "forward_prefetch")
-    if key:
-        config.flag(key)
-        draft.ignore(f"fsdp_config.{key}", "the host is taken to ask early enough in any case")
-    key = _either(config, "limit_all_gathers")
-    limited = config.flag(key) if key else None
+        source = config.path("backward_prefetch")
+        draft.set("strategy.aggregation.backward_prefetch", _PREFETCH[said], source)
+    if config.has("forward_prefetch"):
+        config.flag("forward_prefetch")
+        why = "the host is taken to ask early enough in any case"
+        draft.ignore(config.path("forward_prefetch"), why)
+    limited = config.flag("limit_all_gathers")
     if limited is not None:
-        draft.set("strategy.aggregation.limit_all_gathers", limited, f"fsdp_config.{key}")
-
-
-def _either(config: Settings, key: str) -> str | None:
-    """Return the key in accelerate's or Trainer's spelling, whichever is present."""
-    return next((each for each in (f"fsdp_{key}", key) if config.has(each)), None)
+        source = config.path("limit_all_gathers")
+        draft.set("strategy.aggregation.limit_all_gathers", limited, source)
 
 
 def _deepspeed(draft: ScenarioDraft, config: Settings, precision: str) -> None:
@@ -343,12 +324,7 @@ def _deepspeed(draft: ScenarioDraft, config: Settings, precision: str) -> None:
         draft.set("strategy.aggregation.stage", stage, source)
         draft.set("strategy.aggregation.weight_bytes", width, "mixed_precision")
     send_gradients(draft, config, stage, width, "mixed_precision")
-    passes = config.number("gradient_accumulation_steps")
-    if passes is not None:
-        draft.set(
-            "workload.gradient_accumulation", passes, "deepspeed_config.gradient_accumulation_steps"
-        )
+    set_passes(draft, config)
     for part, short in (("optimizer", "optimizer"), ("parameters", "param")):
-        device = config.word(f"offload_{short}_device")
-        if device is not None and device != "none":
-            offload(draft, part, device, f"deepspeed_config.offload_{short}_device")
+        key = f"offload_{short}_device"
+        offload(draft, part, config.word(key), config.path(key))

@@ -16,6 +16,9 @@ from dpsim.imports.scenario_draft import (
     offload,
     place_workers,
     send_buckets,
+    set_batch,
+    set_optimizer,
+    set_passes,
     use_nccl,
 )
 from dpsim.imports.settings import Settings, json_settings
@@ -57,16 +60,11 @@ def _batches(
     """Set the batch and its passes; return the number of workers if the sizes determine it."""
     whole = settings.number("train_batch_size")
     micro = settings.number("train_micro_batch_size_per_gpu")
-    passes = settings.number("gradient_accumulation_steps")
-    if sizes.batch is not None:
-        draft.set("workload.batch_per_gpu", sizes.batch, "--batch")
-    elif micro is not None:
-        draft.set("workload.batch_per_gpu", micro, "train_micro_batch_size_per_gpu")
-    elif whole is None:
-        draft.assume("workload.batch_per_gpu", 1, "the file does not say; --batch N")
-    if passes is not None:
-        draft.set("workload.gradient_accumulation", passes, "gradient_accumulation_steps")
-    elif settings.is_open("gradient_accumulation_steps"):
+    # From the whole batch the micro batch follows.
+    if sizes.batch is not None or micro is not None or whole is None:
+        set_batch(draft, sizes, micro, "train_micro_batch_size_per_gpu")
+    passes = set_passes(draft, settings)
+    if passes is None and settings.is_open("gradient_accumulation_steps"):
         draft.assume(
             "workload.gradient_accumulation", 1, f"gradient_accumulation_steps is auto: {_AUTO}"
         )
@@ -110,17 +108,12 @@ def _precision(draft: ScenarioDraft, settings: Settings) -> int:
 
 def _optimizer(draft: ScenarioDraft, section: Settings) -> None:
     kind = section.word("type")
-    if kind is None:
-        draft.assume("workload.optimizer", "adamw", "the program chooses it")
-    elif kind in _OPTIMIZERS:
-        draft.set("workload.optimizer", _OPTIMIZERS[kind], "optimizer.type")
-    elif kind in _COMPRESSING:
+    if kind in _COMPRESSING:
         raise ImportFileError(
             f"optimizer.type must be an optimizer that sends whole gradients, but got {kind!r}, "
             "which compresses them: give strategy.compression in a scenario of your own"
         )
-    else:
-        draft.assume("workload.optimizer", "adamw", f"optimizer.type {kind} is not simulated")
+    set_optimizer(draft, kind, _OPTIMIZERS, "optimizer.type")
 
 
 def _zero(draft: ScenarioDraft, settings: Settings, width: int) -> None:
@@ -137,9 +130,7 @@ def _zero(draft: ScenarioDraft, settings: Settings, width: int) -> None:
         draft.set("strategy.aggregation.weight_bytes", width, "weights of the precision")
     send_gradients(draft, zero, stage, carried, said)
     for key, part in (("offload_optimizer", "optimizer"), ("offload_param", "parameters")):
-        device = zero.section(key).word("device")
-        if device is not None and device != "none":
-            offload(draft, part, device, f"zero_optimization.{key}.device")
+        offload(draft, part, zero.section(key).word("device"), f"zero_optimization.{key}.device")
 
 
 def send_gradients(

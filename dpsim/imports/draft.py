@@ -8,6 +8,8 @@ from itertools import combinations, groupby
 from textwrap import wrap
 from typing import Literal
 
+import networkx as nx
+
 from dpsim.hardware import Node, gpus
 from dpsim.imports.options import Choice
 
@@ -298,14 +300,14 @@ def merge_sockets(numa: list[int]) -> tuple[list[int], str | None]:
     return [order.index(place) for place in placed], note
 
 
-def nvlink_plan(pairs: Pairs, gpus: int, most: int) -> NvLinks:
+def nvlink_plan(pairs: Pairs, most: int) -> NvLinks:
     """Decide which NVLinks are direct and which go through switches, by the counts of each pair.
 
     GPUs that are all connected to each other with more links in sum than a GPU has (``most``) share
     a plane of switches: each GPU has as many links to it as to its best connected peer.
     """
     direct, planes = dict(pairs), []
-    for group in _components(pairs, gpus):
+    for group in sorted(map(sorted, nx.connected_components(nx.Graph(pairs.keys())))):
         inside = {pair: count for pair, count in pairs.items() if pair[0] in group}
         # A GPU's links through switches reach every peer, so each pair counts all of them.
         counts = {gpu: [inside[pair] for pair in inside if gpu in pair] for gpu in group}
@@ -317,33 +319,3 @@ def nvlink_plan(pairs: Pairs, gpus: int, most: int) -> NvLinks:
             for pair in inside:
                 del direct[pair]
     return NvLinks(direct, planes)
-
-
-def _components(pairs: Pairs, gpus: int) -> list[list[int]]:
-    groups = Groups(gpus)
-    for a, b in pairs:
-        groups.join(a, b)
-    return [group for group in groups.all() if len(group) > 1]
-
-
-class Groups:
-    """Disjoint groups of the numbers 0 .. n-1, merged one pair at a time."""
-
-    def __init__(self, count: int) -> None:
-        self._of = list(range(count))
-
-    def join(self, a: int, b: int) -> None:
-        """Merge the groups of ``a`` and ``b``."""
-        old, new = self._of[b], self._of[a]
-        self._of = [new if group == old else group for group in self._of]
-
-    def of(self, thing: int) -> int:
-        """Return the group of ``thing``: equal for things in one group."""
-        return self._of[thing]
-
-    def all(self) -> list[list[int]]:
-        """Return the groups, each sorted, ordered by their lowest member."""
-        found: dict[int, list[int]] = {}
-        for thing, group in enumerate(self._of):
-            found.setdefault(group, []).append(thing)
-        return list(found.values())

@@ -24,8 +24,6 @@ _INFINIBAND = {
     400_000: "ib-ndr",
     800_000: "ib-xdr",
 }
-_ROCE = {25_000, 50_000, 100_000, 200_000, 400_000, 800_000}
-_ETHERNET = {1_000, 10_000, 25_000, 40_000, 50_000, 100_000, 200_000, 400_000, 800_000}
 
 
 def gpu_of(pci: Mapping[str, str], gpu: Element) -> tuple[str, str]:
@@ -119,17 +117,13 @@ def net_link(name: str, megabits: int, pci_class: str) -> Choice:
         if megabits in _INFINIBAND:
             return Choice(_INFINIBAND[megabits], f"{said}, an InfiniBand card")
         return _written_out(megabits, said, "3 us", "ib-hdr")
-    rdma = re.match(r"(mlx|bnxt_re|irdma|rdma|roce|rocep|efa|ibp)", name) is not None
-    if rdma:
-        known = f"roce-{megabits // 1000}g" if megabits in _ROCE else None
-        return (
-            Choice(known, f"{said}, with RDMA over Ethernet")
-            if known
-            else _written_out(megabits, said, "3 us", "roce-100g")
-        )
-    if megabits in _ETHERNET:
-        return Choice(f"ethernet-{megabits // 1000}g", f"{said}, taken for sockets over Ethernet")
-    return _written_out(megabits, said, "25 us", "ethernet-100g")
+    kind, why, latency = "ethernet", "taken for sockets over Ethernet", "25 us"
+    if re.match(r"(mlx|bnxt_re|irdma|rdma|roce|rocep|efa|ibp)", name):
+        kind, why, latency = "roce", "with RDMA over Ethernet", "3 us"
+    known = f"{kind}-{megabits / 1000:g}g"
+    if known in links():
+        return Choice(known, f"{said}, {why}")
+    return _written_out(megabits, said, latency, f"{kind}-100g")
 
 
 def _written_out(megabits: int, said: str, latency: str, like: str) -> Choice:

@@ -58,7 +58,22 @@ class NsysTables:
         Times are in seconds as ``start`` and ``end``; ``process`` is that of the row. There are no
         rows if the table does not exist. Raises DpsimError for a broken one.
         """
-        return _rows(self.path, self.file, table, self.there, self.names)
+        if table not in self.there:
+            return
+        columns = [column for column in _TABLES[table] if column in self.there[table]]
+        missing = [column for column in _TABLES[table] if column not in (*columns, *_MAY_LACK)]
+        if missing:
+            raise DpsimError(f"{shown_path(self.path)}: {table}: must have the column {missing[0]}")
+        # The names are from the list above, not from the file.
+        quoted = ", ".join(f'"{column}"' for column in columns)
+        asked = f"SELECT {quoted} FROM {table}"
+        for number, values in enumerate(self.file.execute(asked), 1):
+            # Columns missing in older versions are None, so that all rows have the same keys.
+            row = dict.fromkeys(_TABLES[table]) | dict(zip(columns, values, strict=True))
+            if "start" in row and not _timed(self.path, table, number, row):
+                continue
+            _named(row, self.names)
+            yield row
 
     @property
     def device(self) -> str:
@@ -138,32 +153,6 @@ def _columns(file: sqlite3.Connection) -> dict[str, set[str]]:
 def _strings(file: sqlite3.Connection, there: dict[str, set[str]]) -> Iterator[tuple[Any, str]]:
     if {"id", "value"} <= there.get("StringIds", set()):
         yield from file.execute(f"SELECT id, value FROM StringIds LIMIT {_MOST_STRINGS}")
-
-
-def _rows(
-    path: Path,
-    file: sqlite3.Connection,
-    table: str,
-    there: dict[str, set[str]],
-    names: dict[Any, str],
-) -> Iterator[dict[str, Any]]:
-    """Yield the rows of a table, none if it does not exist. Raises DpsimError for a broken one."""
-    if table not in there:
-        return
-    columns = [column for column in _TABLES[table] if column in there[table]]
-    missing = [column for column in _TABLES[table] if column not in (*columns, *_MAY_LACK)]
-    if missing:
-        raise DpsimError(f"{shown_path(path)}: {table}: must have the column {missing[0]}")
-    # The names are from the list above, not from the file.
-    quoted = ", ".join(f'"{column}"' for column in columns)
-    asked = f"SELECT {quoted} FROM {table}"
-    for number, values in enumerate(file.execute(asked), 1):
-        # Columns missing in older versions are None, so that all rows have the same keys.
-        row = dict.fromkeys(_TABLES[table]) | dict(zip(columns, values, strict=True))
-        if "start" in row and not _timed(path, table, number, row):
-            continue
-        _named(row, names)
-        yield row
 
 
 def _timed(path: Path, table: str, number: int, row: dict[str, Any]) -> bool:

@@ -11,11 +11,11 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+import networkx as nx
+
 from dpsim.hardware import gpus
 from dpsim.imports.draft import (
-    Groups,
     NodeDraft,
-    NvLinks,
     Pairs,
     Part,
     draft_node,
@@ -194,7 +194,7 @@ def node_from_nvidia_topo(matrix: TopoMatrix, options: NodeOptions, file: str = 
     pcie = Choice(usual.pcie, why)
     cards, notes = _used_cards(matrix)
     sockets, more = _sockets(matrix, cards, pcie.value)
-    nvlinks: NvLinks = nvlink_plan(pairs, matrix.gpus, usual.most_nvlinks)
+    nvlinks = nvlink_plan(pairs, usual.most_nvlinks)
     return draft_node(
         f"from nvidia-smi topo -m{f' ({file})' if file else ''}",
         sockets,
@@ -237,8 +237,8 @@ def _sockets(matrix: TopoMatrix, cards: list[int], pcie: str) -> tuple[list[Part
     extra: Part | None = None
     # Up to PXB no host bridge is in between: the devices are on one switch, or on several under
     # one.
-    for members in _pcie_groups(matrix, 2).all():
-        kept = [device for device in members if device < matrix.gpus or device in cards]
+    for members in sorted(_pcie_groups(matrix, 2).to_sets(), key=min):
+        kept = [device for device in sorted(members) if device < matrix.gpus or device in cards]
         if not kept:
             continue
         part = _switch(matrix, kept, pcie)
@@ -262,14 +262,14 @@ def _sockets(matrix: TopoMatrix, cards: list[int], pcie: str) -> tuple[list[Part
     return [*sockets, *([extra] if extra else [])], notes
 
 
-def _pcie_groups(matrix: TopoMatrix, farthest: int) -> Groups:
+def _pcie_groups(matrix: TopoMatrix, farthest: int) -> nx.utils.UnionFind[int]:
     """Group devices that are at most ``farthest`` apart."""
-    groups = Groups(len(matrix.devices))
+    groups = nx.utils.UnionFind(range(len(matrix.devices)))
     for a in range(len(matrix.devices)):
         for b in range(a):
             # A connection hidden by NVLink counts as far, so that it joins no devices.
             if (matrix.farness(a, b) or 9) <= farthest:
-                groups.join(a, b)
+                groups.union(a, b)
     return groups
 
 
@@ -289,7 +289,7 @@ def _switch(matrix: TopoMatrix, members: list[int], pcie: str) -> Part:
     near = _pcie_groups(matrix, 1)
     groups: dict[int, list[int]] = {}
     for device in members:
-        groups.setdefault(near.of(device), []).append(device)
+        groups.setdefault(near[device], []).append(device)
     parts: list[Part] = []
     for group in groups.values():
         below = [leaves[device] for device in group]
@@ -310,15 +310,15 @@ def _numa_groups(matrix: TopoMatrix) -> tuple[list[int], list[str]]:
         affinity = matrix.numa[gpu] if matrix.numa[gpu] is not None else matrix.cpus[gpu]
         if affinity is not None:
             # With the first GPU of that affinity.
-            groups.join(known.setdefault(affinity, gpu), gpu)
+            groups.union(known.setdefault(affinity, gpu), gpu)
         elif all(matrix.farness(gpu, other) is None for other in range(len(matrix.devices))):
-            groups.join(0, gpu)
+            groups.union(0, gpu)
             if matrix.gpus > 1:
                 notes = ["assumed: one socket, since the matrix says nothing of sockets"]
     return _numbered(matrix, groups), notes
 
 
-def _numbered(matrix: TopoMatrix, groups: Groups) -> list[int]:
+def _numbered(matrix: TopoMatrix, groups: nx.utils.UnionFind[int]) -> list[int]:
     """Return the number of each device's group: a GPU's in the matrix, otherwise a new one.
 
     New numbers are above all in the matrix.
@@ -326,10 +326,10 @@ def _numbered(matrix: TopoMatrix, groups: Groups) -> list[int]:
     numbers: dict[int, int] = {}
     unnumbered = 1 + max((number for number in matrix.numa if number is not None), default=-1)
     for device in range(len(matrix.devices)):
-        group = groups.of(device)
+        group = groups[device]
         number = matrix.numa[device] if device < matrix.gpus else None
         if group not in numbers and number is None:
             number, unnumbered = unnumbered, unnumbered + 1
         if number is not None:
             numbers.setdefault(group, number)
-    return [numbers[groups.of(device)] for device in range(len(matrix.devices))]
+    return [numbers[groups[device]] for device in range(len(matrix.devices))]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from textwrap import wrap
@@ -249,6 +249,47 @@ def name_model(
         draft.set("workload.sequence_length", sizes.sequence_length, "--sequence-length")
 
 
+def set_batch(
+    draft: ScenarioDraft,
+    sizes: TrainingSizes,
+    said: int | None,
+    key: str,
+    usual: int = 1,
+    why: str = "the file does not say",
+) -> None:
+    """Set the batch per GPU: the option's, the one ``said`` in the file, or the usual one."""
+    if sizes.batch is not None:
+        draft.set("workload.batch_per_gpu", sizes.batch, "--batch")
+    elif said is not None:
+        draft.set("workload.batch_per_gpu", said, key)
+    else:
+        draft.assume("workload.batch_per_gpu", usual, f"{why}; --batch N")
+
+
+def set_passes(draft: ScenarioDraft, settings: Settings) -> int | None:
+    """Set the passes of a step, if the file has their number; return it."""
+    passes = settings.number("gradient_accumulation_steps")
+    if passes is not None:
+        source = settings.path("gradient_accumulation_steps")
+        draft.set("workload.gradient_accumulation", passes, source)
+    return passes
+
+
+def set_optimizer(
+    draft: ScenarioDraft,
+    said: str | None,
+    known: Mapping[str, str],
+    key: str,
+    usual: str = "the program chooses it",
+) -> None:
+    """Set the optimizer ``said`` in the file, if it is ``known``; else assume AdamW."""
+    if said is not None and said in known:
+        draft.set("workload.optimizer", known[said], key)
+    else:
+        why = usual if said is None else f"{key} {said} is not simulated"
+        draft.assume("workload.optimizer", "adamw", why)
+
+
 def _first_known(spellings: Iterable[str]) -> str | None:
     """Return the catalogue's name of the first spelling that it knows."""
     for spelling in spellings:
@@ -280,9 +321,11 @@ def gather_units(draft: ScenarioDraft, elements: int, source: str) -> None:
     draft.set("strategy.aggregation.unit_size", f"{_ELEMENT * elements} B", source)
 
 
-def offload(draft: ScenarioDraft, part: str, device: str, source: str) -> None:
-    """Set that ``part`` of the state is kept on ``device``, if it is sharded."""
+def offload(draft: ScenarioDraft, part: str, device: str | None, source: str) -> None:
+    """Set that ``part`` of the state is kept on ``device``, if any, and if it is sharded."""
     stage = draft.values.get("strategy.aggregation.stage", 0)
+    if device is None or device == "none":
+        return
     if device not in ("cpu", "nvme"):
         draft.ignore(source, f"{device} is none of cpu, nvme")
     elif stage == 3 or (stage and part == "optimizer"):

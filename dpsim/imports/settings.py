@@ -25,12 +25,13 @@ _DEGREE = re.compile(
 class Settings:
     """The keys of a configuration, each checked and recorded when it is read.
 
-    ``place`` is their path in the file.
+    ``place`` is their path in the file. A key may have the ``prefix`` there, which wins.
     """
 
-    def __init__(self, values: Mapping[Any, Any], place: str = "") -> None:
+    def __init__(self, values: Mapping[Any, Any], place: str = "", prefix: str = "") -> None:
         self._values = values
         self._place = place
+        self._prefix = prefix
         self._asked: set[str] = set()
         self._open: set[str] = set()
         self._sections: dict[str, Settings] = {}
@@ -41,14 +42,14 @@ class Settings:
 
     def path(self, key: str) -> str:
         """Return the full path of a key, for errors and comments."""
-        return f"{self._place}.{key}" if self._place else key
+        return self._below(self._spelled(key))
 
     def has(self, key: str) -> bool:
         """Return whether the file has a value for a key."""
         # Without `_get`: checking for a key does not use it, so it may still be reported as unused.
-        return self._values.get(key) is not None
+        return self._values.get(self._spelled(key)) is not None
 
-    def section(self, key: str) -> Settings:
+    def section(self, key: str, prefix: str = "") -> Settings:
         """Return the keys below one; empty if the file has no such section."""
         if key in self._sections:
             return self._sections[key]
@@ -57,7 +58,7 @@ class Settings:
             value = {}
         if not isinstance(value, Mapping):
             raise self._problem(key, "must be a section of keys", value)
-        return self._sections.setdefault(key, Settings(value, self.path(key)))
+        return self._sections.setdefault(key, Settings(value, self.path(key), prefix))
 
     def number(self, key: str, least: int = 1, most: int = _MOST) -> int | None:
         """Return an integer; None if the file leaves it open."""
@@ -108,9 +109,9 @@ class Settings:
         """
         for key, value in self._values.items():
             if key in self._open:
-                yield self.path(key), "auto: the program fills it in; read as if it were left out"
+                yield self._below(key), "auto: the program fills it in; read as if it were left out"
             elif str(key) not in self._asked and not _DEGREE.fullmatch(str(key)):
-                yield self.path(str(key)), effect_of(self.path(str(key)), value)
+                yield self._below(str(key)), effect_of(self._below(str(key)), value)
         for section in self._sections.values():
             yield from section.unused()
 
@@ -125,10 +126,19 @@ class Settings:
 
     def is_open(self, key: str) -> bool:
         """Return whether a value is auto, left to the program; the caller then reports it."""
-        self._open.discard(key)
-        return bool(self._values.get(key) == _AUTO)
+        self._open.discard(self._spelled(key))
+        return bool(self._values.get(self._spelled(key)) == _AUTO)
+
+    def _below(self, key: str) -> str:
+        return f"{self._place}.{key}" if self._place else key
+
+    def _spelled(self, key: str) -> str:
+        """Return the key as the file has it."""
+        prefixed = f"{self._prefix}{key}"
+        return key if self._values.get(prefixed) is None else prefixed
 
     def _get(self, key: str) -> Any:
+        key = self._spelled(key)
         self._asked.add(key)
         value = self._values.get(key)
         if value != _AUTO:

@@ -17,6 +17,8 @@ from dpsim.imports.scenario_draft import (
     offload,
     place_workers,
     send_buckets,
+    set_batch,
+    set_optimizer,
     use_nccl,
     wrap_blocks,
 )
@@ -115,12 +117,7 @@ def _training(draft: ScenarioDraft, training: Settings, sizes: TrainingSizes) ->
     newer = training.has("local_batch_size")
     key = "local_batch_size" if newer else "batch_size"
     batch = training.number(key)
-    if sizes.batch is not None:
-        draft.set("workload.batch_per_gpu", sizes.batch, "--batch")
-    elif batch is not None:
-        draft.set("workload.batch_per_gpu", batch, f"training.{key}")
-    else:
-        draft.assume("workload.batch_per_gpu", 8, "torchtitan's default; --batch N")
+    set_batch(draft, sizes, batch, f"training.{key}", 8, "torchtitan's default")
     together = training.number("global_batch_size", least=-1)
     if together is not None and together > 0:
         draft.set("workload.global_batch", together, "training.global_batch_size")
@@ -144,10 +141,7 @@ def _program(draft: ScenarioDraft, settings: Settings, training: Settings) -> bo
     if optimizer.flag("early_step_in_backward"):
         draft.ignore("optimizer.early_step_in_backward", _EARLY_STEP)
     kind = optimizer.word("name", _OPTIMIZERS)
-    if kind is None:
-        draft.assume("workload.optimizer", "adamw", "torchtitan's default")
-    else:
-        draft.set("workload.optimizer", _OPTIMIZERS[kind], "optimizer.name")
+    set_optimizer(draft, kind, _OPTIMIZERS, "optimizer.name", "torchtitan's default")
     _recomputed(draft, settings.section("activation_checkpoint"))
     return _in_fp8(draft, settings)
 

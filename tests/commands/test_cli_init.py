@@ -9,7 +9,7 @@ from dpsim import load_scenario
 from dpsim.commands.scenarios import about
 from dpsim.engine import memory_use
 from dpsim.hardware import gpus, nodes
-from dpsim.imports import STRATEGIES, machine_for
+from dpsim.imports.first_scenario import STRATEGIES, machine_for
 from dpsim.scenario import shipped
 
 QUICK = ("--set", "run.steps=2", "--set", "run.warmup=0")

@@ -8,7 +8,7 @@ import pytest
 from dpsim.base.errors import DpsimError
 from dpsim.disturbance import CrashesConfig, known_faults, read_trace, relapse_chance, together
 from dpsim.studies.goodput import Machine, draw_faults, simulate_job
-from validate.published.tables import packaged_table
+from validate.published.tables.columns import packaged_table
 
 DAY = 86_400.0
 HEADER = "node,start_day,end_day,kind\n"

@@ -11,10 +11,12 @@ import dpsim.hardware
 from dpsim.cli import main
 from dpsim.engine import simulate
 from dpsim.hardware import catalogue, gpu, link, node
-from dpsim.imports import NodeOptions, node_from_nccl_topo, node_from_nvidia_topo, parse_nvidia_topo
+from dpsim.imports.nccl_topo import node_from_nccl_topo
+from dpsim.imports.nvidia_topo import node_from_nvidia_topo, parse_nvidia_topo
+from dpsim.imports.options import NodeOptions
 from dpsim.network.libraries.nccl import NVSWITCH, describe
 from dpsim.scenario import Scenario, text
-from validate.published.tables import gpu_in
+from validate.published.tables.machines import gpu_in
 
 X900 = """\
 aliases: [Frobnicator X900, X900-SXM]

@@ -7,7 +7,7 @@ from imported import DATA
 from kineto_traces import GRADIENTS, gpu_trace, write
 
 from dpsim.base.errors import DpsimError
-from dpsim.imports import profile_kineto
+from dpsim.imports.kineto import profile_kineto
 from dpsim.imports.kineto_events import Event, innermost, nested
 
 US = 1e-6

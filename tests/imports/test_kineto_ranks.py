@@ -11,7 +11,7 @@ from ruamel.yaml import YAML
 
 from dpsim.base.errors import DpsimError
 from dpsim.disturbance import CorrelatedJitterConfig, HistogramJitterConfig, fit_jitter
-from dpsim.imports import disturbance_of, histogram_of, read_ranks
+from dpsim.imports.kineto_ranks import disturbance_of, histogram_of, read_ranks
 from dpsim.scenario import load_scenario
 
 US = 1e-6

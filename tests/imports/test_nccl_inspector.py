@@ -7,7 +7,8 @@ from imported import DATA
 
 from dpsim.base.errors import DpsimError
 from dpsim.hardware.calibration import load_profile
-from dpsim.imports import fit_nccl_tests, read_inspector
+from dpsim.imports.nccl_inspector import read_inspector
+from dpsim.imports.nccl_tests_fit import fit_nccl_tests
 
 FILE = DATA / "nccl-inspector.log"
 US = 1e-6

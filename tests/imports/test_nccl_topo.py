@@ -4,7 +4,9 @@ import pytest
 from imported import joined
 
 from dpsim.hardware import nodes
-from dpsim.imports import ImportFileError, NodeOptions, node_from_nccl_topo
+from dpsim.imports.nccl_topo import node_from_nccl_topo
+from dpsim.imports.options import NodeOptions
+from dpsim.imports.reading import ImportFileError
 
 
 def draft(content, **options):
@@ -23,7 +25,7 @@ def test_a_known_machine_is_the_one_of_the_catalogue(data, name):
 
 @pytest.mark.parametrize("name", ["dgx1-v100", "dgx-a100", "hgx-h100"])
 def test_both_formats_of_one_machine_give_the_same_node(data, name):
-    from dpsim.imports import node_from_nvidia_topo, parse_nvidia_topo
+    from dpsim.imports.nvidia_topo import node_from_nvidia_topo, parse_nvidia_topo
 
     matrix = node_from_nvidia_topo(parse_nvidia_topo(data(f"{name}.topo.txt")), NodeOptions())
     assert joined(matrix.to_node()) == joined(draft(data(f"{name}.xml")).to_node())

@@ -11,7 +11,9 @@ from kineto_traces import gpu_trace, write
 from nsys_exports import Export, as_nsys
 
 from dpsim.base.errors import DpsimError
-from dpsim.imports import nsys_tables, profile_kineto, read_nsys_profile
+from dpsim.imports import nsys_tables
+from dpsim.imports.kineto import profile_kineto
+from dpsim.imports.nsys import read_nsys_profile
 from dpsim.workload import ModelProfile
 
 US, MS = 1e-6, 1e-3

@@ -5,7 +5,9 @@ from imported import joined
 
 from dpsim.base.errors import UnknownNameError
 from dpsim.hardware import nodes
-from dpsim.imports import ImportFileError, NodeOptions, node_from_nvidia_topo, parse_nvidia_topo
+from dpsim.imports.nvidia_topo import node_from_nvidia_topo, parse_nvidia_topo
+from dpsim.imports.options import NodeOptions
+from dpsim.imports.reading import ImportFileError
 
 ALL = ["dgx1-p100", "dgx1-v100", "dgx-a100", "hgx-h100", "pcie-8gpu"]
 

@@ -8,7 +8,7 @@ import json
 import pytest
 from kineto_traces import gpu_trace, write
 
-from dpsim.imports import profile_kineto
+from dpsim.imports.kineto import profile_kineto
 
 LAUNCHED = ("kernel", "cuda_runtime")
 

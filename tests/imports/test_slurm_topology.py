@@ -7,8 +7,10 @@ from imported import DATA
 
 from dpsim.base.errors import DpsimError
 from dpsim.hardware import links
-from dpsim.imports import ImportFileError, NetworkOptions, SlurmOptions, scenario_from_slurm
 from dpsim.imports.hostlist import expand_hosts
+from dpsim.imports.network_draft import NetworkOptions
+from dpsim.imports.reading import ImportFileError
+from dpsim.imports.slurm_topology import SlurmOptions, scenario_from_slurm
 from dpsim.scenario import load_scenario
 
 TREE, BLOCKS, YAML = "slurm-tree.conf", "slurm-blocks.conf", "slurm-topology.yaml"

@@ -3,7 +3,7 @@
 import pytest
 
 from dpsim.base.errors import DpsimError
-from dpsim.imports import read_step_log
+from dpsim.imports.step_logs import read_step_log
 
 
 def megatron(every=10, seconds=0.5, first=20.0, start=0, count=10):

@@ -9,7 +9,8 @@ from scipy.stats import norm
 from dpsim.network.libraries.nccl import NcclMachine
 from tools.refits.nccl_residuals import coverage, residual_table
 from tools.refits.residual_quantiles import spread_of
-from validate.published.nccl import Case, Score
+from validate.published.nccl.scores import Score
+from validate.published.nccl.table import Case
 
 NORMAL = norm.ppf((np.arange(400) + 0.5) / 400)
 IB = NcclMachine("h100", 90, "nvswitch", 450e9, nodes=2, transport="ib", nic_rate=400e9)

@@ -29,7 +29,12 @@ def started(folder):
         [sys.executable, "-m", *launcher, *where, __file__, str(folder)],
         loopback(1),
         timeout_s=200,
-        preload=["torch.distributed.run", "torch._dynamo", "validate.node", "validate.microbench"],
+        preload=[
+            "torch.distributed.run",
+            "torch._dynamo",
+            "validate.node",
+            "validate.microbench.runs",
+        ],
     )
     return {
         name: [(folder / f"{name}-{rank}").read_text() for rank in range(2)] for name in COMMANDS

@@ -71,8 +71,6 @@ class FitResult:
 
     values: Mapping[str, FloatArray]
     spreads: Mapping[str, FloatArray]
-    cost: float
-    evaluations: int
 
 
 class _Problem:
@@ -84,12 +82,9 @@ class _Problem:
         model: Model,
         measured: FloatArray,
         scale: FloatArray,
-        *,
-        elementwise: bool,
     ) -> None:
         self.blocks = blocks
         self.model = model
-        self.elementwise = elementwise
         self.log_measured = np.log(measured)
         self.scale = scale
         self.x0 = np.concatenate([block.encode() for block in blocks])
@@ -132,20 +127,11 @@ class _Problem:
         base = self.log_model(x)
         assert self._last is not None
         by_row = self._last[1]
-        moved = {name: np.tile(values, (len(self.blocks), 1)) for name, values in by_row.items()}
-        bounds = [*zip(self.blocks, self.offsets[:-1], self.offsets[1:], strict=True)]
-        for number, (block, low, high) in enumerate(bounds):
-            # Shift all groups at once: each row reads only one of them.
-            moved[block.name][number] = block.decode(x[low:high] + STEP)[block.rows]
-        if self.elementwise:
-            predicted = self._predicted(moved)
-        else:
-            sets = range(len(bounds))
-            each = [{name: values[number] for name, values in moved.items()} for number in sets]
-            predicted = np.array([self._predicted(by_row) for by_row in each])
-        changes = (predicted - base) / STEP * self.scale
         every = np.arange(n)
-        for change, (block, low, _) in zip(changes, bounds, strict=True):
+        for block, low, high in zip(self.blocks, self.offsets[:-1], self.offsets[1:], strict=True):
+            # Shift all groups at once: each row reads only one of them.
+            moved = {block.name: block.decode(x[low:high] + STEP)[block.rows]}
+            change = (self._predicted({**by_row, **moved}) - base) / STEP * self.scale
             jacobian[every, low + block.rows] = change
         jacobian[n + np.arange(len(self.known)), self.known] = 1.0 / self.spread[self.known]
         return jacobian
@@ -159,18 +145,16 @@ def fit_blocks(
     weights: FloatArray | None = None,
     max_evaluations: int = 80,
     *,
-    elementwise: bool = False,
     start: Mapping[str, FloatArray] | None = None,
 ) -> FitResult:
     """Fit the blocks to measured seconds, starting from the priors or from ``start``.
 
-    ``sigma`` is the relative noise of one row, ``weights`` multiply residuals. An ``elementwise``
-    model takes several sets of values at once, each (sets, rows), which is faster.
+    ``sigma`` is the relative noise of one row, ``weights`` multiply residuals.
     """
     from scipy.optimize import least_squares
 
     scale = np.full(len(measured), 1.0 / sigma) if weights is None else weights / sigma
-    problem = _Problem(blocks, model, measured, scale, elementwise=elementwise)
+    problem = _Problem(blocks, model, measured, scale)
     rows = len(measured)
 
     def loss(squares: Any) -> Any:
@@ -198,4 +182,4 @@ def fit_blocks(
         block.name: errors[low:high]
         for block, low, high in zip(blocks, problem.offsets[:-1], problem.offsets[1:], strict=True)
     }
-    return FitResult(problem.split(solution.x), spreads, float(solution.cost), int(solution.nfev))
+    return FitResult(problem.split(solution.x), spreads)

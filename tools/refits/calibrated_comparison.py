@@ -19,7 +19,10 @@ import numpy as np
 from dpsim.base.arrays import FloatArray
 from tools.refits.calibrated_residuals import planned_sample
 from validate.published import compare_steps
-from validate.published.tables import PublishedStep, StepKind, StepRow, packaged_path, place_of
+from validate.published.tables.columns import packaged_path
+from validate.published.tables.known_steps import place_of
+from validate.published.tables.published_step import PublishedStep, StepKind
+from validate.published.tables.step_scores import StepRow
 
 TABLES: Sequence[tuple[StepKind, str, int]] = (
     ("adaptdl", "adaptdl_steptime.csv", 4),

@@ -26,15 +26,11 @@ from dpsim.hardware import KnownRun
 from tools.refits.compute_refit import RESIDUALS, write_table
 from tools.refits.residual_quantiles import spread_of
 from validate.published import STEP_TABLES, compare_steps
-from validate.published.tables import (
-    NotPredictedError,
-    StepKind,
-    StepRow,
-    packaged_path,
-    place_of,
-    planned_rows,
-    read_rows,
-)
+from validate.published.tables.columns import packaged_path
+from validate.published.tables.csv_file import NotPredictedError, read_rows
+from validate.published.tables.known_steps import place_of, planned_rows
+from validate.published.tables.published_step import StepKind
+from validate.published.tables.step_scores import StepRow
 
 # By the quantity that the calibration fits: tables, and the number of known rows of a series.
 TABLES: dict[str, Sequence[tuple[StepKind, str, int]]] = {

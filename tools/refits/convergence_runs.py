@@ -12,7 +12,7 @@ import numpy as np
 
 from dpsim.base.arrays import BoolArray, FloatArray
 from dpsim.convergence import NoiseForm, noise_scale
-from validate.published.tables import Columns, packaged_table
+from validate.published.tables.columns import Columns, packaged_table
 
 _CURVES = ("model", "global_batch", "progress", "iteration", "metric", "grad_sqr", "grad_var")
 _HITS = ("case_id", "dataset", "global_batch", "metric", "value")

@@ -12,8 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from dpsim.base.terminal import write_whole
-from validate.published.imagenet import SETTINGS, TABLE, read
-from validate.published.tables import Row, constants_file, packaged_rows, yaml_text
+from validate.published.step_tables.imagenet import SETTINGS, TABLE, read
+from validate.published.tables.columns import constants_file, packaged_rows
+from validate.published.tables.csv_file import Row
+from validate.published.tables.scenario_files import yaml_text
 
 FOLDER = Path(__file__).parents[2] / "scenarios" / "imagenet"
 # The records with files, by the name of their row.

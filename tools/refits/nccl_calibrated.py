@@ -20,16 +20,10 @@ from dpsim.base.terminal import show
 from dpsim.base.uncertainty import Spread
 from tools.refits.nccl_refit import training_cases
 from tools.refits.residual_quantiles import spread_of
-from validate.published.nccl import (
-    CALIBRATED_FILE,
-    MIB,
-    Score,
-    Shipped,
-    by_other_sizes,
-    calibrated,
-    mean_over_machines,
-    scored,
-)
+from validate.published.nccl.own_curve import by_other_sizes
+from validate.published.nccl.regimes import calibrated
+from validate.published.nccl.scores import CALIBRATED_FILE, MIB, Score, mean_over_machines, scored
+from validate.published.nccl.sources import constants, neighbours
 
 
 def main() -> None:
@@ -90,12 +84,12 @@ def _machines(rows: Sequence[Score]) -> set[str]:
 
 
 def _scores() -> list[Score]:
-    cases, source = training_cases(), Shipped()
+    cases = training_cases()
     scores = []
     for machine in sorted({case.machine_name for case in cases}):
         own = [case for case in cases if case.machine_name == machine]
-        known, _ = source.constants(machine)
-        for predicted in calibrated(own, known, source.neighbours(machine)):
+        known, _ = constants(machine)
+        for predicted in calibrated(own, known, neighbours(machine)):
             scores += scored(predicted, "left out")
     return scores
 

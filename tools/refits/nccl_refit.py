@@ -36,28 +36,18 @@ from dpsim.network.libraries.nccl import (
     written,
 )
 from tools.refits.nccl_residuals import coverage, residual_table
-from validate.published.nccl import (
-    LEFT_OUT_FILE,
-    MACHINE_KEY,
-    MIB,
-    Case,
-    Kind,
-    Score,
-    Slot,
-    beside_twins,
-    build,
+from validate.published.nccl.joint_fit import (
     fit_joint,
     fit_without,
     fit_without_generation,
     label_graphs,
-    mean_over_machines,
-    measured_inside,
-    read_table,
-    scored,
-    specification,
-    standard_errors,
-    transport_group,
 )
+from validate.published.nccl.map_fit import MACHINE_KEY, Slot, build, standard_errors
+from validate.published.nccl.regimes import specification
+from validate.published.nccl.scores import MIB, Score, mean_over_machines, scored, transport_group
+from validate.published.nccl.sources import LEFT_OUT_FILE, measured_inside
+from validate.published.nccl.table import Case, Kind, read_table
+from validate.published.nccl.twins import beside_twins
 
 PUBLISHED = Path(validate.published.__path__[0])
 CONSTANTS = Path(dpsim.network.libraries.nccl.__path__[0]) / "constants.yaml"

@@ -16,7 +16,7 @@ import numpy as np
 from dpsim.network import machine_error, size_class
 from dpsim.network.libraries.nccl import described_as, family_of, machine_json
 from tools.refits.residual_quantiles import spread_of
-from validate.published.nccl import MIB, Score
+from validate.published.nccl.scores import MIB, Score
 
 _EXTRAPOLATED = "extrapolated"
 

@@ -13,13 +13,10 @@ from dpsim.scenario import Scenario
 from tools.refits.compute_fit import PublishedWork
 from tools.refits.compute_work import RowWork
 from validate.published import STEP_TABLES
-from validate.published.tables import (
-    NotPredictedError,
-    PublishedStep,
-    ScenarioFolder,
-    StepKind,
-    packaged_rows,
-)
+from validate.published.tables.columns import packaged_rows
+from validate.published.tables.csv_file import NotPredictedError
+from validate.published.tables.published_step import PublishedStep, StepKind
+from validate.published.tables.scenario_files import ScenarioFolder
 
 _WORDS = ("software", "memory_format", "execution", "optimizer_kernels", "kernels", "input")
 FITTED_ON: tuple[StepKind, ...] = ("single-gpu", "steps", "mlperf", "llm")

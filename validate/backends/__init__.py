@@ -3,24 +3,4 @@
 Depends on ranks and collectives; needs torch.
 """
 
-from validate.backends.matrix import (
-    CLASSIC,
-    DOCUMENTATION,
-    Cell,
-    Edition,
-    here,
-    matrix,
-    pairs,
-    to_json,
-)
-
-__all__ = [
-    "CLASSIC",
-    "DOCUMENTATION",
-    "Cell",
-    "Edition",
-    "here",
-    "matrix",
-    "pairs",
-    "to_json",
-]
+__all__: list[str] = []

@@ -2,15 +2,10 @@
 
 Verdicts are exchanged through the store by which ranks met, so that they arrive whatever the
 backend does. After a failure the process group is destroyed and the next operation gets a new one.
-
-    python -m validate.backends.cells BACKEND DEVICE TIMEOUT OPERATION...
-
-in processes that `validate.ranks.launch.launch` started.
 """
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
@@ -111,9 +106,8 @@ def _agreed(world: World, name: str, said: str) -> str:
     return next((answer for answer in answers if answer != _WORKS), "")
 
 
-def main(arguments: Sequence[str]) -> None:
-    """Try operations and record ``operation`` and ``problem``."""
-    backend, device, timeout, *operations = arguments
+def as_rank(backend: str, device: str, timeout: str, *operations: str) -> None:
+    """Try operations on a started rank, and record ``operation`` and ``problem``."""
     place = place_from_environment()
     chosen, where = choose(place, backend, device)
     where.use()
@@ -122,7 +116,3 @@ def main(arguments: Sequence[str]) -> None:
     connected()
     for operation, problem in try_operations(world, operations):
         write_row({"operation": operation, "problem": problem})
-
-
-if __name__ == "__main__":
-    main(sys.argv[1:])

@@ -6,13 +6,13 @@ torch's documentation, and marked so. We have not tried cells with CUDA.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 from dpsim.base.errors import DpsimError
 from validate.ranks.launch import RunFailed, launch, loopback
+from validate.ranks.program import program
 
 Verdict = Literal["works", "fails", "not tried"]
 Edition = Literal["classic", "today"]
@@ -186,15 +186,7 @@ def _ranks_say(
     backend: str, device: str, ranks: int, timeout: float, left: Sequence[str]
 ) -> tuple[dict[str, str], str]:
     """Return answers by operation, and how the ranks ended if they failed."""
-    command = [
-        sys.executable,
-        "-m",
-        "validate.backends.cells",
-        backend,
-        device,
-        str(timeout),
-        *left,
-    ]
+    command = program("validate.backends.cells", backend, device, str(timeout), *left)
     # An operation may use up its group's timeout, and then the store's, which is three of them.
     limit_s = _START_S + 4 * timeout * len(left)
     ended = ""

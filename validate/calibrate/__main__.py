@@ -11,7 +11,7 @@ from dpsim.base.terminal import narrate
 from dpsim.commands.progress import progress
 from validate.calibrate.measurement import measure
 from validate.calibrate.plan import full_plan
-from validate.microbench import machine, provenance
+from validate.microbench.machine import machine, provenance
 from validate.records import RunRecord, RunRecords, save_run_records
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from dpsim.base.provenance import stamp
 from dpsim.hardware import (
@@ -21,10 +20,8 @@ from validate.calibrate.fit import LARGE
 from validate.calibrate.messages import Messages, fit_duplex, fit_one_way, message_errors
 from validate.calibrate.profile import fit_collectives, known, known_parameters
 from validate.calibrate.sources import Measurements
+from validate.microbench.run_file import RunFile
 from validate.records import RunRecord
-
-if TYPE_CHECKING:
-    from validate.microbench import RunFile
 
 _FORMULAS = {
     "efficiency": (

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from itertools import product
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -20,9 +20,7 @@ from dpsim.base.errors import DpsimError
 from dpsim.hardware import MeasuredModel
 from dpsim.workload import between
 from validate.calibrate.line import RESAMPLES, drawn, parameter
-
-if TYPE_CHECKING:
-    from validate.microbench import RunFile
+from validate.microbench.run_file import RunFile
 
 Row = Mapping[str, Any]
 

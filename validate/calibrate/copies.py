@@ -6,16 +6,14 @@ Latency and rate of copies from and to pinned memory, T = latency + S / rate.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from dpsim.base.errors import DpsimError
 from dpsim.hardware import Parameter
 from validate.calibrate.line import fit_lines, parameter
-
-if TYPE_CHECKING:
-    from validate.microbench import RunFile
+from validate.microbench.run_file import RunFile
 
 _LEAST_SIZES = 3
 

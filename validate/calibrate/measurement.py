@@ -23,9 +23,11 @@ from dpsim.topology import TestbedConfig
 from validate.calibrate.cases import LIBRARY, CollectiveCase
 from validate.calibrate.messages import Messages, messages_of
 from validate.collectives import Collective, Executor, LibraryCollective
-from validate.microbench import Settings, launched
+from validate.microbench.runs import launched
+from validate.microbench.settings import Settings
 from validate.ranks.launch import connected, launch, write_row
 from validate.ranks.processes import World, joined
+from validate.ranks.program import program
 from validate.ranks.testbed import Testbed
 from validate.records import RunRecord
 
@@ -56,18 +58,13 @@ def measure(
                 if rank == 0 and stream == "stdout" and line.startswith("measured "):
                     done(before + int(line.split()[1]))
 
-            command = [
-                sys.executable,
-                "-m",
-                "validate.calibrate.measurement",
-                json.dumps([case.model_dump(mode="json") for case in some]),
-            ]
+            cases_json = json.dumps([case.model_dump(mode="json") for case in some])
             run = launch(
-                command,
+                program(__name__, cases_json),
                 up.hosts,
                 timeout_s=_TIMEOUT_S,
                 connect_timeout_s=60.0,
-                preload=["validate.microbench"],
+                preload=["validate.microbench.runs"],
                 on_line=on_line,
             )
         # Rank 0 writes a row per case, in the order of the cases.
@@ -93,8 +90,9 @@ def measure_messages(
         return messages_of(launched(settings, up.hosts, progress), testbed)
 
 
-def as_rank(cases: Sequence[CollectiveCase]) -> None:
-    """Run one rank's part; rank 0 records the times of each case."""
+def as_rank(text: str) -> None:
+    """Run one rank's part in the cases, given as JSON; rank 0 records the times of each."""
+    cases = [CollectiveCase.model_validate(case) for case in json.loads(text)]
     with joined("gloo", "cpu") as world:
         connected()
         for number, case in enumerate(cases, 1):
@@ -141,7 +139,3 @@ def _agreed(world: World) -> float:
     moment = torch.tensor([time.monotonic() + _APART], dtype=torch.float64)
     dist.broadcast(moment, 0)
     return float(moment)
-
-
-if __name__ == "__main__":
-    as_rank([CollectiveCase.model_validate(case) for case in json.loads(sys.argv[1])])

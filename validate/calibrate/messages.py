@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -27,9 +26,7 @@ from dpsim.network import RoundsModel, transport_model
 from dpsim.topology import TestbedConfig, build_cluster, cluster_over_transport
 from validate.calibrate.fit import LARGE
 from validate.calibrate.line import drawn, fit_lines, parameter
-
-if TYPE_CHECKING:
-    from validate.microbench import RunFile
+from validate.microbench.run_file import RunFile
 
 _PATTERNS = {"ping-pong": False, "exchange": True}  # both ways at once?
 # Algorithm and operation of one way and of both, and the size of the vector in messages.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dpsim.base.errors import DpsimError, ScenarioError
 from dpsim.scenario import Document, validate
@@ -14,11 +14,9 @@ from dpsim.workload import read_file
 from validate.calibrate.cases import LIBRARY, CollectiveCase
 from validate.calibrate.copies import Copies, copies_of
 from validate.calibrate.messages import Messages, messages_of
+from validate.microbench.run_file import RunFile, load_run_file
 from validate.ranks.testbed import load_testbed
 from validate.records import RunRecord, load_run_records
-
-if TYPE_CHECKING:
-    from validate.microbench import RunFile
 
 _MICROBENCH = b'"kind": "microbench"'
 _LIBRARY = "library"  # the microbenchmarks' name of the backend's own algorithm
@@ -62,8 +60,6 @@ def read_measurements(paths: Sequence[Path], testbed: TestbedConfig | None) -> M
 
 def _take(path: Path, testbed: TestbedConfig | None, found: Measurements) -> int:
     """Add the content of a run file, and return the number of its rows used."""
-    from validate.microbench import load_run_file
-
     run = load_run_file(path)
     used = {what: len(run.of(what)) for what in USED}
     if not any(used[what] for what in USED if what != "optimizer"):
@@ -125,8 +121,6 @@ def parse_testbed(text: str) -> TestbedConfig:
 
 
 def _of_microbenchmarks(path: Path, testbed: TestbedConfig | None) -> Iterator[RunRecord]:
-    from validate.microbench import load_run_file
-
     run = load_run_file(path)
     rows = run.of("collectives")
     if not rows:

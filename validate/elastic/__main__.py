@@ -14,7 +14,7 @@ from dpsim.base.terminal import narrate
 from validate.elastic.account import compare, mean_restart
 from validate.elastic.job import Job
 from validate.elastic.launch import run
-from validate.microbench import machine
+from validate.microbench.machine import machine
 from validate.ranks.launch import REALTIME
 
 JOBS = (

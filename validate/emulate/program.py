@@ -6,6 +6,7 @@ Join, prepare, start at a common time, work or serve, and report.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import asdict
 from typing import Any
 
 from dpsim.base.errors import DpsimError
@@ -61,7 +62,7 @@ def _work(job: Job, world: World, servers: range, case: int, say: Say) -> None:
         carriers.warm_up()
 
     def tell(row: Row | Carried) -> None:
-        say(row.to_json(case))
+        say({"case": case, **asdict(row)})
 
     # All slow preparations come before the ranks agree on a start.
     factors = all_slow_downs(job)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -16,6 +15,7 @@ from validate.emulate.clock import before_all_others
 from validate.emulate.program import emulate
 from validate.ranks.launch import Host, RunFailed, connected, launch, write_row
 from validate.ranks.processes import joined
+from validate.ranks.program import program
 
 Rows = Sequence[Mapping[str, Any]]
 REALTIME = "DPSIM_REALTIME"  # the environment variable to request real-time scheduling
@@ -61,16 +61,11 @@ def run_cases(
 
     If the run fails, return the measurements until then, and the failure.
     """
-    command = [
-        sys.executable,
-        "-m",
-        "validate.emulate",
-        json.dumps([[case.file, list(case.set)] for case in cases]),
-    ]
+    told = json.dumps([[case.file, list(case.set)] for case in cases])
     failure = None
     try:
         rows = launch(
-            command,
+            program(__name__, told),
             hosts,
             timeout_s=timeout,
             connect_timeout_s=min(CONNECT_TIMEOUT, timeout),

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
-from typing import Any
+from dataclasses import dataclass, field
 
 
 @dataclass(slots=True)
@@ -29,10 +28,6 @@ class Row:
     passed: float = 0.0
     versions: int = 0
 
-    def to_json(self, case: int) -> dict[str, Any]:
-        """Return the row as recorded."""
-        return {"case": case, **asdict(self)}
-
 
 @dataclass(frozen=True, slots=True)
 class Carried:
@@ -46,7 +41,3 @@ class Carried:
     message: str
     stamps: list[tuple[float, float]]
     group: str = "all"
-
-    def to_json(self, case: int) -> dict[str, Any]:
-        """Return the row as recorded."""
-        return {"case": case, **asdict(self)}

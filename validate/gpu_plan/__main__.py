@@ -24,7 +24,7 @@ from dpsim.base.terminal import narrate, show, write_whole
 from validate.gpu_plan.plan import PARTS, Plan
 from validate.gpu_plan.report import lines_of, markdown, table
 from validate.gpu_plan.sizes import GPU, SMALL
-from validate.microbench import provenance
+from validate.microbench.machine import provenance
 from validate.node import Item, Rows, carry, here, profile_in, scenario_here
 from validate.ranks.orders import orders_here
 from validate.ranks.processes import ranks_of_launcher

@@ -12,7 +12,7 @@ from typing import Any
 from dpsim.engine import memory_use
 from validate.emulate import Case
 from validate.gpu_plan.sizes import Size, Words
-from validate.microbench import Settings
+from validate.microbench.settings import Settings
 from validate.node import Here, Item, as_here, items_of, scenario_here
 
 _FILLED = 0.9  # of the memory, as predicted: an item that still fails gets a row that says so

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterable
 from typing import Any
 
@@ -12,12 +13,8 @@ _MOMENTUM = 0.9
 _MOMENTS, _EPSILON = (0.9, 0.999), 1e-6
 
 
-class Lars(torch.optim.Optimizer):
-    """SGD with momentum, with the gradient g of a tensor w scaled by |w| / |g|.
-
-    Source: You, Gitman and Ginsburg, "Large Batch Training of Convolutional Networks", 2017
-    (arXiv:1708.03888), without weight decay.
-    """
+class _Layerwise(torch.optim.Optimizer):
+    """Updates one tensor after the other."""
 
     def __init__(self, params: Iterable[Tensor], lr: float) -> None:
         super().__init__(params, {"lr": lr})
@@ -28,6 +25,18 @@ class Lars(torch.optim.Optimizer):
                 for weights in group["params"]:
                     if weights.grad is not None:  # frozen weights have none
                         self._move(weights, group["lr"])
+
+    @abstractmethod
+    def _move(self, weights: Tensor, rate: float) -> None:
+        """Update ``weights`` by their gradient."""
+
+
+class Lars(_Layerwise):
+    """SGD with momentum, with the gradient g of a tensor w scaled by |w| / |g|.
+
+    Source: You, Gitman and Ginsburg, "Large Batch Training of Convolutional Networks", 2017
+    (arXiv:1708.03888), without weight decay.
+    """
 
     def _move(self, weights: Tensor, rate: float) -> None:
         state, gradient = self.state[weights], weights.grad
@@ -38,22 +47,12 @@ class Lars(torch.optim.Optimizer):
         weights.sub_(rate * state["velocity"])
 
 
-class Lamb(torch.optim.Optimizer):
+class Lamb(_Layerwise):
     """Adam, with the step u of a tensor w scaled by |w| / |u|.
 
     Source: You et al., "Large Batch Optimization for Deep Learning: Training BERT in 76 minutes",
     ICLR 2020 (arXiv:1904.00962), algorithm 2 without weight decay.
     """
-
-    def __init__(self, params: Iterable[Tensor], lr: float) -> None:
-        super().__init__(params, {"lr": lr})
-
-    def step(self, closure: Any = None) -> None:
-        with torch.no_grad():
-            for group in self.param_groups:
-                for weights in group["params"]:
-                    if weights.grad is not None:  # frozen weights have none
-                        self._move(weights, group["lr"])
 
     def _move(self, weights: Tensor, rate: float) -> None:
         state, gradient, (first, second) = self.state[weights], weights.grad, _MOMENTS

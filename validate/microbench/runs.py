@@ -16,6 +16,7 @@ from validate.microbench.run_file import RankPlace, RunFile
 from validate.microbench.settings import Settings
 from validate.ranks.launch import Host, RunFailed, connected, launch, write_row
 from validate.ranks.processes import World, first_line, joined
+from validate.ranks.program import program
 
 _TIMEOUT_S = 3600.0
 _PROGRESS = "progress"
@@ -32,7 +33,7 @@ def launched(
     If that fails, return the measurements until then, with the reason.
     """
     _known(settings)
-    command = [sys.executable, "-m", "validate.microbench", settings.model_dump_json()]
+    command = program(__name__, settings.model_dump_json())
     failed = None
     try:
         rows = launch(
@@ -91,7 +92,7 @@ def run_ranks(settings: Settings, say: Callable[[Row], None], progress: Progress
         world.barrier()
 
 
-def as_rank(settings: Settings) -> None:
+def as_rank(text: str) -> None:
     """Measure and write rows on a rank started by `launched`; progress goes to stdout."""
     last = 0.0
 
@@ -102,7 +103,7 @@ def as_rank(settings: Settings) -> None:
             last = time.monotonic()
             sys.stdout.write(f"{_PROGRESS} {what} {done} {total}\n")
 
-    run_ranks(settings, write_row, tell)
+    run_ranks(Settings.model_validate_json(text), write_row, tell)
 
 
 def _known(settings: Settings) -> None:

@@ -6,13 +6,14 @@ Words that a device or a method does not support are left out, which `omitted` r
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from dpsim.workload import is_in_8_bits
+from dpsim.workload import Software, is_in_8_bits
 from validate.microbench.layerwise import Lamb, Lars
+from validate.microbench.settings import Settings
 
 _RATE = 1e-6  # so small that weights do not change
 
@@ -39,22 +40,7 @@ _KERNELS = {
 _IMAGES = 4  # dimensions of images, and of the weights of convolutions
 
 Forward = Callable[..., Any]
-
-
-class Words(Protocol):
-    """The software words of a scenario or a microbenchmark."""
-
-    @property
-    def memory_format(self) -> str:
-        """``channels_first`` or ``channels_last``."""
-
-    @property
-    def execution(self) -> str:
-        """``eager``, ``compile``, ``graph`` or ``cuda-graph``."""
-
-    @property
-    def optimizer_kernels(self) -> str:
-        """``loop``, ``foreach``, ``fused`` or ``sharded``."""
+Words = Software | Settings  # of a scenario, or of a microbenchmark
 
 
 def laid_out(module: nn.Module, words: Words) -> nn.Module:

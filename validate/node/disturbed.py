@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from dpsim.base.units import DATA, human
-from validate.microbench import machine
+from validate.microbench.machine import machine
 from validate.node.rows import Rows
 from validate.ranks.smi import GpuProcess, GpuState, gpu_processes, gpu_states
 

@@ -13,8 +13,8 @@ import torch.distributed as dist
 
 from dpsim.base.errors import DpsimError
 from dpsim.base.units import DATA, human
-from dpsim.imports import parse_nvidia_topo
-from validate.microbench import machine
+from dpsim.imports.nvidia_topo import parse_nvidia_topo
+from validate.microbench.machine import machine
 from validate.node.disturbed import busy_cores, slowed, too_busy, used_by
 from validate.node.hardware import catalogue_name
 from validate.node.node_profile import node_plan

@@ -7,17 +7,15 @@ import os
 from dataclasses import dataclass
 from typing import Any
 
-import torch
-
 from dpsim.base.budget import check_memory
-from dpsim.base.errors import DpsimError, UnknownNameError
+from dpsim.base.errors import DpsimError
 from dpsim.base.terminal import narrate
 from dpsim.engine import memory_use
 from dpsim.hardware import gpu_named_in, gpus, nodes
 from dpsim.scenario import Scenario
 from validate.emulate import Case, placement
-from validate.ranks.device import CpuFace, CudaFace, why_no_gpu
-from validate.ranks.processes import AUTO, DEVICES, place_from_environment
+from validate.ranks.device import CpuFace, CudaFace
+from validate.ranks.processes import place_from_environment, usable_gpus
 
 # Processes of one machine send through its memory: an assumed rate above gloo's there, so that
 # refitted constants, and not this link, determine the time of a collective.
@@ -39,14 +37,7 @@ class Here:
 
 def here(device: str) -> Here:
     """Return the devices of ``device`` (auto, cpu or cuda). Raises DpsimError if there are none."""
-    if device not in (AUTO, *DEVICES):
-        raise UnknownNameError("device", device, (AUTO, *DEVICES))
-    gpus = torch.cuda.device_count() if torch.cuda.is_available() else 0
-    if device == "cuda" and not gpus:
-        raise DpsimError(
-            "--device must be one of this machine's, but got cuda, and torch sees no GPU here: "
-            f"{why_no_gpu()}"
-        )
+    gpus = usable_gpus(device)
     if gpus and device != "cpu":
         face = CudaFace(0)
         # A scheduler may show each rank only one GPU: a node's GPUs are then those of its ranks.

@@ -18,7 +18,11 @@ from dpsim.base.config import Config
 from dpsim.base.errors import DpsimError
 from dpsim.engine import Job
 from validate.emulate import Case
-from validate.microbench import Settings, machine, place_of, products_in, provenance, run_benchmarks
+from validate.microbench.benchmarks import run_benchmarks
+from validate.microbench.machine import machine, provenance
+from validate.microbench.precision import products_in
+from validate.microbench.runs import place_of
+from validate.microbench.settings import Settings
 from validate.node.program import carry_out, seconds_alone, twin_of
 from validate.node.rows import Rows, short
 from validate.node.task import ScenarioTask

@@ -10,7 +10,8 @@ from typing import Any
 from dpsim.engine import memory_use
 from dpsim.scenario import Scenario
 from dpsim.workload import MODELS, WorkloadConfig
-from validate.microbench import Settings, subject
+from validate.microbench.models import subject
+from validate.microbench.settings import Settings
 from validate.node.hardware import Here
 from validate.node.items import PATIENCE_S, Item
 from validate.node.strategies import served_item, wrapped_item

@@ -8,7 +8,7 @@ from typing import Any
 from dpsim.base.errors import DpsimError
 from dpsim.network.libraries import chooses
 from dpsim.scenario import Scenario
-from validate.microbench import omitted
+from validate.microbench.software import omitted
 from validate.run import library_of, method_of
 from validate.training import Method, method_named
 

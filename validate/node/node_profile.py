@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,15 +10,14 @@ from dpsim.base.errors import DpsimError
 from dpsim.base.terminal import narrate
 from dpsim.hardware import CalibrationProfile
 from dpsim.scenario import Scenario
-from validate.emulate import Case
-from validate.microbench import RunFile, machine, provenance
+from validate.microbench.machine import machine, provenance
+from validate.microbench.run_file import RunFile
 from validate.node.hardware import Here, cluster_here, here
 from validate.node.items import Item
 from validate.node.measure import MODELS_OF, items_of
 from validate.node.plan_runner import Progress, carry
 from validate.node.profile import profile_of
 from validate.node.rows import Attempt, Rows
-from validate.ranks.launch import own_folder
 from validate.ranks.orders import orders_here
 from validate.ranks.processes import ranks_of_launcher
 
@@ -156,7 +154,4 @@ def scenario_here(node: Here, ranks: int) -> Scenario:
         "cluster": cluster_here(node, ranks),
         "workload": {"model": "resnet18", "batch_per_gpu": 1},
     }
-    with own_folder() as folder:
-        file = folder / "here.yaml"
-        file.write_text(json.dumps(text))
-        return Case(str(file)).scenario()
+    return Scenario.model_validate(text)

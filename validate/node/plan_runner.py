@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -15,8 +14,9 @@ from validate.node.items import Item, Order
 from validate.node.rows import Rows
 from validate.ranks.orders import Orders, Program
 from validate.ranks.processes import IMPORTED_LATE
+from validate.ranks.program import program
 
-PROGRAM = (sys.executable, "-m", "validate.node.measuring")
+PROGRAM = program("validate.node.items")
 """The program of each rank; the order, as JSON, follows."""
 _START_S = 120.0  # until ranks have met, at most
 _LEAST_S = 60.0  # that any item may take
@@ -94,9 +94,9 @@ class _Group:
             until=self.end,
             items=tuple(self.items),
         )
-        program = Program((*PROGRAM, order.model_dump_json()), ("validate.node", IMPORTED_LATE))
+        measuring = Program((*PROGRAM, order.model_dump_json()), ("validate.node", IMPORTED_LATE))
         try:
-            orders.carry_out(program, self.items[0].ranks, lambda: self._look(started))
+            orders.carry_out(measuring, self.items[0].ranks, lambda: self._look(started))
         except _Cut as cut:
             self._ended("cut", str(cut), before)
         except DpsimError as error:

@@ -28,8 +28,10 @@ from dpsim.hardware import (
 )
 from dpsim.scenario import Scenario
 from dpsim.workload import MODELS, WorkloadConfig
-from validate.calibrate import copies_of, fit_copies, measured_models, step_errors
-from validate.microbench import RunFile, subject
+from validate.calibrate.compute import measured_models, step_errors
+from validate.calibrate.copies import copies_of, fit_copies
+from validate.microbench.models import subject
+from validate.microbench.run_file import RunFile
 from validate.node.items import Item
 from validate.node.rows import Attempt
 from validate.node.spreads import EVERY, at_once, spreads_of

@@ -20,7 +20,7 @@ from dpsim.base.errors import DpsimError
 from dpsim.engine import Job, all_slow_downs, slow_downs
 from dpsim.scenario import Scenario
 from validate.emulate import placement
-from validate.microbench import products_in
+from validate.microbench.precision import products_in
 from validate.node.methods import method_on
 from validate.node.task import ScenarioTask
 from validate.ranks.processes import World, first_line

@@ -8,7 +8,6 @@ nccl on GPUs.
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
@@ -19,7 +18,7 @@ from dpsim.base.errors import DpsimError
 from dpsim.base.units import DATA, human
 from dpsim.engine import Result, Run, run_job, seconds_lost
 from validate.emulate import Case, Measured, Placement, placement
-from validate.microbench import machine
+from validate.microbench.machine import machine
 from validate.node.account import bucket_seconds, steps_of
 from validate.node.hardware import (
     Here,
@@ -33,6 +32,7 @@ from validate.node.methods import deviations, method_on
 from validate.node.program import COMPUTES, Row, carry_out, twin_of
 from validate.ranks.launch import RunFailed, connected, launch, loopback, write_row
 from validate.ranks.processes import IMPORTED_LATE, joined, ranks_of_launcher
+from validate.ranks.program import program
 from validate.run import EVERY_STEP, PartialRunError, StepRun, step_run
 
 _TIMEOUT_S = 3600.0
@@ -87,7 +87,7 @@ def _on_own_ranks(
 
     Raises PartialRunError if too few of its rows are left.
     """
-    command = [sys.executable, "-m", "validate.node", json.dumps(told)]
+    command = program(__name__, json.dumps(told))
     hosts = loopback(placed.ranks)
     try:
         run = launch(command, hosts, timeout_s=timeout_s, preload=[__name__, IMPORTED_LATE])

@@ -18,7 +18,7 @@ import numpy as np
 from dpsim.base.arrays import FloatArray
 from dpsim.disturbance import CorrelatedJitterConfig, fit_jitter
 from dpsim.hardware import MeasuredModel, RankSpread
-from validate.microbench import RunFile
+from validate.microbench.run_file import RunFile
 
 EVERY = 3  # one in this many batch and message sizes is held out
 _DRAWN = 20_000  # steps, for the slowest rank's mean within some thousandths

@@ -15,7 +15,9 @@ import numpy as np
 
 from dpsim.hardware import Measured, MeasuredModel, Parameter
 from dpsim.workload import MODELS
-from validate.microbench import FACTORY_OF, UPDATE, Settings, subject
+from validate.microbench.layers import UPDATE
+from validate.microbench.models import FACTORY_OF, subject
+from validate.microbench.settings import Settings
 from validate.node.hardware import Here, cluster_here
 from validate.node.items import Item
 from validate.node.rows import Attempt

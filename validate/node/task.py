@@ -15,10 +15,10 @@ from torch.nn import functional
 from dpsim.base.errors import DpsimError
 from dpsim.engine import Job
 from dpsim.workload import WorkloadConfig
-from validate.microbench import (
+from validate.microbench.precision import casting
+from validate.microbench.software import (
     OPTIMIZER_CLASSES,
     Words,
-    casting,
     executed,
     images,
     laid_out,

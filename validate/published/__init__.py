@@ -1,9 +1,11 @@
 """Published measurements and what dpsim predicts for them."""
 
-from validate.published.nccl import KINDS, Kind, Reference, compare
+from validate.published.nccl.reference import Reference, compare
+from validate.published.nccl.table import KINDS, Kind
 from validate.published.step_reference import TABLES as STEP_TABLES
 from validate.published.step_reference import compare_steps
-from validate.published.tables import STEP_KINDS, StepKind, StepReference
+from validate.published.tables.published_step import STEP_KINDS, StepKind
+from validate.published.tables.step_scores import StepReference
 
 __all__ = [
     "KINDS",

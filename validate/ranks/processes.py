@@ -190,13 +190,7 @@ def choose(place: Place, backend: str = AUTO, device: str = AUTO) -> tuple[str, 
     unknown or not available on this machine.
     """
     _known("backend", backend, (AUTO, *BACKENDS))
-    _known("device", device, (AUTO, *DEVICES))
-    gpus = torch.cuda.device_count() if torch.cuda.is_available() else 0
-    if device == "cuda" and not gpus:
-        raise DpsimError(
-            "--device must be one of this machine's, but got cuda, and torch sees no GPU here: "
-            f"{why_no_gpu()}"
-        )
+    gpus = usable_gpus(device)
     if device == AUTO:
         device = "cuda" if gpus else "cpu"
     if backend == AUTO:
@@ -206,6 +200,21 @@ def choose(place: Place, backend: str = AUTO, device: str = AUTO) -> tuple[str, 
         raise DpsimError(f"--backend must be one that is here, but got {backend}: {missing}")
     face: DeviceFace = CudaFace(place.local_rank % gpus) if device == "cuda" else CpuFace()
     return backend, face
+
+
+def usable_gpus(device: str) -> int:
+    """Return the number of GPUs that torch sees here.
+
+    Raises DpsimError for an unknown ``device``, or if it is cuda and there are none.
+    """
+    _known("device", device, (AUTO, *DEVICES))
+    gpus = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    if device == "cuda" and not gpus:
+        raise DpsimError(
+            "--device must be one of this machine's, but got cuda, and torch sees no GPU here: "
+            f"{why_no_gpu()}"
+        )
+    return gpus
 
 
 def agreed(world: World, asked: str) -> World:

@@ -9,7 +9,7 @@ yields the records that `validate.compare` reads.
 """
 
 from validate.run.methods import library_of, method_of
-from validate.run.plan import Plan, load_plan, run_plan, write
+from validate.run.plan import Plan, load_plan, run_plan
 from validate.run.real import real_run, waits_of
 from validate.run.runs import PartialRunError, here, on_testbed
 from validate.run.step_run import EVERY_STEP, StepRun, step_run, typical
@@ -29,5 +29,4 @@ __all__ = [
     "step_run",
     "typical",
     "waits_of",
-    "write",
 ]

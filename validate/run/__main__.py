@@ -8,10 +8,11 @@ import sys
 from pathlib import Path
 
 from dpsim.base.errors import FailedError
+from dpsim.base.provenance import provenance
 from dpsim.base.terminal import narrate
-from validate.microbench import machine
-from validate.records import load_run_records
-from validate.run.plan import load_plan, run_plan, write
+from validate.microbench.machine import machine
+from validate.records import RunRecords, load_run_records, save_run_records
+from validate.run.plan import load_plan, run_plan
 
 
 def main(plan: Path, output: Path, chosen: list[str]) -> None:
@@ -28,11 +29,9 @@ def main(plan: Path, output: Path, chosen: list[str]) -> None:
             f"{record.name}: {record.median_s:.4f} s, predicted "
             f"{error:+.1%}{''.join(f' ({note})' for note in record.notes)}"
         )
-        write(
-            output,
-            list(found.values()),
-            {key: value for key, value in machine().items() if key != "host"},
-        )
+        known = {key: value for key, value in machine().items() if key != "host"}
+        runs = tuple(found.values())
+        save_run_records(output, RunRecords(machine=known, provenance=provenance(), runs=runs))
     if failures:
         raise FailedError("\n".join(failures))
 

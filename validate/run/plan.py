@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import gzip
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from pydantic import Field, PositiveInt
 
 from dpsim.base.config import Config
-from dpsim.base.provenance import provenance
 from dpsim.scenario import load
 from validate.emulate import Case
-from validate.records import RunRecord, RunRecords
+from validate.records import RunRecord
 from validate.run.runs import PartialRunError, on_testbed
 from validate.run.step_run import StepRun
 
@@ -88,11 +86,3 @@ def _runs(
     except PartialRunError as partial:
         failed(str(partial))
         yield from partial.runs
-
-
-def write(path: Path, records: Sequence[RunRecord], machine: dict[str, object]) -> None:
-    """Write records to a file, gzipped if its name ends in .gz."""
-    text = (
-        RunRecords(machine=machine, provenance=provenance(), runs=tuple(records)).to_json().encode()
-    )
-    path.write_bytes(gzip.compress(text, mtime=0) if path.suffix == ".gz" else text)

@@ -8,7 +8,6 @@ not know of. What the scenario says of jitter and slow workers is waited for (`W
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,9 +21,12 @@ from dpsim.engine import Job, Steps, run_scenario, slow_downs
 from dpsim.scenario import Scenario
 from dpsim.workload import ModelProfile
 from validate.emulate import Case, Measured, Placement, placement
-from validate.microbench import Settings, launched, profile
+from validate.microbench.layers import profile
+from validate.microbench.runs import launched
+from validate.microbench.settings import Settings
 from validate.ranks.launch import RunFailed, connected, launch, loopback, own_folder, write_row
 from validate.ranks.processes import joined
+from validate.ranks.program import program
 from validate.ranks.testbed import Testbed
 from validate.run.methods import method_of
 from validate.run.runs import PartialRunError, extended
@@ -61,13 +63,7 @@ def real_run(case: Case, *, timeout_s: float | None = None) -> StepRun:
         own, waits = _predictable(case, folder)
         config, placed = extended(scenario.testbed, placement(scenario))
         failed = ""
-        command = [
-            sys.executable,
-            "-m",
-            "validate.run.real",
-            json.dumps([case.file, case.set]),
-            str(waits),
-        ]
+        command = program(__name__, json.dumps([case.file, case.set]), str(waits))
         with Testbed(config) as up:
             try:
                 rows = launch(
@@ -188,7 +184,3 @@ def as_rank(text: str, waits: str) -> None:
         connected()
         said = train(method_of(scenario), world, _training(scenario, Path(waits))).summary()
         write_row({key: said[key] for key in ("step_s", "parts_s", "losses")})
-
-
-if __name__ == "__main__":
-    as_rank(*sys.argv[1:])

@@ -16,8 +16,13 @@ from numpy.typing import NDArray
 from pydantic import Field
 from torch import Tensor
 
-from dpsim.strategy.compression import Codec, CompressionConfig, Encoded, TopKConfig
-from validate.training.low_rank import low_rank
+from dpsim.strategy.compression import (
+    Codec,
+    CompressionConfig,
+    Encoded,
+    PowerSgdConfig,
+    TopKConfig,
+)
 from validate.training.method import Method
 from validate.training.worker import Worker
 
@@ -63,7 +68,7 @@ class Peer:
         key = 0 if codec.common_randomness else worker.rank
         seed = np.random.SeedSequence(worker.training.seed, spawn_key=(key,))
         self._generator = np.random.Generator(np.random.Philox(seed))
-        self._low_rank = low_rank(codec, self._generator, self._mean_of)
+        self._q: Floats | None = None  # PowerSGD's second factor of the last step
 
     def mean(self, vector: Floats) -> Floats:
         """Return the mean of all workers' vectors, as sent through the codec.
@@ -71,8 +76,10 @@ class Peer:
         The error of this worker's vector is kept as its residual.
         """
         corrected = vector + self.residual if self.codec.feeds_back else vector
-        through = self._low_rank.mean if self._low_rank else self._through_codec
-        mean, own = through(corrected)
+        if isinstance(self.codec, PowerSgdConfig):
+            mean, own = self._through_factors(corrected, self.codec)
+        else:
+            mean, own = self._through_codec(corrected)
         if self.codec.feeds_back:
             self.residual = corrected - own
         return mean
@@ -88,6 +95,25 @@ class Peer:
         decoded = [self.codec.decode(each, len(vector)) for each in self._gathered(encoded)]
         # In the order of ranks on every worker, so that all get the same bits.
         return np.stack(decoded).mean(axis=0, dtype=np.float32), own
+
+    def _through_factors(self, vector: Floats, codec: PowerSgdConfig) -> tuple[Floats, Floats]:
+        """Average PowerSGD's P = M Q, then Q = M' P of the orthonormal mean P; return P Q' twice.
+
+        The second all-reduce needs the first one's result. M is the vector as a matrix.
+        """
+        # Sent unchanged if too small for two factors to be smaller.
+        if len(codec.stages(len(vector))) == 1:
+            return self._mean_of(vector), vector
+        rows, columns = codec.shape(len(vector))
+        matrix = np.pad(vector, (0, rows * columns - len(vector))).reshape(rows, columns)
+        if self._q is None:
+            self._q = self._generator.standard_normal((columns, codec.rank), dtype=np.float32)
+        # Every worker decomposes the same mean, and so has the same P without sending it.
+        p = np.linalg.qr(self._mean_of(matrix @ self._q))[0]
+        # Warm start: the next step's power iteration begins with this Q.
+        self._q = self._mean_of(matrix.T @ p)
+        mean = codec.decode(Encoded((p, self._q)), len(vector))
+        return mean, mean
 
     def _mean_of(self, values: Floats) -> Floats:
         return np.asarray(self._summed(values) / self.workers, dtype=np.float32)

@@ -10,7 +10,7 @@ import torch.distributed as dist
 from torch import Tensor
 
 from dpsim.strategy.compression import Codec
-from validate.microbench import TorchEncoded, decode, encode
+from validate.microbench.torch_codecs import TorchEncoded, decode, encode
 from validate.training.worker import Worker
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import pickle
-import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +18,7 @@ import numpy as np
 from dpsim.base.errors import DpsimError
 from validate.ranks.launch import connected, launch, loopback, own_folder
 from validate.ranks.processes import IMPORTED_LATE, joined
+from validate.ranks.program import program
 from validate.training.rank_record import RankRecord
 from validate.training.replay import replay
 from validate.training.settings import Training
@@ -77,7 +77,7 @@ def prove(
     with own_folder() as folder:
         told = json.dumps([str(folder), chosen, training.model_dump(mode="json"), device, backend])
         launch(
-            [sys.executable, "-m", "validate.training", told],
+            program(__name__, told),
             loopback(ranks),
             timeout_s=_TIMEOUT_S,
             preload=[__name__, IMPORTED_LATE],

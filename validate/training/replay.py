@@ -6,10 +6,9 @@ losses and weights are determined, and must be the same without any messages.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from dpsim.base.registry import Registry
 from validate.training.all_workers import Replayed
 from validate.training.method import Method
 from validate.training.rank_record import RankRecord
@@ -26,27 +25,16 @@ from validate.training.settings import Training
 
 Replay = Callable[[Any, Sequence[RankRecord], Training], Replayed]
 
-REPLAYS: Registry[Replay] = Registry(
-    "method that can be replayed",
-    {
-        "whole-batch": replay_whole_batch,
-        "data-parallel": replay_whole_batch,
-        "ddp": replay_whole_batch,
-        "fsdp": replay_whole_batch,
-        "zero-1": replay_whole_batch,
-        "library": replay_whole_batch,
-        "through-host": replay_whole_batch,
-        "schedule": replay_whole_batch,
-        "buckets": replay_whole_batch,
-        "parameter-server": replay_servers,
-        "backup": replay_servers,
-        "local-sgd": replay_local_sgd,
-        "gossip": replay_gossip,
-        "ad-psgd": replay_pairs,
-        "sma": replay_learners,
-        "compressed": replay_compressed,
-    },
-)
+# All others are bulk-synchronous: they should equal one process on whole batches.
+_REPLAYS: Mapping[str, Replay] = {
+    "parameter-server": replay_servers,
+    "backup": replay_servers,
+    "local-sgd": replay_local_sgd,
+    "gossip": replay_gossip,
+    "ad-psgd": replay_pairs,
+    "sma": replay_learners,
+    "compressed": replay_compressed,
+}
 
 
 def replay(method: Method, records: Sequence[RankRecord], training: Training) -> Replayed:
@@ -54,4 +42,4 @@ def replay(method: Method, records: Sequence[RankRecord], training: Training) ->
 
     Raises DpsimError for an impossible log.
     """
-    return REPLAYS[method.kind](method, records, training)
+    return _REPLAYS.get(method.kind, replay_whole_batch)(method, records, training)

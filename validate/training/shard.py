@@ -3,16 +3,17 @@
 Each epoch is a new permutation of all samples, which all workers draw from the seed and the epoch.
 Worker r of m takes every m-th sample from the r-th on, in batches. Samples that do not fill a batch
 on every worker are left out of that epoch. So the shards of a step are disjoint and equal, and the
-mean of the workers' mean gradients is the mean over the whole batch. The permutation and the
-distribution are those of torch.utils.data.DistributedSampler.
+mean of the workers' mean gradients is the mean over the whole batch.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
+from torch.utils.data import DistributedSampler
 
 from dpsim.base.errors import DpsimError
 
@@ -43,12 +44,8 @@ class Shard:
         """Return the samples of step ``step``, counted from 0, (batch,)."""
         epoch, place = divmod(step, self.steps_per_epoch)
         # The whole epoch is drawn each time: no state is kept, and steps can come in any order.
-        mine = permutation(self.samples, self.seed, epoch)[self.worker :: self.workers]
-        return mine[place * self.batch : (place + 1) * self.batch]
-
-
-def permutation(samples: int, seed: int, epoch: int) -> Tensor:
-    """Return all samples in the order of an epoch, the same in every process."""
-    # A generator of its own: the process's stream may be in another state on each rank.
-    generator = torch.Generator().manual_seed(seed + epoch)
-    return torch.randperm(samples, generator=generator)
+        sampler: Any = DistributedSampler(
+            range(self.samples), self.workers, self.worker, seed=self.seed, drop_last=True
+        )
+        sampler.set_epoch(epoch)
+        return torch.tensor([*sampler][place * self.batch : (place + 1) * self.batch])

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from validate.training.digits import digits
+from dpsim.studies.replay.learning import WHITE, all_digits
 from validate.training.models import build
 from validate.training.settings import Training
 
@@ -79,15 +79,22 @@ class Task(ABC):
 
 
 class Digits(Task):
-    """A small network on handwritten digits, by plain SGD from first principles."""
+    """A small network on the 1,797 handwritten digits that come with dpsim, by SGD.
 
-    def __init__(self, training: Training, device: Any) -> None:
+    ``images``: (samples, 1, 8, 8), 0 to 1. ``labels``: (samples,), 0 to 9.
+    """
+
+    def __init__(self, training: Training, device: Any = "cpu") -> None:
         self._training = training
         self._device = device
-        self._digits = digits(training.precision, device)
+        pixels, labels = all_digits()
+        numbers = getattr(torch, training.precision)
+        images = torch.as_tensor(pixels, dtype=numbers, device=device) / WHITE
+        self.images = images.reshape(-1, 1, 8, 8)
+        self.labels = torch.as_tensor(labels, device=device)
 
     def __len__(self) -> int:
-        return len(self._digits)
+        return len(self.labels)
 
     def model(self, seed: int) -> nn.Module:
         return build(self._training, seed).to(self._device)
@@ -95,7 +102,7 @@ class Digits(Task):
     def batch(self, indices: Tensor) -> tuple[Tensor, Tensor]:
         """Return images and their classes."""
         here = indices.to(self._device)
-        return self._digits.images[here], self._digits.labels[here]
+        return self.images[here], self.labels[here]
 
     def loss(self, forward: Forward, inputs: Tensor, labels: Tensor) -> Tensor:
         """Return the cross-entropy."""
@@ -103,42 +110,7 @@ class Digits(Task):
 
     @property
     def optimiser_class(self) -> Any:
-        """Torch's SGD, with the same equations as `Sgd`."""
         return torch.optim.SGD
 
     def optimiser_settings(self) -> dict[str, Any]:
         return {"lr": self._training.learning_rate, "momentum": self._training.momentum}
-
-    def flat_optimiser(self, weights: Tensor, gradient: Tensor) -> Any:
-        """Return the optimiser with its equations written out."""
-        return Sgd(weights, gradient, self._training.learning_rate, self._training.momentum)
-
-
-class Sgd:
-    """Moves ``weights`` by what is in ``gradient``, both changed in place by others too.
-
-    Stochastic gradient descent with momentum, as torch.optim.SGD: v = mu v + gradient, w -= rate v.
-    Momentum is ``velocity``, v.
-    """
-
-    def __init__(self, weights: Tensor, gradient: Tensor, rate: float, momentum: float) -> None:
-        self.weights = weights
-        self.gradient = gradient
-        self.rate = rate
-        self.momentum = momentum
-        self.velocity = torch.zeros_like(weights)
-
-    def step(self) -> None:
-        """One step."""
-        # In place: the model's parameters are views of the weights.
-        self.velocity.mul_(self.momentum).add_(self.gradient)
-        self.weights.add_(self.velocity, alpha=-self.rate)
-
-    def state_dict(self) -> dict[str, Any]:
-        """Settings and state, as torch's optimisers give them."""
-        return {"rate": self.rate, "momentum": self.momentum, "velocity": self.velocity}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """The reverse."""
-        self.rate, self.momentum = state["rate"], state["momentum"]
-        self.velocity.copy_(state["velocity"])

@@ -5,26 +5,26 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import torch.distributed as dist
+from torch import nn
+
 from dpsim.base.registry import Registry
 from validate.ranks.processes import World
+from validate.training.averages import Library, Scheduled, ThroughHost
 from validate.training.backup import Backup
 from validate.training.buckets import Buckets
 from validate.training.compressed import Compressed
 from validate.training.fsdp import Fsdp
 from validate.training.gossip import Gossip
 from validate.training.learners import Learners
-from validate.training.library import Library
 from validate.training.local_sgd import LocalSgd
 from validate.training.method import Method
 from validate.training.pairs import Pairs
 from validate.training.parameter_server import ParameterServer
 from validate.training.rank_record import RankRecord
 from validate.training.references import DataParallel, Ddp, WholeBatch
-from validate.training.replicate import replicate
-from validate.training.scheduled import Scheduled
 from validate.training.settings import Training
 from validate.training.task import Task
-from validate.training.through_host import ThroughHost
 from validate.training.worker import Worker
 from validate.training.zero_one import ZeroOne
 
@@ -82,6 +82,16 @@ def train(
         replicate(worker.replica.model, worker.replica.optimiser if how.flat else None, world.group)
     how.run(worker)
     return worker.done()
+
+
+def replicate(model: nn.Module, optimiser: Any = None, group: Any = None) -> None:
+    """Broadcast rank 0's parameters and buffers, and its optimiser's state, to all of ``group``."""
+    for tensor in (*model.parameters(), *model.buffers()):
+        dist.broadcast(tensor.detach(), src=0, group=group)
+    if optimiser is not None:
+        state = [optimiser.state_dict()]
+        dist.broadcast_object_list(state, src=0, group=group)
+        optimiser.load_state_dict(state[0])
 
 
 def alone(

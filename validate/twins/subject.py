@@ -107,7 +107,7 @@ def subject_of(workload: WorkloadConfig, *, flash: bool = True) -> Subject | Non
     attention = workload.attention or entry.attention
     if attention is not None or entry.fusible:
         sizes["fused"] = flash if attention is None else attention == "flash"
-    return _TWINS[home](name, sizes)
+    return _twin(name, home, sizes)
 
 
 def factory_subject(factory: str, shape: Sequence[int], dtype: str) -> Subject:
@@ -152,82 +152,35 @@ def _sizes(factory: Any, sequence_length: int | None) -> tuple[str, Sizes] | Non
     return home, sizes
 
 
-def _only(sizes: Sizes, *names: str) -> Sizes:
-    return {name: sizes[name] for name in names if name in sizes}
+def _twin(name: str, home: str, sizes: Sizes) -> Subject | None:
+    """Return the twin with those of ``sizes`` that it takes; None for a LLaMA that it lacks."""
+    module, _, function = _TWINS[home].partition(":")
+    build = getattr(importlib.import_module(f"validate.twins.{module}"), function)
+    known = inspect.signature(build).parameters
+    if module == "llama":
+        from dpsim.workload.models import Llama
+
+        # Fields left out in the catalogue have the shape's defaults.
+        defaults = {field.name: field.default for field in fields(Llama)}
+        sizes = {**defaults, **sizes}
+        # Other norms, experts, windows.
+        if any(sizes[field] != defaults[field] for field in defaults.keys() - known.keys()):
+            return None
+    made = partial(build, **{size: value for size, value in sizes.items() if size in known})
+    if "words" in known:
+        return Subject(name, made, (sizes["sequence_length"],), "int64", sizes["words"])
+    side = sizes.get("image", 224)
+    return Subject(name, made, (sizes.get("channels", 3), side, side), "float32")
 
 
-def _gpt(name: str, sizes: Sizes) -> Subject:
-    from validate.twins.gpt import Gpt
-
-    own = _only(sizes, "blocks", "width", "heads", "positions", "words", "inner", "tied", "fused")
-    return Subject(name, partial(Gpt, **own), (sizes["sequence_length"],), "int64", sizes["words"])
-
-
-def _bert(name: str, sizes: Sizes) -> Subject:
-    from validate.twins.bert import Bert
-
-    own = _only(
-        sizes, "blocks", "width", "heads", "positions", "words", "segments", "inner", "fused"
-    )
-    return Subject(name, partial(Bert, **own), (sizes["sequence_length"],), "int64", sizes["words"])
-
-
-def _llama(name: str, sizes: Sizes) -> Subject | None:
-    """Return None for shapes that the twin lacks: other norms, experts, windows."""
-    from dpsim.workload.models import Llama as Shape
-    from validate.twins.llama import Llama
-
-    # Fields left out in the catalogue have the shape's defaults.
-    defaults = {field.name: field.default for field in fields(Shape)}
-    own = {field: sizes.get(field, default) for field, default in defaults.items()}
-    known = inspect.signature(Llama).parameters
-    if any(own[field] != defaults[field] for field in own if field not in known):
-        return None
-    taken = {field: own[field] for field in own if field in known}
-    shape = (sizes["sequence_length"],)
-    return Subject(name, partial(Llama, **taken), shape, "int64", own["words"])
-
-
-def _resnet(name: str, sizes: Sizes) -> Subject:
-    from validate.twins.vision import resnet
-
-    own = _only(sizes, "depths", "basic")
-    return Subject(name, partial(resnet, **own), (3, 224, 224), "float32")
-
-
-def _vgg(name: str, sizes: Sizes) -> Subject:
-    from validate.twins.vision import vgg
-
-    return Subject(name, partial(vgg, sizes["depths"]), (3, 224, 224), "float32")
-
-
-def _vit(name: str, sizes: Sizes) -> Subject:
-    from validate.twins.vision import Vit
-
-    own = _only(
-        sizes,
-        "blocks",
-        "width",
-        "heads",
-        "patch",
-        "image",
-        "inner",
-        "classes",
-        "channels",
-        "fused",
-    )
-    shape = (sizes["channels"], sizes["image"], sizes["image"])
-    return Subject(name, partial(Vit, **own), shape, "float32")
-
-
-# By the function that builds the family's layers: the function that builds the torch twin.
-_TWINS: Mapping[str, Callable[[str, Sizes], Subject | None]] = {
-    "bert:bert": _bert,
-    "gpt:gpt": _gpt,
-    "llama:llama": _llama,
-    "llama:of_shape": _llama,
-    "llama:of_sizes": _llama,
-    "resnet:resnet": _resnet,
-    "vgg:vgg": _vgg,
-    "vit:vit": _vit,
+# By the function that builds the family's layers: the torch twin, in a module of this package.
+_TWINS: Mapping[str, str] = {
+    "bert:bert": "bert:Bert",
+    "gpt:gpt": "gpt:Gpt",
+    "llama:llama": "llama:Llama",
+    "llama:of_shape": "llama:Llama",
+    "llama:of_sizes": "llama:Llama",
+    "resnet:resnet": "vision:resnet",
+    "vgg:vgg": "vision:vgg",
+    "vit:vit": "vision:Vit",
 }

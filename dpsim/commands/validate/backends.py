@@ -17,7 +17,7 @@ from dpsim.commands.validate.options import torch_first
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from validate.backends import Cell, Edition
+    from validate.backends.matrix import Cell, Edition
 
 
 def backends(
@@ -44,7 +44,7 @@ def backends(
     Example: torchrun --nproc-per-node 2 -m validate backends --json
     """
     torch_first("backends")
-    from validate.backends import Edition, here, matrix, pairs, to_json
+    from validate.backends.matrix import Edition, here, matrix, pairs, to_json
 
     if edition not in get_args(Edition):
         raise UnknownNameError("--edition", edition, get_args(Edition))
@@ -96,7 +96,7 @@ _HERE = {"works": "yes", "fails": "no"}
 
 
 def _notes(cells: Sequence[Cell]) -> list[str]:
-    from validate.backends import CLASSIC, DOCUMENTATION
+    from validate.backends.matrix import CLASSIC, DOCUMENTATION
 
     fails = [
         f"{cell.backend} {cell.device} {cell.operation} fails: {cell.detail}"

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from dpsim.hardware import CalibrationProfile, MeasuredModel
-    from validate.calibrate import Measurements
-    from validate.compare import Choice
+    from validate.calibrate.sources import Measurements
+    from validate.compare.ranking import Choice
     from validate.records import RunRecord
 
 
@@ -75,8 +75,9 @@ def calibrate(
     Example: dpsim validate calibrate validate/recorded/collectives.json.gz layers.json
         -o profile.json
     """
-    from validate.calibrate import MOST_PREDICTIONS, fit_profile
-    from validate.compare import choices
+    from validate.calibrate.combined import fit_profile
+    from validate.calibrate.fit import MOST_PREDICTIONS
+    from validate.compare.ranking import choices
 
     with bars() as progress:
         measured, provenance = _measured(runs or [], testbed, every, progress)
@@ -114,7 +115,8 @@ def _measured(
     runs: list[Path], testbed: str | None, every: int, progress: Callable[[str, int, int], None]
 ) -> tuple[Measurements, dict[str, str]]:
     """Return the measurements, and a description of the machine if it was measured now."""
-    from validate.calibrate import Measurements, own_plan, parse_testbed, read_measurements
+    from validate.calibrate.plan import own_plan
+    from validate.calibrate.sources import Measurements, parse_testbed, read_measurements
 
     config = None if testbed is None else parse_testbed(testbed)
     if runs:
@@ -127,8 +129,9 @@ def _measured(
     from dpsim.workload import import_torch
 
     import_torch("validate calibrate, to measure,")
-    from validate.calibrate import LEAST_CASES, measure, measure_messages
-    from validate.microbench import provenance
+    from validate.calibrate.measurement import measure, measure_messages
+    from validate.calibrate.profile import LEAST_CASES
+    from validate.microbench.machine import provenance
 
     plan = own_plan(config)
     # One case in so many is fitted; the others give the error of the fit.
@@ -152,7 +155,7 @@ def _write_records(path: Path, told: list[RunRecord], provenance: dict[str, str]
 
 
 def _choices(chosen: list[Choice]) -> dict[str, Any]:
-    from validate.compare import within
+    from validate.compare.ranking import within
 
     return {
         "settings": len(chosen),
@@ -209,7 +212,7 @@ def _residuals(profile: CalibrationProfile) -> Table:
 
 
 def _ranking(chosen: list[Choice]) -> str:
-    from validate.compare import within
+    from validate.compare.ranking import within
 
     if not chosen:
         return "no setting has several algorithms that were held out"

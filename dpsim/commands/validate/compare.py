@@ -13,7 +13,7 @@ from dpsim.commands.progress import progress
 from dpsim.commands.validate.options import AsJson
 
 if TYPE_CHECKING:
-    from validate.compare import Comparison
+    from validate.compare.comparison import Comparison
 
 
 Runs = Annotated[
@@ -54,7 +54,9 @@ def compare(
     Example: dpsim validate compare validate/recorded/steps.json.gz --again --tolerance 10%
     """
     most = None if tolerance is None else _fraction(tolerance)
-    from validate.compare import Comparison, page, predict_again
+    from validate.compare.again import predict_again
+    from validate.compare.comparison import Comparison
+    from validate.compare.figure import page
     from validate.records import records_of
 
     records = records_of(runs)
@@ -96,7 +98,7 @@ def _judge(comparison: Comparison, tolerance: float | None) -> None:
 
 def _show(comparison: Comparison) -> None:
     from dpsim.report.text.errors import errors_table
-    from validate.compare import NEAR
+    from validate.compare.comparison import NEAR
 
     groups = {name: score.to_json() for name, score in comparison.groups.items()}
     show(errors_table("absolute percentage errors", "cases of", groups))

@@ -15,7 +15,8 @@ from dpsim.commands.progress import bars
 from dpsim.commands.validate.options import Device, torch_first
 
 if TYPE_CHECKING:
-    from validate.microbench import RunFile, Settings
+    from validate.microbench.run_file import RunFile
+    from validate.microbench.settings import Settings
 
 _NAMES = "NAME,..."
 
@@ -170,7 +171,8 @@ def _settings(what: list[str] | None, **fields: Any) -> Settings:
     from pydantic import ValidationError
 
     from dpsim.base.config import first_problem
-    from validate.microbench import BENCHMARKS, Settings
+    from validate.microbench.benchmarks import BENCHMARKS
+    from validate.microbench.settings import Settings
 
     try:
         return Settings(what=tuple(what or BENCHMARKS), **fields).checked()
@@ -181,7 +183,7 @@ def _settings(what: list[str] | None, **fields: Any) -> Settings:
 
 def _run(settings: Settings, ranks: int | None) -> RunFile | None:
     """Return the run, on the rank that has it."""
-    from validate.microbench import here, launched
+    from validate.microbench.runs import here, launched
     from validate.ranks.launch import loopback
 
     # A launcher such as torchrun sets RANK in each of its ranks.
@@ -199,7 +201,7 @@ def _deliver(run: RunFile | None, output: Path | None, profile: Path | None, as_
     """Write and print the measurements; ranks other than the first have none."""
     if run is None:
         return
-    from validate.microbench import profile as profile_of
+    from validate.microbench.layers import profile as profile_of
 
     if output is not None:
         write_whole(output, run.to_json())
@@ -211,7 +213,7 @@ def _deliver(run: RunFile | None, output: Path | None, profile: Path | None, as_
         # The run file itself, which ends with a line break.
         typer.echo(run.to_json(), nl=False)
     else:
-        from validate.microbench import parts
+        from validate.microbench.tables import parts
 
         for part in parts(run):
             show(part, "")

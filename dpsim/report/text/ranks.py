@@ -6,7 +6,8 @@ from rich.table import Table
 
 from dpsim.base.terminal import table
 from dpsim.base.units import TIME, human
-from dpsim.imports import NsysReport, RankSkew, RankTraces
+from dpsim.imports.kineto_ranks import RankSkew, RankTraces
+from dpsim.imports.nsys import NsysReport
 
 _SHOWN = 20  # ranks
 _UNEVEN = 1.5  # times an equal share of collectives: from here on a rank is reported as waited for

@@ -17,7 +17,7 @@ from dpsim.base.errors import DpsimError
 from dpsim.hardware import nodes as catalogue
 from dpsim.network.libraries.nccl import NcclModel, predict
 from dpsim.topology import ClusterConfig, build_cluster
-from validate.published.nccl import read_table
+from validate.published.nccl.table import read_table
 
 SIZES = [2**octave for octave in range(3, 34)]
 HUGE = 2**36  # bytes of which rates alone count

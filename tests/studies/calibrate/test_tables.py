@@ -9,7 +9,7 @@ import pytest
 from dpsim import load_scenario, simulate
 from dpsim.base.errors import DpsimError
 from dpsim.disturbance import StepLog, TimedJob
-from dpsim.imports import read_step_log
+from dpsim.imports.step_logs import read_step_log
 from dpsim.studies.calibrate import LOG, TRACE, calibrate, measured_runs
 
 TEXT = """

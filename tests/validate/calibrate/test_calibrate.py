@@ -13,17 +13,13 @@ from dpsim.base.errors import DpsimError
 from dpsim.cli import main
 from dpsim.hardware.calibration import Transport, load_profile
 from dpsim.topology import TestbedConfig
-from validate.calibrate import (
-    CollectiveCase,
-    case_of,
-    fit_collectives,
-    parse_testbed,
-    predicted_s,
-    read_measurements,
-)
+from validate.calibrate.cases import CollectiveCase, case_of
 from validate.calibrate.fit import MOST_PREDICTIONS, fit
 from validate.calibrate.plan import full_plan, own_plan
-from validate.compare import choices, within
+from validate.calibrate.predict import predicted_s
+from validate.calibrate.profile import fit_collectives
+from validate.calibrate.sources import parse_testbed, read_measurements
+from validate.compare.ranking import choices, within
 from validate.records import RunRecord, RunRecords, load_run_records, save_run_records
 
 KIB = 1024
@@ -239,8 +235,7 @@ def test_a_testbed_that_is_none_is_said(text, problem):
 
 @pytest.mark.torch
 def test_microbenchmarks_need_to_know_the_links(tmp_path):
-    from validate.microbench import RunFile
-    from validate.microbench.run_file import RankPlace
+    from validate.microbench.run_file import RankPlace, RunFile
     from validate.microbench.settings import Settings
 
     rows = [

@@ -20,9 +20,8 @@ from validate.calibrate.sources import read_measurements
 pytestmark = pytest.mark.torch
 
 if find_spec("torch"):
-    from validate.microbench import RunFile, Settings
-    from validate.microbench.run_file import RankPlace
-    from validate.microbench.settings import MEASURED
+    from validate.microbench.run_file import RankPlace, RunFile
+    from validate.microbench.settings import MEASURED, Settings
 
 ROOT = Path(__file__).parents[3]
 LAYERS = ["layer0", "layer1"]

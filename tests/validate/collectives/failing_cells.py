@@ -7,7 +7,7 @@ import sys
 import time
 
 from validate.backends import cells as backend_cells
-from validate.backends.cells import _Message, main
+from validate.backends.cells import _Message, as_rank
 
 
 class Late(_Message):
@@ -49,4 +49,4 @@ backend_cells.TRIED = {
     "scatter": Forgetful,
     "all_to_all": Fatal,
 }
-main(sys.argv[1:])
+as_rank(*sys.argv[1:])

@@ -9,7 +9,10 @@ import pytest
 
 from dpsim import cli
 from dpsim.base.errors import DpsimError
-from validate.compare import Comparison, cause, comparison_figure, page, predict_again
+from validate.compare.again import predict_again
+from validate.compare.causes import cause
+from validate.compare.comparison import Comparison
+from validate.compare.figure import comparison_figure, page
 from validate.records import RunRecord, RunRecords
 
 ROOT = Path(__file__).parents[3]

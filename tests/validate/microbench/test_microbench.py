@@ -14,7 +14,7 @@ import pytest
 
 from dpsim import cli
 from dpsim.collectives import OPERATIONS
-from dpsim.imports import parse_nccl_tests
+from dpsim.imports.nccl_tests import parse_nccl_tests
 from dpsim.workload import load_model_profile
 
 pytestmark = pytest.mark.torch
@@ -57,7 +57,7 @@ def everything(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def run(everything):
-    from validate.microbench import load_run_file
+    from validate.microbench.run_file import load_run_file
 
     return load_run_file(everything[0] / "run.json")
 
@@ -249,7 +249,7 @@ def test_what_was_measured_before_a_failure_is_kept(dpsim, tmp_path):
     code, err = dpsim(
         "reduction", "layers", "--ranks", "1", "--output", tmp_path / "run.json", *FEW, *model
     )
-    from validate.microbench import load_run_file
+    from validate.microbench.run_file import load_run_file
 
     kept = load_run_file(tmp_path / "run.json")
     assert code == 1

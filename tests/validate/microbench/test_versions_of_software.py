@@ -9,8 +9,14 @@ pytest.importorskip("torch")
 import torch
 from torch import nn
 
-from validate.microbench import executed, images, laid_out, omitted, optimizer_words
-from validate.microbench.software import OPTIMIZER_CLASSES
+from validate.microbench.software import (
+    OPTIMIZER_CLASSES,
+    executed,
+    images,
+    laid_out,
+    omitted,
+    optimizer_words,
+)
 from validate.training.local import flattened
 
 pytestmark = pytest.mark.torch

@@ -16,8 +16,8 @@ import torch.distributed as dist
 from fake_cuda import small_products, stand_in
 
 from validate.emulate import Case
-from validate.microbench import Settings
 from validate.microbench.benchmarks import BENCHMARKS, run_benchmarks
+from validate.microbench.settings import Settings
 from validate.node.program import carry_out
 from validate.ranks.launch import connected
 from validate.ranks.processes import joined

@@ -11,7 +11,7 @@ pytest.importorskip("torch")
 
 from fake_cuda import stand_in
 
-from validate.microbench import Settings
+from validate.microbench.settings import Settings
 from validate.node import plan_runner
 from validate.node.items import Item
 from validate.node.plan_runner import carry

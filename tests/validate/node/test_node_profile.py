@@ -13,8 +13,9 @@ from dpsim import load_scenario, simulate
 from dpsim.base.errors import DpsimError
 from dpsim.disturbance import DisturbanceConfig
 from dpsim.engine import all_slow_downs, prepare, slow_downs
-from validate.microbench import RunFile, Settings
 from validate.microbench.models import BUILT_IN
+from validate.microbench.run_file import RunFile
+from validate.microbench.settings import Settings
 from validate.node.hardware import Here, cluster_here
 from validate.node.node_profile import scenario_here
 from validate.node.profile import base_of, profile_of

@@ -17,12 +17,13 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from dpsim.base.errors import DpsimError
 from validate.backends.matrix import why_not
 from validate.emulate import Case
-from validate.microbench import FORMATS, products, provenance
+from validate.microbench import products
 from validate.microbench.copies import COPIES
 from validate.microbench.layers import LAYERS
 from validate.microbench.learners import LEARNERS
-from validate.microbench.machine import gpu_state
+from validate.microbench.machine import gpu_state, provenance
 from validate.microbench.point_to_point import BURST, _burst
+from validate.microbench.precision import FORMATS
 from validate.microbench.settings import Settings
 from validate.microbench.spread import SPREAD
 from validate.node import Here, as_here, check, here, on_node

@@ -12,7 +12,7 @@ import numpy as np
 
 from dpsim.base.arrays import FloatArray, IntArray
 from dpsim.disturbance import relapse_chance
-from validate.published.tables import packaged_table
+from validate.published.tables.columns import packaged_table
 
 SERVERS, DAYS = 267, 349
 _DRAWS = 400

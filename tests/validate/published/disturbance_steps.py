@@ -19,7 +19,7 @@ import numpy as np
 
 from dpsim.base.arrays import FloatArray
 from dpsim.disturbance import fit_jitter
-from validate.published.tables import Columns, packaged_table
+from validate.published.tables.columns import Columns, packaged_table
 
 QUANTILES = (0.5, 0.9, 0.99)
 _DRAWN = 200_000

@@ -22,7 +22,7 @@ from dpsim.base.arrays import FloatArray
 from dpsim.collectives import Chunking, Costs, RankLayout, algorithm
 from dpsim.engine import prepare
 from dpsim.scenario import Scenario
-from validate.published.tables import packaged_table
+from validate.published.tables.columns import packaged_table
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from dpsim.network.libraries.nccl.constants import shipped_constants
 from tools.refits.nccl_refit import training_cases
 from validate.published import compare
 from validate.published.nccl.joint_fit import fit_without
-from validate.published.nccl.sources import Shipped
+from validate.published.nccl.sources import constants, seen
 
 DATA = Path(__file__).parents[3] / "validate" / "published" / "data"
 FILES = {
@@ -116,9 +116,8 @@ def known_cases():
 
 
 def test_shipped_constants_were_fitted_on_every_machine_that_can_be_left_out():
-    shipped = Shipped()
     cases = known_cases()
-    assert all(shipped.seen([case]) == case.machine_name for case in cases)
+    assert all(seen([case]) == case.machine_name for case in cases)
     assert {key for key, _ in shipped_constants()} >= {
         "common",
         "ib",
@@ -134,7 +133,7 @@ def test_what_was_left_out_took_no_part(machine):
     """The shipped constants without a machine are those that a fit from scratch on the others
     gives.
     """
-    known, _ = Shipped().constants(machine)
+    known, _ = constants(machine)
     fitted = fit_without(known_cases(), machine)
     assert known == pytest.approx({slot: fitted[slot] for slot in known}, abs=2e-3)
     assert not any(key.startswith("machine: ") and machine in key for key, _ in fitted)

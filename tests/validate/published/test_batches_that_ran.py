@@ -6,7 +6,9 @@ import pytest
 
 from dpsim.engine import memory_use
 from validate.published.step_reference import TABLES
-from validate.published.tables import NotPredictedError, ScenarioFolder, packaged_rows
+from validate.published.tables.columns import packaged_rows
+from validate.published.tables.csv_file import NotPredictedError
+from validate.published.tables.scenario_files import ScenarioFolder
 
 
 @cache

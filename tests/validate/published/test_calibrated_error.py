@@ -5,7 +5,8 @@ import pytest
 
 from dpsim.network.libraries.nccl import NcclMachine
 from tools.refits.nccl_calibrated import residuals
-from validate.published.nccl import Case, Score
+from validate.published.nccl.scores import Score
+from validate.published.nccl.table import Case
 
 IB = NcclMachine("h100", 90, "nvswitch", 450e9, nodes=2, transport="ib", nic_rate=400e9)
 

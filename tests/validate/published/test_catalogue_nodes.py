@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 
 from tools.catalogue_errors import all_cases
-from validate.published.nccl import families, kind_of, node_cases, read_table, summary
+from validate.published.nccl.catalogue_nodes import families, node_cases
+from validate.published.nccl.scores import summary
+from validate.published.nccl.table import kind_of, read_table
 
 CASES = cache(all_cases)
 # The mean over machines of each machine's mean error, over all sizes and from 1 MiB on, rounded up
@@ -80,7 +82,7 @@ def test_a_node_that_takes_twice_as_long_as_it_says_is_off_by_half(tmp_path):
 
 def test_every_listed_name_is_one_of_the_tables():
     from tools.catalogue_errors import DATA, TABLES
-    from validate.published.tables import constants_file
+    from validate.published.tables.columns import constants_file
 
     known = set()
     for name in TABLES:

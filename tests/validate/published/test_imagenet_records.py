@@ -9,8 +9,10 @@ from step_rows import written
 from dpsim import load_scenario
 from tools.refits.imagenet_scenarios import FILES, FOLDER, content, text
 from validate.published import compare_steps
-from validate.published.imagenet import TABLE, Plan, read_record
-from validate.published.tables import NotPredictedError, Row, packaged_rows, scenario_of_row
+from validate.published.step_tables.imagenet import TABLE, Plan, read_record
+from validate.published.tables.columns import packaged_rows
+from validate.published.tables.csv_file import NotPredictedError, Row
+from validate.published.tables.scenario_files import scenario_of_row
 
 DATA = Path("validate/published/data")
 with (DATA / TABLE).open(newline="", encoding="utf-8") as stream:

@@ -9,14 +9,11 @@ import pytest
 from dpsim.engine import memory_use, run_scenario
 from tools.refits.published_work import published_steps
 from validate.published import compare_steps
-from validate.published.llm import TABLE, published, read
-from validate.published.tables import (
-    NotPredictedError,
-    PublishedStep,
-    Row,
-    ScenarioFolder,
-    packaged_rows,
-)
+from validate.published.step_tables.llm import TABLE, published, read
+from validate.published.tables.columns import packaged_rows
+from validate.published.tables.csv_file import NotPredictedError, Row
+from validate.published.tables.published_step import PublishedStep
+from validate.published.tables.scenario_files import ScenarioFolder
 
 BASE = {
     "row_id": "r0", "case_id": "c", "source": "somebody", "year": "2023", "model": "gpt3-1.3b",

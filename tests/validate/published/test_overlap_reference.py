@@ -8,7 +8,7 @@ import pytest
 from step_rows import lines, written
 
 from validate.published import compare_steps
-from validate.published.overlap.ranking import Order, orders
+from validate.published.step_tables.overlap import Order, orders
 
 ROOT = Path(__file__).parents[3]
 SCALING = ROOT / "validate" / "published" / "data" / "scaling.csv"

@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 
 from dpsim.network.libraries.nccl import NcclMachine
-from validate.published.nccl import Case, Score, by_other_sizes
+from validate.published.nccl.own_curve import by_other_sizes
+from validate.published.nccl.scores import Score
+from validate.published.nccl.table import Case
 
 MACHINE = NcclMachine("h100", 90, "nvswitch", 450e9)
 

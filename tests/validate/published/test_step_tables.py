@@ -8,18 +8,12 @@ from step_rows import DATA, TABLES, lines, written
 
 from dpsim.base.errors import DpsimError
 from validate.published import compare_steps
-from validate.published.single_gpu import group_of
 from validate.published.step_reference import TABLES as KINDS
-from validate.published.tables import (
-    Row,
-    cards_in,
-    cluster_of,
-    gpu_in,
-    known_words,
-    software_in,
-)
+from validate.published.step_tables.single_gpu import group_of
+from validate.published.tables.csv_file import Row
+from validate.published.tables.machines import cards_in, cluster_of, gpu_in
 from validate.published.tables.scenario_files import file_name
-from validate.published.tables.training import first_known
+from validate.published.tables.training import first_known, known_words, software_in
 
 REGIMES = [(kind, "specification") for kind in KINDS]
 CALIBRATED = [kind for kind, table in KINDS.items() if table.known is not None or table.plans]

@@ -5,7 +5,9 @@ from dataclasses import replace
 import pytest
 
 from dpsim.network.libraries.nccl import NcclMachine
-from validate.published.nccl import Case, Score, beside_twins
+from validate.published.nccl.scores import Score
+from validate.published.nccl.table import Case
+from validate.published.nccl.twins import beside_twins
 
 MACHINE = NcclMachine("h100", 90, "nvswitch", 450e9)
 

@@ -3,7 +3,7 @@
 import pytest
 from step_rows import written
 
-from validate.published.nccl import read_table
+from validate.published.nccl.table import read_table
 from validate.published.tables.training import model_named
 
 

@@ -14,8 +14,8 @@ if find_spec("torch"):
     from dpsim.engine import run_scenario
     from dpsim.engine.steps import Steps
     from validate.emulate import Case, Measured, check
-    from validate.records import load_run_records
-    from validate.run import load_plan, step_run, write
+    from validate.records import RunRecords, load_run_records, save_run_records
+    from validate.run import load_plan, step_run
     from validate.run.step_run import EVERY_STEP
 
 ROOT = Path(__file__).parents[3]
@@ -68,7 +68,8 @@ def test_a_run_counts_the_steps_after_warm_up_of_the_median_repetition(tmp_path)
     }
     assert run.error["compute_s"] == pytest.approx(0.152 - 0.35)
     assert set(run.to_json()["measured"]) == set(run.to_json()["predicted"])
-    write(tmp_path / "runs.json.gz", [run.record("one", "here")], {})
+    records = RunRecords(runs=(run.record("one", "here"),))
+    save_run_records(tmp_path / "runs.json.gz", records)
     (record,) = load_run_records(tmp_path / "runs.json.gz").runs
     assert (record.name, record.setting, record.measured_s) == (
         "one",

@@ -23,17 +23,17 @@ from validate.training import (
     replay,
 )
 from validate.training.buckets import cut_by_size
-from validate.training.digits import digits
 from validate.training.local import Replica
 from validate.training.server_state import ServerState
 from validate.training.shard import Shard
+from validate.training.task import Digits
 
 pytestmark = pytest.mark.torch
 
 
 class TestShards:
     def test_are_disjoint_equal_and_as_those_of_torchs_sampler(self):
-        data = digits("float64")
+        data = Digits(Training())
         shards = [Shard(len(data), worker, 3, 50, seed=7) for worker in range(3)]
         steps = shards[0].steps_per_epoch
         for epoch in (0, 1):
@@ -60,7 +60,7 @@ class TestShards:
 class TestLocalSteps:
     @pytest.mark.parametrize("model", ["cnn", "transformer"])
     def test_a_samples_gradient_does_not_depend_on_its_batch(self, model):
-        data, replica = digits("float64"), Replica(Training(model=model))
+        data, replica = Digits(Training()), Replica(Training(model=model))
         gradients = []
         for start in (0, 4):
             replica.learn(data.images[start : start + 4], data.labels[start : start + 4])
@@ -70,7 +70,7 @@ class TestLocalSteps:
 
     def test_the_optimiser_is_torchs(self):
         training = Training(momentum=0.9, learning_rate=0.3)
-        ours, theirs, data = Replica(training), Replica(training), digits("float64")
+        ours, theirs, data = Replica(training), Replica(training), Digits(Training())
         sgd = torch.optim.SGD(theirs.model.parameters(), lr=0.3, momentum=0.9)
         for _ in range(4):
             for replica in (ours, theirs):

@@ -18,7 +18,7 @@ from validate.ranks.processes import Place, World, joined
 from validate.training import Training, train
 from validate.training.buckets import Reducer
 from validate.training.local import Replica
-from validate.training.replicate import replicate
+from validate.training.train import replicate
 
 BUCKET_MIB = 0.001  # small enough for several buckets
 

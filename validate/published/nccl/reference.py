@@ -12,7 +12,8 @@ from validate.published.nccl.regimes import REGIMES
 from validate.published.nccl.scores import Score, grouped, scored, summary
 from validate.published.nccl.sources import assign
 from validate.published.nccl.table import Case, Kind, read_table
-from validate.published.tables import Regime, constants_of, rows_json
+from validate.published.tables.published_step import Regime
+from validate.published.tables.step_scores import constants_of, rows_json
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,11 +81,10 @@ def compare(
     """
     cases = read_table(path, kind)
     machines = len({case.machine_name for case in cases})
-    assigned = assign(cases, lambda done: progress("fitting constants", done, machines))
     counted: list[Score] = []
     apart: list[Score] = []
     fitted: list[Score] = []
-    for done, own in enumerate(assigned, 1):
+    for done, own in enumerate(assign(cases), 1):
         # Separately, so that rows of doubtful quality do not refine constants of rows that count.
         for good in (True, False):
             part = [case for case in own.cases if (case.quality == "ok") == good]

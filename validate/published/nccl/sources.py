@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -25,41 +25,37 @@ Known = Mapping[Slot, float]
 LEFT_OUT_FILE = "left_out.json"
 
 
-class Shipped:
-    """The packaged constants; those without one machine were fitted beforehand."""
+def seen(cases: Sequence[Case]) -> str | None:
+    """Return the machine of the shipped fit that ``cases``, all of one machine, belong to.
 
-    def seen(self, cases: Sequence[Case]) -> str | None:
-        """Return the fit's machine that ``cases``, all of one machine, belong to.
+    It is found by name, or by identical curves under another name. None if it was not fitted on.
+    """
+    content = left_out_file()
+    name = cases[0].machine_name
+    if name in content["without"]:
+        return name
+    # A copy of a fitted table under new names must not count as unseen.
+    prints: dict[str, str] = content["curves"]
+    return next((prints[case.fingerprint] for case in cases if case.fingerprint in prints), None)
 
-        It is found by name, or by identical curves under another name. None if it was not fitted
-        on.
-        """
-        content = left_out_file()
-        name = cases[0].machine_name
-        if name in content["without"]:
-            return name
-        # A copy of a fitted table under new names must not count as unseen.
-        prints: dict[str, str] = content["curves"]
-        return next(
-            (prints[case.fingerprint] for case in cases if case.fingerprint in prints), None
-        )
 
-    def constants(self, without: str | None) -> tuple[Known, str]:
-        """Return constants fitted without that machine (None: on all), and words for them."""
-        if without is None:
-            return shipped_constants(), "shipped"
-        groups: dict[str, dict[str, float]] = left_out_file()["without"][without]
-        return {
-            (key, name): value for key, group in groups.items() for name, value in group.items()
-        }, "shipped, without this machine"
+def constants(without: str | None) -> tuple[Known, str]:
+    """Return shipped constants fitted without that machine (None: on all), and words for them."""
+    if without is None:
+        return shipped_constants(), "shipped"
+    groups: dict[str, dict[str, float]] = left_out_file()["without"][without]
+    return {
+        (key, name): value for key, group in groups.items() for name, value in group.items()
+    }, "shipped, without this machine"
 
-    def neighbours(self, without: str | None) -> Sequence[Neighbour]:
-        """Return the measured machines except that one, with residuals under its `constants`."""
-        if without is None:
-            return shipped_neighbours()
-        known, _ = self.constants(without)
-        others = [each for each in shipped_neighbours() if each.name != without]
-        return [each.under(modelled(), modelled(known)) for each in others]
+
+def neighbours(without: str | None) -> Sequence[Neighbour]:
+    """Return the measured machines except that one, with residuals under its `constants`."""
+    if without is None:
+        return shipped_neighbours()
+    known, _ = constants(without)
+    others = [each for each in shipped_neighbours() if each.name != without]
+    return [each.under(modelled(), modelled(known)) for each in others]
 
 
 def measured_inside(cases: Iterable[Case]) -> list[Measured]:
@@ -88,23 +84,15 @@ class Assigned:
     words: str
 
 
-def assign(
-    cases: Sequence[Case], progress: Callable[[int], None] = lambda done: None
-) -> list[Assigned]:
-    """Assign each machine's cases the constants and neighbours to predict them with.
-
-    ``progress`` is called with the number of machines done.
-    """
+def assign(cases: Sequence[Case]) -> Iterator[Assigned]:
+    """Yield each machine's cases with the constants and neighbours to predict them with."""
     machines: dict[str, list[Case]] = {}
     for case in cases:
         machines.setdefault(case.machine_name, []).append(case)
-    assigned, source = [], Shipped()
-    for done, own in enumerate(machines.values(), 1):
-        seen = source.seen(own)
-        known, words = source.constants(seen)
-        assigned.append(Assigned(own, known, source.neighbours(seen), words))
-        progress(done)
-    return assigned
+    for own in machines.values():
+        without = seen(own)
+        known, words = constants(without)
+        yield Assigned(own, known, neighbours(without), words)
 
 
 @cache

@@ -25,7 +25,7 @@ from dpsim.network.libraries.nccl import (
     dtype_bytes,
     work_for,
 )
-from validate.published.tables import Row, read_rows
+from validate.published.tables.csv_file import Row, read_rows
 
 Kind = Literal["nccl-tests", "nccl-single-node", "vtrain-allreduce"]
 KINDS: tuple[Kind, ...] = get_args(Kind)

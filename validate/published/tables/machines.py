@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from dpsim.hardware import Gpu, gpu_named_in, links, nodes
-from dpsim.imports import machine_for
+from dpsim.imports.first_scenario import machine_for
 from dpsim.network.libraries.nccl import node_cards
 from validate.published.tables.columns import constants_file
 from validate.published.tables.csv_file import NotPredictedError

@@ -8,7 +8,6 @@ import subprocess
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from types import TracebackType
 from typing import Self
 
 from dpsim.base.errors import DpsimError
@@ -95,12 +94,7 @@ class ProcessGroup:
                 process.wait(max(0.0, end - time.monotonic()))
         return [process.pid for process in self.processes if process.poll() is None]
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.kill(_PATIENCE_S)
         for process in (*self.processes, self._keeper):
             for pipe in (process.stdin, process.stdout, process.stderr):

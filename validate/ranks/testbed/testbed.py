@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import secrets
 from contextlib import ExitStack
-from types import TracebackType
 from typing import Self
 from weakref import finalize
 
@@ -50,12 +49,7 @@ class Testbed:
             raise
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._take_down()
 
     def _take_down(self) -> None:

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from validate.published.tables import (
-    NotPredictedError,
+from validate.published.tables.columns import constants_file
+from validate.published.tables.csv_file import NotPredictedError, Row
+from validate.published.tables.machines import cards_in, cluster_of, even_placement, gpu_in
+from validate.published.tables.published_step import (
     PublishedStep,
-    Row,
-    cards_in,
-    cluster_of,
-    constants_file,
-    even_placement,
-    gpu_in,
+    StepTable,
     published_step,
-    software_in,
-    workload_of,
+    smallest_run,
 )
+from validate.published.tables.training import software_in, workload_of
 
 REQUIRED = (
     "row_id", "publisher", "series", "gpu", "gpus", "nodes", "network", "framework", "model",
@@ -24,7 +21,7 @@ REQUIRED = (
     "checkpointing", "execution", "step_time_ms", "quality",
 )  # fmt: skip
 IDENTITY = tuple(name for name in REQUIRED if name not in ("row_id", "step_time_ms"))
-SETTINGS = "steps/settings.yaml"
+SETTINGS = "step_tables/steps.yaml"
 
 
 def read(row: Row) -> PublishedStep:
@@ -55,3 +52,13 @@ def _meant(row: Row, column: str) -> Any:
     if row.text(column) not in known:
         raise NotPredictedError(f"{column} not known: {row.text(column)}")
     return known[row.text(column)]
+
+
+STEP_TABLE = StepTable(
+    REQUIRED,
+    IDENTITY,
+    lambda rows: read,
+    smallest_run,
+    fitted="steps_2.csv",
+    group=lambda row: f"steps {row.text('publisher')}",
+)

@@ -15,17 +15,11 @@ from dpsim.base.errors import DpsimError
 from dpsim.convergence import tasks
 from dpsim.engine import run_scenario
 from dpsim.workload import canonical_name
-from validate.published.tables import (
-    NotPredictedError,
-    PublishedStep,
-    Row,
-    constants_file,
-    known_words,
-    packaged_rows,
-    published_step,
-    scenario_of_row,
-    software_in,
-)
+from validate.published.tables.columns import constants_file, packaged_rows
+from validate.published.tables.csv_file import NotPredictedError, Row
+from validate.published.tables.published_step import PublishedStep, StepTable, published_step
+from validate.published.tables.scenario_files import scenario_of_row
+from validate.published.tables.training import known_words, software_in
 
 REQUIRED = (
     "record_id", "who", "model", "hardware", "accelerators", "interconnect", "global_batch",
@@ -35,7 +29,8 @@ IDENTITY = (
     "record_id", "who", "year", "model", "hardware", "accelerators", "interconnect", "global_batch",
     "epochs", "source_status",
 )  # fmt: skip
-SETTINGS = "imagenet/settings.yaml"
+TABLE = "imagenet_records.csv"
+SETTINGS = "step_tables/imagenet.yaml"
 _MOST_DEVICES = 10**6  # of a record: more must be a typo
 _MOST_SAMPLES = 10**9  # of a global batch, likewise
 
@@ -291,3 +286,6 @@ def _plan(batch: float, devices: int, samples: float, most: int) -> Plan:
     own = max(1, round(batch / devices))
     passes = -(-own // most)
     return Plan(max(1, round(own / passes)), passes, devices, samples)
+
+
+STEP_TABLE = StepTable(REQUIRED, IDENTITY, lambda rows: read)

@@ -4,17 +4,10 @@ from __future__ import annotations
 
 import re
 
-from validate.published.tables import (
-    NotPredictedError,
-    PublishedStep,
-    Row,
-    cluster_of,
-    gpu_in,
-    published_step,
-    software_in,
-    stated_step,
-    workload_of,
-)
+from validate.published.tables.csv_file import NotPredictedError, Row
+from validate.published.tables.machines import cluster_of, gpu_in
+from validate.published.tables.published_step import PublishedStep, StepTable, published_step
+from validate.published.tables.training import software_in, stated_step, workload_of
 
 REQUIRED = ("gpu", "model", "framework", "precision", "mode", "batch")
 CONFIGURATION = ("case_id", "gpu", "model", "framework", "precision", "mode", "batch", "seq_len")
@@ -50,3 +43,8 @@ def group_of(row: Row) -> str:
     The group is the publisher: the first two words of a source (the site and the author).
     """
     return " ".join(["single-gpu", *row.text("source").split()[:2]])
+
+
+STEP_TABLE = StepTable(
+    REQUIRED, IDENTITY, lambda rows: read, fitted="single_gpu.csv", group=group_of
+)

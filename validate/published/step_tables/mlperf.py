@@ -4,20 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from validate.published.tables import (
-    NotPredictedError,
+from validate.published.tables.columns import constants_file
+from validate.published.tables.csv_file import NotPredictedError, Row
+from validate.published.tables.machines import cards_by_kind, cluster_of, even_placement, gpu_in
+from validate.published.tables.published_step import (
     PublishedStep,
-    Row,
-    cards_by_kind,
-    cluster_of,
-    constants_file,
-    even_placement,
-    gpu_in,
-    known_words,
+    StepTable,
     published_step,
-    software_in,
-    workload_of,
+    smallest_run,
 )
+from validate.published.tables.training import known_words, software_in, workload_of
 
 REQUIRED = (
     "row_id", "round", "submitter", "system", "gpu", "gpus_per_node", "nodes", "gpus", "nic_kind",
@@ -26,7 +22,7 @@ REQUIRED = (
 )  # fmt: skip
 IDENTITY = tuple(name for name in REQUIRED if name not in ("row_id", "step_time_ms"))
 SERIES = ("submitter", "round", "gpu", "benchmark")
-SETTINGS = "mlperf/settings.yaml"
+SETTINGS = "step_tables/mlperf.yaml"
 
 
 def read(row: Row) -> PublishedStep:
@@ -91,3 +87,13 @@ def _groups(row: Row, ranks: int) -> tuple[str, ...]:
     size = "128 GPUs and fewer" if ranks <= 128 else "above 128 GPUs"
     of = [f"{name} {row.text(name)}" for name in ("benchmark", "gpu", "round", "submitter")]
     return (*of, size, f"{row.text('benchmark')}, {size}")
+
+
+STEP_TABLE = StepTable(
+    REQUIRED,
+    IDENTITY,
+    lambda rows: read,
+    smallest_run,
+    fitted="mlperf_training.csv",
+    group=lambda row: f"mlperf {row.text('submitter')}",
+)

@@ -2,29 +2,27 @@
 
 The compute time is known: the row states it beside its step, or its case has a row on fewer GPUs.
 The scenario's compute times are scaled to it, so that the row tests only the exchange of gradients.
+Where several policies were measured in one setting, they are ranked.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from dpsim.engine import prepare, scale_to
-from validate.published.scaling import SETTINGS, read
-from validate.published.tables import (
-    NotPredictedError,
-    PublishedStep,
-    Read,
-    Row,
-    constants_file,
-    gathered,
-    scenario_of_row,
-)
+from validate.published.step_tables.scaling import IDENTITY, REQUIRED, SETTINGS, read
+from validate.published.tables.columns import constants_file
+from validate.published.tables.csv_file import NotPredictedError, Row, gathered
+from validate.published.tables.published_step import PublishedStep, Read, StepTable
+from validate.published.tables.scenario_files import scenario_of_row
+from validate.published.tables.step_scores import StepRow
 
 # The authors' names of the policies, by the overlap of a row's strategy.
 POLICIES = {"mg-wfbp": "MG-WFBP", "wfbp": "WFBP", "sequential": "SyncEASGD"}
+_CLOSE = 0.02  # measured steps closer than this are a tie
 _COMPUTING = re.compile(r"\bcomput\w*(?: part)? ([\d.]+) ms")
 
 
@@ -94,3 +92,70 @@ def _scaled(step: PublishedStep, scale: float) -> PublishedStep:
         scenario={**step.scenario, "calibration": calibration},
         constants="shipped, compute scaled to what the row or its case states",
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """One setting in which several policies were measured.
+
+    The measured and predicted step of each policy (s).
+    """
+
+    setting: tuple[str, ...]
+    measured: dict[str, float]
+    predicted: dict[str, float]
+
+    @property
+    def right(self) -> bool:
+        """Whether the prediction ranks all policies as measured."""
+        return sorted(self.measured, key=self.measured.__getitem__) == sorted(
+            self.predicted, key=self.predicted.__getitem__
+        )
+
+    def pairs(self, apart: float = 0.0) -> list[bool]:
+        """Return, for each pair of policies, whether the prediction ranks it as measured.
+
+        Only pairs whose measured steps differ by more than ``apart``.
+        """
+        # The slower policy comes first, so that each pair counts once and ties do not count.
+        m, p = self.measured, self.predicted
+        twos = [(one, other) for one in m for other in m if m[one] > m[other] * (1 + apart)]
+        return [p[one] > p[other] for one, other in twos]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the order as JSON, with times in ms."""
+        return {
+            "setting": list(self.setting),
+            "measured_ms": {name: 1e3 * seconds for name, seconds in self.measured.items()},
+            "predicted_ms": {name: 1e3 * seconds for name, seconds in self.predicted.items()},
+            "right": self.right,
+        }
+
+
+def orders(rows: Sequence[StepRow]) -> list[Order]:
+    """Return the settings with several policies."""
+    settings: dict[tuple[str, ...], Order] = {}
+    for row in rows:
+        policy, setting = policy_of(row.step), setting_of(row.step)
+        if policy is not None:
+            order = settings.setdefault(setting, Order(setting, {}, {}))
+            order.measured[policy], order.predicted[policy] = row.measured, row.predicted
+    return [order for order in settings.values() if len(order.measured) > 1]
+
+
+def ranked(rows: Sequence[StepRow]) -> tuple[dict[str, Any], list[str]]:
+    """Return the JSON's ``orders``, and how often policies rank as measured, in words."""
+    found = orders(rows)
+    if not found:
+        return {"orders": []}, []
+    pairs = [right for order in found for right in order.pairs()]
+    clear = [right for order in found for right in order.pairs(_CLOSE)]
+    said = (
+        f"policies rank as measured in {sum(order.right for order in found)} of {len(found)} "
+        f"settings, {sum(pairs)} of {len(pairs)} pairs, {sum(clear)} of {len(clear)} pairs more "
+        f"than {_CLOSE:.0%} apart"
+    )
+    return {"orders": [order.to_json() for order in found]}, [said]
+
+
+STEP_TABLE = StepTable(REQUIRED, IDENTITY, reader, beside=ranked)

@@ -5,26 +5,19 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from validate.published.tables import (
-    NotPredictedError,
-    PublishedStep,
-    Row,
-    Sizes,
-    cluster_of,
-    config_file,
-    constants_file,
-    gpu_in,
-    known_words,
-    published_step,
-    software_in,
-)
+from validate.published.tables.columns import constants_file
+from validate.published.tables.csv_file import NotPredictedError, Row
+from validate.published.tables.machines import cluster_of, gpu_in
+from validate.published.tables.model_configs import Sizes, config_file
+from validate.published.tables.published_step import PublishedStep, StepTable, published_step
+from validate.published.tables.training import known_words, software_in
 
 CONFIGURATION = (
     "gpus", "global_batch", "micro_batch", "hidden_size", "attention_heads", "layers",
     "sequence_length", "tensor_parallelism", "data_parallelism", "pipeline_parallelism",
 )  # fmt: skip
 REQUIRED = (*CONFIGURATION, "iteration_time_ms")
-SETTINGS = "vtrain/settings.yaml"
+SETTINGS = "step_tables/vtrain.yaml"
 
 
 def read(row: Row) -> PublishedStep:
@@ -70,3 +63,6 @@ def _placement(ranks: int) -> tuple[int, ...]:
     if ranks % 8 and ranks > 8:
         raise NotPredictedError(f"uneven nodes: {ranks} GPUs on nodes of 8")
     return (ranks,) if ranks <= 8 else (8,) * (ranks // 8)
+
+
+STEP_TABLE = StepTable(REQUIRED, CONFIGURATION, lambda rows: read, plans=True)

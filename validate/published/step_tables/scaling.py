@@ -4,20 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from validate.published.tables import (
-    NotPredictedError,
-    PublishedStep,
-    Row,
-    cards_in,
-    cluster_of,
-    constants_file,
-    even_placement,
-    gpu_in,
-    published_step,
-    software_in,
-    stated_step,
-    workload_of,
-)
+from validate.published.tables.columns import constants_file
+from validate.published.tables.csv_file import NotPredictedError, Row
+from validate.published.tables.machines import cards_in, cluster_of, even_placement, gpu_in
+from validate.published.tables.published_step import PublishedStep, StepTable, published_step
+from validate.published.tables.training import software_in, stated_step, workload_of
 
 IDENTITY = (
     "case_id", "system", "model", "sync", "gpu", "gpus", "nodes", "intra_link", "network",
@@ -26,7 +17,7 @@ IDENTITY = (
 REQUIRED = (
     "case_id", "system", "model", "gpu", "gpus", "nodes", "intra_link", "network", "precision",
 )  # fmt: skip
-SETTINGS = "scaling/settings.yaml"
+SETTINGS = "step_tables/scaling.yaml"
 _NO_NETWORK = ("", "none")
 
 
@@ -76,3 +67,6 @@ def _nodes(row: Row, ranks: int) -> int:
         return int(stated)
     usual: int = constants_file(SETTINGS)["usual_node"]
     return 1 if row.text("network") in _NO_NETWORK else max(ranks // usual, 1)
+
+
+STEP_TABLE = StepTable(REQUIRED, IDENTITY, lambda rows: read, plans=True)

@@ -1,4 +1,4 @@
-"""Rows of the table as scenarios of dpsim."""
+"""Rows of llm_fsdp.csv as scenarios: language models by DDP, FSDP, HSDP and ZeRO."""
 
 from __future__ import annotations
 
@@ -8,18 +8,15 @@ from statistics import NormalDist
 from typing import Any
 
 from dpsim.hardware import Gpu
-from validate.published.tables import (
-    NotPredictedError,
+from validate.published.tables.columns import constants_file
+from validate.published.tables.csv_file import NotPredictedError, Row
+from validate.published.tables.machines import cards_together, cluster_of, even_placement, gpu_in
+from validate.published.tables.model_configs import Sizes, config_file
+from validate.published.tables.published_step import (
     PublishedStep,
-    Row,
-    Sizes,
-    cards_together,
-    cluster_of,
-    config_file,
-    constants_file,
-    even_placement,
-    gpu_in,
+    StepTable,
     published_step,
+    smallest_runs,
 )
 
 REQUIRED = (
@@ -31,7 +28,8 @@ IDENTITY = (
     "case_id", "source", "model", "gpu", "gpus", "seq_len", "precision", "sharding",
     "shard_group", "act_ckpt", "micro_batch", "grad_accum", "quality",
 )  # fmt: skip
-SETTINGS = "llm/settings.yaml"
+TABLE = "llm_fsdp.csv"
+SETTINGS = "step_tables/llm.yaml"
 SHARDINGS = ("ddp", "zero1", "zero3", "fsdp_full", "fsdp_grad_op", "hsdp")
 _HALF, _ELEMENT = 2, 4
 _SIZES = ((1e9, "below 1 G"), (5e9, "1 to 5 G"), (15e9, "5 to 15 G"))  # parameters
@@ -219,3 +217,8 @@ def _groups(row: Row, gpu: Gpu, nodes: int) -> Iterator[str]:
     yield f"gpus {row.whole('gpus')}"
     yield f"precision {row.text('precision')}"
     yield "beyond one node" if nodes > 1 else "one node"
+
+
+STEP_TABLE = StepTable(
+    REQUIRED, IDENTITY, lambda rows: read, smallest_runs, fitted=TABLE, group=group_of
+)
