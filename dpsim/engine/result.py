@@ -283,13 +283,25 @@ class Result(Shown):
     def energy(self) -> Energy | None:
         """The energy of the steps; None if a GPU's power is not known."""
         # Encoding and decoding run on the GPU too; all else is waiting.
-        busy = float((self.steps.compute + self.steps.encode).mean()) / self.mean_step
+        busy = (self.steps.compute + self.steps.encode).mean(axis=0) / self.mean_step
         return self.spending.energy(
             step_s=self.step_of_all_s,
-            busy_share=busy,
+            busy_share=float(np.average(busy, weights=self._watts)),
             samples_per_s=self.throughput_samples_per_s,
             to_target_s=self.time_to_target_s,
         )
+
+    @property
+    def _watts(self) -> FloatArray | None:
+        """The power of each worker's GPUs; None where all have the same."""
+        cluster = self.job.cluster
+        powers = np.array(
+            [gpu.power.value if gpu.power else 0.0 for gpu, _ in cluster.accelerators]
+        )
+        if self.spending.config.power_per_gpu is not None or (powers == powers[0]).all():
+            return None
+        watts: FloatArray = powers[cluster.accelerator_of].reshape(self.job.workers, -1).sum(axis=1)
+        return watts
 
     @property
     def total(self) -> Total | None:

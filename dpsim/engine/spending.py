@@ -5,8 +5,9 @@ Every GPU is paid for from the first step to the last, whether it computes or wa
     pue (GPUs P (busy + (1 - busy) waiting) + nodes P_node),
 
 with P the power of a GPU that computes and ``busy`` the share of a step in which it does (encoding
-and decoding included). The catalogue's P is the thermal design power, which a board may draw for
-long: the resulting energy is an upper bound.
+and decoding included; over different GPUs its mean is weighted by their power). The catalogue's P
+is the thermal design power, which a board may draw for long: the resulting energy is an upper
+bound.
 """
 
 from __future__ import annotations

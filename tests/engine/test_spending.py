@@ -68,6 +68,21 @@ def test_groups_of_several_gpus_draw_what_theirs_do():
     assert energy.gpu_power_W == pytest.approx(670 / 3)
 
 
+def test_each_kind_of_gpu_waits_at_its_own_power():
+    """The V100s wait for the T4 most of the time, at no power."""
+    content = {
+        "name": "two kinds",
+        "cluster": {"groups": [{"node": "single-gpu", "gpu": gpu} for gpu in ("v100", "t4")]},
+        "workload": {"model": "alexnet", "batch_per_gpu": 64},
+        "run": {"steps": 1, "warmup": 0},
+        "cost": {"waiting_power": 0},
+    }
+    result = simulate(Scenario.model_validate(content))
+    fast, slow = (result.steps.compute + result.steps.encode)[0] / result.mean_step
+    assert fast < 0.8 * slow
+    assert result.energy.power_W == pytest.approx(300 * fast + 70 * slow)
+
+
 def test_cost_to_the_target_is_that_of_its_gpu_hours():
     result = simulate(load_scenario(QUICKSTART, ["run.steps=2", "cost.price_per_gpu_hour=2.5"]))
     assert result.cost.to_target == pytest.approx(2.5 * result.to_target.training.gpu_hours)
