@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from math import log2, log10
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import plotly.graph_objects as go
 
 from dpsim.base.units import DATA, human
 from dpsim.engine import Result
@@ -20,9 +22,6 @@ from dpsim.report.figures.style import (
 from dpsim.report.theme import COLOUR
 from dpsim.studies.collective import CollectiveRow
 
-if TYPE_CHECKING:
-    import plotly.graph_objects as go
-
 _MOST_TICKS = 6
 _BINARY = ("B", "KiB", "MiB", "GiB", "TiB")
 
@@ -33,8 +32,6 @@ def scaling_figure(results: Sequence[Result | Answer], current: int | None = Non
     Also draws the throughput of a GPU without communication, and the model's error as a band.
     ``current``: the number of workers whose point is ringed.
     """
-    import plotly.graph_objects as go
-
     answers = sorted((answer(result) for result in results), key=lambda each: each["workers"])
     workers = [each["workers"] for each in answers]
     unit, key = "samples/s", "throughput_samples_per_s"
@@ -111,8 +108,6 @@ def algorithms_figure(rows: Sequence[CollectiveRow | Mapping[str, Any]]) -> go.F
 
     The fastest algorithm is named over its sizes.
     """
-    import plotly.graph_objects as go
-
     every = [row.to_json() if isinstance(row, CollectiveRow) else row for row in rows]
     listed = [row for row in every if row["bytes"] > 0]  # a logarithmic axis has no 0
     algorithms = list(dict.fromkeys(str(row["algorithm"]) for row in listed))
@@ -208,8 +203,6 @@ def knobs_figure(explanation: Mapping[str, Any]) -> go.Figure:
 
     ``explanation`` is the JSON object of ``dpsim explain FILE``.
     """
-    import plotly.graph_objects as go
-
     turned = [knob for knob in explanation["knobs"] if knob["change"] is not None]
     gains = [100 * knob["change_per_sample"] for knob in turned]
     figure = go.Figure()

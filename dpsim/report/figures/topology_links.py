@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from plotly.colors import sample_colorscale
 
 from dpsim.base.units import DATA, RATE, human
 from dpsim.engine import LinkLoads
@@ -94,8 +95,6 @@ def _curve(a: Point, b: Point, up: bool) -> list[Point]:
 
 def link_traces(lines: list[Line], room: float) -> list[dict[str, Any]]:
     """Return one trace for each shade and width in use; gaps separate lines."""
-    from plotly.colors import sample_colorscale
-
     most = max((line.carried for line in lines), default=0.0)
     # A trace has one colour and one width, and browsers are slow with thousands of traces.
     bins: dict[tuple[int, int], list[Line]] = {}

@@ -8,7 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import plotly.graph_objects as go
 
 from dpsim.base.provenance import __version__
 from dpsim.base.units import DATA, RATE, TIME, human, size
@@ -32,9 +34,6 @@ from dpsim.report.pages.document import document, figure_html, folded, table_htm
 from dpsim.report.pages.result_files import Source, as_printed
 from dpsim.report.text.assumptions import NOT_MODELLED, assumptions, calibrations
 from dpsim.report.text.tables import amount
-
-if TYPE_CHECKING:
-    import plotly.graph_objects as go
 
 MOST_ROWS = 200
 MOST_BARS = 20

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import plotly.graph_objects as go
 
 from dpsim.base.lazy import Shown
 from dpsim.report.figures.calibration_figure import calibration_figure
@@ -15,9 +17,6 @@ from dpsim.report.pages.page import chief_figure, source_figures
 from dpsim.report.pages.result_files import of_sweep, results_in
 from dpsim.studies.sweep import Pareto, Sweep, query
 from dpsim.studies.tune import Tuning
-
-if TYPE_CHECKING:
-    import plotly.graph_objects as go
 
 
 def answer_figure(content: Mapping[str, Any], name: str) -> go.Figure:
