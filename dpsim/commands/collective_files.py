@@ -58,7 +58,7 @@ def write_steps(
     from dpsim.collectives import algorithm as known
     from dpsim.network import MessageCosts, schedule_on
     from dpsim.report.pages.steps_page import MOST_BESIDE, steps_page
-    from dpsim.studies.collective import parse_size
+    from dpsim.studies.collective import algorithms_named, parse_size
     from dpsim.studies.walkthrough import MOST_RANKS, walk
 
     names = algorithms_named(algorithms, operation)
@@ -110,15 +110,3 @@ def write_nccl_tuner(
         show_json(found.to_json())
     else:
         show(nccl_choices_table(found))
-
-
-def algorithms_named(names: str, operation: str) -> list[str]:
-    """Return the algorithms of an option: all of the operation, or a comma-separated list."""
-    from dpsim.collectives import algorithm_names
-
-    known = algorithm_names(operation)
-    # The default is a ring, even for an operation whose only algorithm has another name.
-    only_one = operation != "all-reduce" and len(known) == 1
-    if names == "all" or (names == "ring" and only_one):
-        return list(known)
-    return [name.strip() for name in names.split(",")]
