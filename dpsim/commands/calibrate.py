@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from dpsim.base.errors import DpsimError
-from dpsim.base.terminal import narrate, show, show_json, write_whole
+from dpsim.base.terminal import narrate, save, show, show_json, write_whole
 from dpsim.commands.options import File, Json, Plot, Sets, check_plot, draw
 
 if TYPE_CHECKING:
@@ -92,8 +92,7 @@ def calibrate(
         block, _ = found.disturbance
         if block is None:
             raise DpsimError(f"{steps}: must have a run of 20 single steps for --disturbance")
-        write_whole(disturbance, block_text(block))
-        narrate(f"wrote {disturbance}")
+        save(disturbance, block_text(block))
     if plot is not None:
         draw(plot, found.to_json())
     if as_json:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dpsim.base.errors import DpsimError
-from dpsim.base.terminal import narrate, show, show_json, write_whole
+from dpsim.base.terminal import save, show, show_json
 from dpsim.commands.options import read_option
 
 if TYPE_CHECKING:
@@ -77,8 +77,7 @@ def write_steps(
         of = known(name, operation)
         schedule = of.schedule(ranks or 1) if network is None else schedule_on(network, of)
         walks.append(walk(schedule, nbytes, network, costs, itemsize))
-    write_whole(html, steps_page(walks))
-    narrate(f"wrote {html}")
+    save(html, steps_page(walks))
 
 
 def write_nccl_tuner(
@@ -104,8 +103,7 @@ def write_nccl_tuner(
         raise DpsimError("--nccl-tuner: must be given with --cluster, but got no cluster")
     with limited():
         found = nccl_choices(named_cluster(cluster, nodes, sets)[0], sizes, operation, itemsize)
-    write_whole(path, nccl_tuner_text(found))
-    narrate(f"wrote {path}")
+    save(path, nccl_tuner_text(found))
     if as_json:
         show_json(found.to_json())
     else:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from dpsim.base.errors import DpsimError
-from dpsim.base.terminal import narrate, show, show_json, write_whole
-from dpsim.commands.import_options import Json, TracedBatch, summarise_notes
+from dpsim.base.terminal import narrate, save, show, show_json
+from dpsim.commands.import_options import Json, TracedBatch, deliver_profile, summarise_notes
 from dpsim.commands.options import Output, whole_numbers
 from dpsim.commands.progress import progress
 
@@ -117,11 +117,11 @@ def _ranks(
     steps = f"{len(traces.steps)} steps of {len(traces.ranks)} ranks"
     summarise_notes([steps], [*traces.notes, *(profile.notes if profile else ())])
     if profile_file is not None and profile is not None:
-        _write(profile_file, profile.to_json())
+        save(profile_file, profile.to_json())
     if disturbance_file is not None:
-        _write(disturbance_file, block_text(block))
+        save(disturbance_file, block_text(block))
     if histogram_file is not None:
-        _write(histogram_file, _csv(folder, histogram))
+        save(histogram_file, _csv(folder, histogram))
     if as_json:
         show_json(_ranks_json(traces, block, histogram, profile))
         return
@@ -149,11 +149,6 @@ def _typical(
         return None
     note = f"of rank {typical.rank}, whose compute time is the median"
     return profile.model_copy(update={"notes": (note, *profile.notes)})
-
-
-def _write(path: Path, text: str) -> None:
-    write_whole(path, text)
-    narrate(f"wrote {path}")
 
 
 def _csv(folder: Path, histogram: dict[str, list[float]] | None) -> str:
@@ -223,7 +218,7 @@ def nsys(
         taken.append(f"{len(report.profile.layers)} layers")
         summarise_notes(taken, [*report.notes, *report.profile.notes])
     if report.profile is not None and output is not None:
-        _write(output, report.profile.to_json())
+        save(output, report.profile.to_json())
     if as_json:
         show_json(_nsys_json(report))
         return
@@ -261,8 +256,4 @@ def show_profile(profile: ModelProfile, output: Path | None, as_json: bool) -> N
             f"{len(profile.collectives)} collective calls a step"
         )
     summarise_notes(taken, profile.notes)
-    if output is not None:
-        write_whole(output, profile.to_json())
-        narrate(f"wrote {output}")
-    if output is None or as_json:
-        show_json(profile.model_dump(mode="json"))
+    deliver_profile(profile, output, as_json)

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from dpsim.base.errors import DpsimError
-from dpsim.base.terminal import narrate, show_json, write_whole
+from dpsim.base.terminal import narrate
 from dpsim.commands.help import Commands
 from dpsim.commands.import_options import (
     Json,
     KnownModel,
     KnownNode,
+    deliver,
+    deliver_profile,
     read_file,
     show_scenario,
     summarise,
@@ -28,12 +31,9 @@ if TYPE_CHECKING:
         NcclTestsLog,
         NodeDraft,
         NodeOptions,
-        ScenarioDraft,
-        TrainingSizes,
     )
 
 Build = Callable[[bytes, "NodeOptions", str], "NodeDraft"]
-Configured = Callable[[bytes, str, "TrainingSizes"], "ScenarioDraft"]
 
 import_app = Commands(
     "Read what you already have: topologies of nodes, measurements of collectives, models and "
@@ -206,117 +206,82 @@ def _show_fit(
         "describes them, not how well it predicts others",
     ]
     summarise_notes(taken, notes)
-    if output is not None:
-        write_whole(output, profile.to_json())
-        narrate(f"wrote {output}")
-    if output is None or as_json:
-        show_json(profile.model_dump(mode="json"))
+    deliver_profile(profile, output, as_json)
 
 
-def _scenario_command(name: str, file_help: str) -> Callable[[Configured], Configured]:
-    """Make a command of a function that builds a scenario from a configuration."""
+def _scenario_command(tool: str, file_help: str, what: str, example: str) -> None:
+    """Add the command that makes a scenario of a training tool's configuration."""
     argument = typer.Argument(..., help=file_help, show_default=False)
+    about = f"Turn {what} into a scenario, with a comment on each value."
 
-    def register(build: Configured) -> Configured:
-        # One signature for all configurations, as above for all nodes.
-        @import_app.command(name, help=build.__doc__)
-        def command(
-            file: Path = argument,
-            output: Output = None,
-            model: KnownModel = None,
-            nnodes: Nodes = None,
-            nproc_per_node: PerNode = None,
-            node: KnownNode = None,
-            batch: Batch = None,
-            sequence_length: Length = None,
-            as_json: Json = False,
-        ) -> None:
-            from dpsim.imports import TrainingSizes
+    # One signature for all configurations, as above for all nodes.
+    @import_app.command(tool, help=f"{about}\n\nExample: dpsim import {tool} {example} -o run.yaml")
+    def command(
+        file: Path = argument,
+        output: Output = None,
+        model: KnownModel = None,
+        nnodes: Nodes = None,
+        nproc_per_node: PerNode = None,
+        node: KnownNode = None,
+        batch: Batch = None,
+        sequence_length: Length = None,
+        as_json: Json = False,
+    ) -> None:
+        from dpsim import imports
 
-            sizes = TrainingSizes(model, nnodes, nproc_per_node, node, batch, sequence_length)
-            draft = read_file(file, lambda content: build(content, file.name, sizes))
-            show_scenario(file, draft, output, as_json)
-
-        return build
-
-    return register
-
-
-@_scenario_command("deepspeed", "A DeepSpeed configuration (ds_config.json).")
-def deepspeed(content: bytes, name: str, sizes: TrainingSizes) -> ScenarioDraft:
-    """Turn a DeepSpeed configuration into a scenario, with a comment on each value.
-
-    Example: dpsim import deepspeed ds_config.json --model llama3-8b --nnodes 2 -o run.yaml
-    """
-    from dpsim.imports import scenario_from_deepspeed
-
-    return scenario_from_deepspeed(content, name, sizes)
+        own = {
+            "accelerate": imports.scenario_from_accelerate,
+            "deepspeed": imports.scenario_from_deepspeed,
+            "torchtitan": imports.scenario_from_torchtitan,
+        }
+        read = own.get(tool) or partial(imports.scenario_from_dialect, tool)
+        sizes = imports.TrainingSizes(model, nnodes, nproc_per_node, node, batch, sequence_length)
+        draft = read_file(file, lambda content: read(content, file.name, sizes))
+        show_scenario(file, draft, output, as_json)
 
 
-@_scenario_command("accelerate", "accelerate's YAML, or Trainer's arguments with fsdp_config.")
-def accelerate(content: bytes, name: str, sizes: TrainingSizes) -> ScenarioDraft:
-    """Turn accelerate's configuration, or Trainer's with FSDP, into a scenario.
-
-    Example: dpsim import accelerate default_config.yaml --model llama3-8b --batch 2 -o run.yaml
-    """
-    from dpsim.imports import scenario_from_accelerate
-
-    return scenario_from_accelerate(content, name, sizes)
-
-
-@_scenario_command("torchtitan", "A job configuration of torchtitan (TOML).")
-def torchtitan(content: bytes, name: str, sizes: TrainingSizes) -> ScenarioDraft:
-    """Turn a job configuration of torchtitan into a scenario, with a comment on each value.
-
-    Example: dpsim import torchtitan llama3_8b.toml --nnodes 8 --nproc-per-node 8 -o run.yaml
-    """
-    from dpsim.imports import scenario_from_torchtitan
-
-    return scenario_from_torchtitan(content, name, sizes)
-
-
-@_scenario_command("axolotl", "A configuration of axolotl (YAML).")
-def axolotl(content: bytes, name: str, sizes: TrainingSizes) -> ScenarioDraft:
-    """Turn Axolotl's configuration into a scenario, with a comment on each value.
-
-    Example: dpsim import axolotl config.yml --nnodes 1 --nproc-per-node 8 -o run.yaml
-    """
-    from dpsim.imports import scenario_from_dialect
-
-    return scenario_from_dialect("axolotl", content, name, sizes)
-
-
-@_scenario_command("llama-factory", "A configuration of llama-factory (YAML).")
-def llama_factory(content: bytes, name: str, sizes: TrainingSizes) -> ScenarioDraft:
-    """Turn LLaMA-Factory's configuration into a scenario, with a comment on each value.
-
-    Example: dpsim import llama-factory sft.yaml --nproc-per-node 8 -o run.yaml
-    """
-    from dpsim.imports import scenario_from_dialect
-
-    return scenario_from_dialect("llama-factory", content, name, sizes)
-
-
-@_scenario_command("torchtune", "A configuration of torchtune (YAML).")
-def torchtune(content: bytes, name: str, sizes: TrainingSizes) -> ScenarioDraft:
-    """Turn a torchtune recipe's configuration into a scenario, with a comment on each value.
-
-    Example: dpsim import torchtune 8B_full.yaml --model llama3-8b -o run.yaml
-    """
-    from dpsim.imports import scenario_from_dialect
-
-    return scenario_from_dialect("torchtune", content, name, sizes)
-
-
-@_scenario_command("composer", "A configuration of composer (YAML).")
-def composer(content: bytes, name: str, sizes: TrainingSizes) -> ScenarioDraft:
-    """Turn Composer's or llm-foundry's configuration into a scenario, with a comment on each value.
-
-    Example: dpsim import composer mpt-7b.yaml --model mpt-7b -o run.yaml
-    """
-    from dpsim.imports import scenario_from_dialect
-
-    return scenario_from_dialect("composer", content, name, sizes)
+_scenario_command(
+    "deepspeed",
+    "A DeepSpeed configuration (ds_config.json).",
+    "a DeepSpeed configuration",
+    "ds_config.json --model llama3-8b --nnodes 2",
+)
+_scenario_command(
+    "accelerate",
+    "accelerate's YAML, or Trainer's arguments with fsdp_config.",
+    "accelerate's configuration, or Trainer's with FSDP,",
+    "default_config.yaml --model llama3-8b --batch 2",
+)
+_scenario_command(
+    "torchtitan",
+    "A job configuration of torchtitan (TOML).",
+    "a job configuration of torchtitan",
+    "llama3_8b.toml --nnodes 8 --nproc-per-node 8",
+)
+_scenario_command(
+    "axolotl",
+    "A configuration of axolotl (YAML).",
+    "Axolotl's configuration",
+    "config.yml --nnodes 1 --nproc-per-node 8",
+)
+_scenario_command(
+    "llama-factory",
+    "A configuration of llama-factory (YAML).",
+    "LLaMA-Factory's configuration",
+    "sft.yaml --nproc-per-node 8",
+)
+_scenario_command(
+    "torchtune",
+    "A configuration of torchtune (YAML).",
+    "a torchtune recipe's configuration",
+    "8B_full.yaml --model llama3-8b",
+)
+_scenario_command(
+    "composer",
+    "A configuration of composer (YAML).",
+    "Composer's or llm-foundry's configuration",
+    "mpt-7b.yaml --model mpt-7b",
+)
 
 
 def _node(
@@ -329,17 +294,9 @@ def _node(
     except ValueError as error:
         raise DpsimError(f"{file}: does not describe one connected node: {error}") from None
     summarise(*draft.summary())
-    if output is not None:
-        write_whole(output, draft.to_yaml())
-        narrate(f"wrote {output}")
-    if as_json:
-        show_json(
-            {
-                "schema_version": 1,
-                "kind": "import-node",
-                "node": node.model_dump(mode="json"),
-                "assumptions": draft.assumptions(),
-            }
-        )
-    elif output is None:
-        typer.echo(draft.to_yaml(), nl=False)
+    content = {
+        "kind": "import-node",
+        "node": node.model_dump(mode="json"),
+        "assumptions": draft.assumptions(),
+    }
+    deliver(draft.to_yaml(), output, content, as_json)

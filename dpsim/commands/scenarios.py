@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from dpsim.base.errors import DpsimError, UnknownNameError
-from dpsim.base.terminal import narrate, show, show_json, write_whole
+from dpsim.base.terminal import save, show, show_json
 from dpsim.commands.options import Json
 
 _LONGEST = 110  # characters of a line about a scenario
@@ -77,5 +77,4 @@ def _copy(name: str, files: dict[str, Path], output: Path | None) -> None:
     if output is None:
         typer.echo(text, nl=False)
         return
-    write_whole(output, text)
-    narrate(f"wrote {output}: dpsim run {output}")
+    save(output, text, f": dpsim run {output}")

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from dpsim.base.errors import DpsimError
-from dpsim.base.terminal import narrate, show, show_json, write_whole
+from dpsim.base.terminal import save, show, show_json
 from dpsim.commands.options import File, Json, Sets, read_option
 
 Html = Annotated[
@@ -53,8 +53,7 @@ def topology(
         from dpsim.report.pages.document import figures_page
 
         figure = topology_figure(job.network, loads, scenario.name)
-        write_whole(html, figures_page(f"links of {scenario.name}", [figure]))
-        narrate(f"wrote {html}")
+        save(html, figures_page(f"links of {scenario.name}", [figure]))
     if as_json:
         show_json(
             {
