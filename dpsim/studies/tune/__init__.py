@@ -1,6 +1,5 @@
 """Tuning: find the best configuration within limits of memory, budget and accuracy."""
 
-from dpsim.studies.tune.accuracy import accuracy_penalty, inexact
 from dpsim.studies.tune.dimension import Dimension, parse_over
 from dpsim.studies.tune.evaluator import Evaluation, Evaluator, Refused
 from dpsim.studies.tune.limits import Limits
@@ -22,9 +21,7 @@ __all__ = [
     "Refused",
     "Space",
     "Tuning",
-    "accuracy_penalty",
     "default_values",
-    "inexact",
     "parse_over",
     "scenario_text",
     "tune",

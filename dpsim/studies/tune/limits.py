@@ -12,7 +12,6 @@ from dpsim.base.errors import DpsimError
 from dpsim.base.units import DATA, human
 from dpsim.engine import memory_use
 from dpsim.scenario import Scenario
-from dpsim.studies.tune.accuracy import accuracy_penalty, inexact
 
 # 0 is a valid limit for lost accuracy, but not for memory or money. Limits that are not listed must
 # be above 0.
@@ -59,18 +58,10 @@ class Limits:
             yield f"more than {self.nodes:,} nodes (--max-nodes)"
         if self.batch is not None and scenario.global_batch > self.batch:
             yield f"a global batch above {self.batch:,} samples (--max-batch)"
-        if self.accuracy_penalty is not None:
-            yield from self._too_inexact(scenario, self.accuracy_penalty)
-        yield from self._too_large(scenario)
-
-    def _too_inexact(self, scenario: Scenario, most: float) -> Iterator[str]:
-        penalty = accuracy_penalty(scenario)
-        if penalty is None:
-            yield f"accuracy penalty not known (--max-accuracy-penalty): {inexact(scenario)[0]}"
-        elif penalty > most:
-            yield f"accuracy penalty above {most:g} (--max-accuracy-penalty)"
-
-    def _too_large(self, scenario: Scenario) -> Iterator[str]:
+        # Strategies with the same updates lose nothing, which no limit forbids.
+        if self.accuracy_penalty is not None and scenario.strategy.inexact:
+            why = scenario.strategy.inexact[0]
+            yield f"accuracy penalty not known (--max-accuracy-penalty): {why}"
         memory = memory_use(scenario)
         if not memory.fits and not scenario.run.allow_out_of_memory:
             yield f"does not fit in the {human(memory.capacity, DATA, 3)} of {memory.gpu}"

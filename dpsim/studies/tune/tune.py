@@ -17,7 +17,6 @@ from dpsim.scenario import (
     validate,
 )
 from dpsim.studies.front import pareto_front
-from dpsim.studies.tune.accuracy import accuracy_penalty, inexact
 from dpsim.studies.tune.dimension import Dimension
 from dpsim.studies.tune.evaluator import NO_TIME, Evaluation, Evaluator, Refused
 from dpsim.studies.tune.limits import Limits
@@ -165,7 +164,8 @@ def _same_updates(searched: Space, document: Document) -> Space:
     def changes(each: Dimension, value: Override) -> int:
         values = [*switched(each, searched), value]
         try:
-            return len(inexact(validate(apply_overrides(document, values, Scenario), Scenario)))
+            changed = validate(apply_overrides(document, values, Scenario), Scenario)
+            return len(changed.strategy.inexact)
         except ScenarioError:
             return 0  # reported when it is tried
 
@@ -246,7 +246,7 @@ def _tuning(
         )
     best = sorted(full.values(), key=lambda each: evaluator.objective.score(each.figure))
     rest = ranked if evaluator.partial else []
-    exact = next((each for each in (*best, *rest) if accuracy_penalty(each.scenario) == 0), None)
+    exact = next((each for each in (*best, *rest) if not each.changes_updates), None)
     baseline = evaluator.within(_BASED, evaluator.base) or Refused({}, NO_TIME)
     why = _why(best[0], evaluator, progress)
     why_exact = () if exact is None else _why(exact, evaluator, progress)
@@ -300,7 +300,7 @@ def _finalists(ranked: list[Evaluation]) -> list[Evaluation]:
 
     A long front is thinned out evenly.
     """
-    exact = [each for each in ranked if accuracy_penalty(each.scenario) == 0]
+    exact = [each for each in ranked if not each.changes_updates]
     front = _front(ranked)
     thinned = front if len(front) <= _MOST_OF_FRONT else front[:: -(-len(front) // _MOST_OF_FRONT)]
     return list(

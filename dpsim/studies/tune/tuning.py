@@ -17,7 +17,6 @@ from dpsim.base.lazy import Shown
 from dpsim.base.provenance import provenance
 from dpsim.engine import PartName
 from dpsim.scenario import Document, Override, Plain, Scenario, apply_overrides
-from dpsim.studies.tune.accuracy import inexact
 from dpsim.studies.tune.evaluator import Evaluation, Refused
 from dpsim.studies.tune.objective import Objective, currency
 from dpsim.studies.tune.scenario_text import scenario_text
@@ -123,7 +122,7 @@ class Tuning(Shown):
                 "is better than all of them"
             )
         yield from self._note_on_errors()
-        differs = inexact(self.best.scenario)
+        differs = self.best.changes_updates
         if differs:
             yield (
                 f"{' and '.join(differs)}: training may take more steps or end less accurate, "
