@@ -17,6 +17,7 @@ from dpsim.studies.explain.network_knobs import (
     latency,
     network_bandwidth,
     node_bandwidth,
+    of_each,
 )
 from dpsim.studies.explain.software_knobs import (
     condition,
@@ -59,13 +60,7 @@ def _is_measured(scenario: Scenario) -> bool:
 
 def _gpus(scenario: Scenario, arithmetic: float, memory: float) -> dict[str, Any]:
     """Return the values that multiply the figures of every kind of GPU."""
-    cluster = scenario.cluster
-    if cluster.node is not None:
-        return {"cluster.gpu": _gpu(cluster.accelerator, arithmetic, memory)}
-    return {
-        f"cluster.groups[{number}].gpu": _gpu(group.accelerator, arithmetic, memory)
-        for number, group in enumerate(cluster.groups)
-    }
+    return of_each(scenario.cluster, "gpu", lambda part: _gpu(part.accelerator, arithmetic, memory))
 
 
 def _gpu(gpu: Gpu, arithmetic: float, memory: float) -> dict[str, Any]:
