@@ -136,6 +136,11 @@ def show_json(content: dict[str, Any]) -> None:
     save(path, text)
 
 
+def show_answer(kind: str, /, **content: Any) -> None:
+    """Print the answer of a command as JSON, with its kind first."""
+    show_json({"schema_version": 1, "kind": kind, **content})
+
+
 def answer_goes(path: Path | None = None, *, is_csv: bool = False) -> None:
     """From now on, write the answer to ``path``; as CSV, its ``rows`` or itself as the only row."""
     before = _answer.get()

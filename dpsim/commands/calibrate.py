@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from dpsim.base.errors import DpsimError
-from dpsim.base.terminal import narrate, save, show, show_json, write_whole
+from dpsim.base.terminal import narrate, save, show, show_answer, show_json, write_whole
 from dpsim.commands.options import File, Json, Plot, Sets, check_plot, draw
 
 if TYPE_CHECKING:
@@ -177,7 +177,7 @@ def _runs(title: str, rows: Sequence[dict[str, Any]]) -> Table:
 
 def _show_plan(proposed: list[dict[str, Any]], *, as_json: bool) -> None:
     if as_json:
-        show_json({"schema_version": 1, "kind": "calibrate-plan", "measure_next": proposed})
+        show_answer("calibrate-plan", measure_next=proposed)
         return
     show("four runs that tell most; a few hundred steps each, the first dozen left out:")
     show(*(f"  {_run_words(each)}" for each in proposed))

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dpsim.base.errors import DpsimError
-from dpsim.base.terminal import save, show, show_json
+from dpsim.base.terminal import save, show, show_answer, show_json
 from dpsim.commands.options import read_option
 
 if TYPE_CHECKING:
@@ -34,11 +34,14 @@ def show_steps(ranks: int | None, algorithm: str, operation: str, as_json: bool)
     if not as_json:
         show(*rounds_text(schedule))
         return
-
-    rounds = [transfers(each) for each in schedule.each_round()]
-    asked = {"operation": operation, "algorithm": algorithm, "ranks": ranks}
-    told = {**asked, "chunks": schedule.chunks, "rounds": rounds}
-    show_json({"schema_version": 1, "kind": "collective-steps", **told})
+    show_answer(
+        "collective-steps",
+        operation=operation,
+        algorithm=algorithm,
+        ranks=ranks,
+        chunks=schedule.chunks,
+        rounds=[transfers(each) for each in schedule.each_round()],
+    )
 
 
 def write_steps(

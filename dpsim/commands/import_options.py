@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 import typer
 
 from dpsim.base.errors import DpsimError
-from dpsim.base.terminal import narrate, save, show_json
+from dpsim.base.terminal import narrate, save, show_answer, show_json
 
 if TYPE_CHECKING:
     from dpsim.hardware import CalibrationProfile
@@ -71,7 +71,7 @@ def show_scenario(file: Path, draft: ScenarioDraft, output: Path | None, as_json
     except DpsimError as error:
         raise DpsimError(f"{file}: {error}") from None
     summarise_draft(draft)
-    deliver(text, output, {"kind": "import-scenario", **draft.to_json()}, as_json)
+    deliver(text, output, as_json, "import-scenario", draft.to_json())
 
 
 def checked(text: str, path: Path) -> Scenario:
@@ -90,13 +90,18 @@ def summarise_draft(draft: ScenarioDraft) -> None:
 
 
 def deliver(
-    text: str, output: Path | None, content: dict[str, Any], as_json: bool, more: str = ""
+    text: str,
+    output: Path | None,
+    as_json: bool,
+    kind: str,
+    content: dict[str, Any],
+    more: str = "",
 ) -> None:
-    """Write ``text`` to a file, or print it; with ``as_json`` print ``content`` instead."""
+    """Write ``text`` to a file, or print it; with ``as_json`` print its ``content`` instead."""
     if output is not None:
         save(output, text, more)
     if as_json:
-        show_json({"schema_version": 1, **content})
+        show_answer(kind, **content)
     elif output is None:
         typer.echo(text, nl=False)
 

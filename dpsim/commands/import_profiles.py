@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from dpsim.base.errors import DpsimError
-from dpsim.base.terminal import narrate, save, show, show_json
+from dpsim.base.terminal import narrate, save, show, show_answer
 from dpsim.commands.import_options import Json, TracedBatch, deliver_profile, summarise_notes
 from dpsim.commands.options import Output, whole_numbers
 from dpsim.commands.progress import progress
 
 if TYPE_CHECKING:
-    from dpsim.imports import NsysReport, RankTraces
+    from dpsim.imports import RankTraces
     from dpsim.workload import ModelProfile
 
 
@@ -123,7 +124,15 @@ def _ranks(
     if histogram_file is not None:
         save(histogram_file, _csv(folder, histogram))
     if as_json:
-        show_json(_ranks_json(traces, block, histogram, profile))
+        show_answer(
+            "import-kineto",
+            ranks=[asdict(one) for one in traces.ranks],
+            steps=[asdict(one) for one in traces.steps],
+            disturbance=block,
+            histogram=histogram,
+            profile=None if profile is None else profile.model_dump(mode="json"),
+            notes=list(traces.notes),
+        )
         return
     from dpsim.report.text.ranks import ranks_notes, ranks_table
 
@@ -157,26 +166,6 @@ def _csv(folder: Path, histogram: dict[str, list[float]] | None) -> str:
         raise DpsimError(f"{folder}: must have at least 2 steps of each rank for a histogram")
     pairs = zip(histogram["values"], histogram["weights"], strict=True)
     return "value,weight\n" + "".join(f"{value:g},{weight:g}\n" for value, weight in pairs)
-
-
-def _ranks_json(
-    traces: RankTraces,
-    block: dict[str, Any],
-    histogram: dict[str, list[float]] | None,
-    profile: ModelProfile | None,
-) -> dict[str, Any]:
-    from dataclasses import asdict
-
-    return {
-        "schema_version": 1,
-        "kind": "import-kineto",
-        "ranks": [asdict(one) for one in traces.ranks],
-        "steps": [asdict(one) for one in traces.steps],
-        "disturbance": block,
-        "histogram": histogram,
-        "profile": None if profile is None else profile.model_dump(mode="json"),
-        "notes": list(traces.notes),
-    }
 
 
 def nsys(
@@ -220,25 +209,18 @@ def nsys(
     if report.profile is not None and output is not None:
         save(output, report.profile.to_json())
     if as_json:
-        show_json(_nsys_json(report))
+        profile = report.profile
+        show_answer(
+            "import-nsys",
+            device=report.device,
+            steps=[asdict(step) for step in report.steps],
+            profile=None if profile is None else profile.model_dump(mode="json"),
+            notes=[*report.notes, *([report.why_none] if report.why_none else [])],
+        )
         return
     from dpsim.report.text.ranks import nsys_table
 
     show(nsys_table(file.name, report))
-
-
-def _nsys_json(report: NsysReport) -> dict[str, Any]:
-    from dataclasses import asdict
-
-    profile = report.profile
-    return {
-        "schema_version": 1,
-        "kind": "import-nsys",
-        "device": report.device,
-        "steps": [asdict(step) for step in report.steps],
-        "profile": None if profile is None else profile.model_dump(mode="json"),
-        "notes": [*report.notes, *([report.why_none] if report.why_none else [])],
-    }
 
 
 def show_profile(profile: ModelProfile, output: Path | None, as_json: bool) -> None:

@@ -294,9 +294,5 @@ def _node(
     except ValueError as error:
         raise DpsimError(f"{file}: does not describe one connected node: {error}") from None
     summarise(*draft.summary())
-    content = {
-        "kind": "import-node",
-        "node": node.model_dump(mode="json"),
-        "assumptions": draft.assumptions(),
-    }
-    deliver(draft.to_yaml(), output, content, as_json)
+    content = {"node": node.model_dump(mode="json"), "assumptions": draft.assumptions()}
+    deliver(draft.to_yaml(), output, as_json, "import-node", content)

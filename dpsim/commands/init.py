@@ -154,8 +154,8 @@ def init(
         raise DpsimError(f"{option}: {error}" if option else str(error)) from None
     # Validated again with its batch, so that no invalid file is written.
     _scenario(draft, output)
-    content = {"kind": "init", **draft.to_json()}
-    deliver(draft.to_yaml(), output, content, as_json, f": dpsim run {output}")
+    more = f": dpsim run {output}"
+    deliver(draft.to_yaml(), output, as_json, "init", draft.to_json(), more)
 
 
 def _configured(source: Path, said: dict[str, Any]) -> ScenarioDraft:

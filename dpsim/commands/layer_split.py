@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dpsim.base.terminal import show, show_json
+from dpsim.base.terminal import show, show_answer
 from dpsim.commands.options import File, Json, Sets, whole_numbers
 from dpsim.commands.progress import progress
 
@@ -49,14 +49,11 @@ def layer_split(
             found += arrangements(scenario, count, parts)
             done(number)
     if as_json:
-        show_json(
-            {
-                "schema_version": 1,
-                "kind": "layer-split",
-                "name": scenario.name,
-                "global_batch": scenario.global_batch,
-                "rows": [each.to_json() for each in found],
-            }
+        show_answer(
+            "layer-split",
+            name=scenario.name,
+            global_batch=scenario.global_batch,
+            rows=[each.to_json() for each in found],
         )
         return
     from dpsim.report.text.layer_split import arrangements_table

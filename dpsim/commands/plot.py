@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dpsim.base.errors import DpsimError
-from dpsim.base.terminal import narrate, show_json
+from dpsim.base.terminal import narrate, show_answer
 from dpsim.commands.options import Json
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def plot(
         told = {"output": None if output is None else str(output)}
         # Encoded by plotly, which supports its arrays, and parsed again.
         drawn = json.loads(figure.to_json())
-        show_json({"schema_version": 1, "kind": "plot", **told, "figure": drawn})
+        show_answer("plot", **told, figure=drawn)
     elif output is None:
         raise DpsimError("must have -o FILE to draw to, or --json, but got neither")
 

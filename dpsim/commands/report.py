@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dpsim.base.terminal import narrate, show_json, write_whole
+from dpsim.base.terminal import narrate, show_answer, write_whole
 
 if TYPE_CHECKING:
     from dpsim.report.pages.result_files import Source
@@ -42,7 +42,7 @@ def report(
             {"path": source.name, "kind": source.kind, "rows": len(source.rows)}
             for source in sources
         ]
-        show_json({"schema_version": 1, "kind": "report", "html": str(html), "sources": read})
+        show_answer("report", html=str(html), sources=read)
     else:
         narrate(f"wrote {html}")
 

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from dpsim.base.errors import DpsimError, UnknownNameError
-from dpsim.base.terminal import save, show, show_json
+from dpsim.base.terminal import save, show, show_answer
 from dpsim.commands.options import Json
 
 _LONGEST = 110  # characters of a line about a scenario
@@ -46,7 +46,7 @@ def scenarios(
         for name, path in files.items()
     ]
     if as_json:
-        show_json({"schema_version": 1, "kind": "scenarios", "rows": rows})
+        show_answer("scenarios", rows=rows)
         return
     from dpsim.report.text.tables import catalogue_table
 

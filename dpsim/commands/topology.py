@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from dpsim.base.errors import DpsimError
-from dpsim.base.terminal import save, show, show_json
+from dpsim.base.terminal import save, show, show_answer
 from dpsim.commands.options import File, Json, Sets, read_option
 
 Html = Annotated[
@@ -55,19 +55,16 @@ def topology(
         figure = topology_figure(job.network, loads, scenario.name)
         save(html, figures_page(f"links of {scenario.name}", [figure]))
     if as_json:
-        show_json(
-            {
-                "schema_version": 1,
-                "kind": "topology",
-                "name": scenario.name,
-                "what": loads.what,
-                "time_s": loads.time_s,
-                "nodes": job.cluster.nodes,
-                "ranks": job.cluster.ranks,
-                "links_total": len(loads.bytes),
-                "links_loaded": int((loads.bytes > 0).sum()),
-                "links": busiest_links(job.network, loads, top),
-            }
+        show_answer(
+            "topology",
+            name=scenario.name,
+            what=loads.what,
+            time_s=loads.time_s,
+            nodes=job.cluster.nodes,
+            ranks=job.cluster.ranks,
+            links_total=len(loads.bytes),
+            links_loaded=int((loads.bytes > 0).sum()),
+            links=busiest_links(job.network, loads, top),
         )
     # The picture shows what the table would.
     elif html is None:

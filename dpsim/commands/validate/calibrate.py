@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from dpsim.base.errors import DpsimError
-from dpsim.base.terminal import narrate, save, show, show_json, table
+from dpsim.base.terminal import narrate, save, show, show_answer, table
 from dpsim.commands.progress import bars
 from dpsim.commands.validate.options import AsJson, ProfileName
 
@@ -94,13 +94,8 @@ def calibrate(
     # Choices among fitted runs would prove nothing.
     chosen = choices(record for record in told if not record.fitted)
     if as_json:
-        show_json(
-            {
-                "schema_version": 1,
-                "kind": "validate-calibrate",
-                "profile": profile.model_dump(mode="json"),
-                "choices": _choices(chosen),
-            }
+        show_answer(
+            "validate-calibrate", profile=profile.model_dump(mode="json"), choices=_choices(chosen)
         )
     else:
         tables = [_parameters(profile)] if profile.parameters else []

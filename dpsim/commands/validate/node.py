@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dpsim.base.terminal import save, show, show_json
+from dpsim.base.terminal import save, show, show_answer
 from dpsim.commands.options import Json
 from dpsim.commands.progress import bars
 from dpsim.commands.validate.options import Backend, Device, ProfileName, torch_first
@@ -95,7 +95,7 @@ def node(
     save(output, profile.to_json())
     if as_json:
         content = profile.model_dump(mode="json")
-        show_json({"schema_version": 1, "kind": "validate-node", "profile": content})
+        show_answer("validate-node", profile=content)
     else:
         show(_errors(profile), "", *_said(profile))
 
