@@ -71,8 +71,7 @@ def calibrate(
     Example: dpsim calibrate mine.yaml traces/ --disturbance disturbance.yaml
     """
     from dpsim.commands.calibrate_steps import runs_of
-    from dpsim.report.text.disturbance import block_text
-    from dpsim.scenario import load_scenario
+    from dpsim.scenario import as_yaml, load_scenario
     from dpsim.studies.calibrate import calibrate as fitted
     from dpsim.studies.calibrate import plan as planned
 
@@ -92,7 +91,7 @@ def calibrate(
         block, _ = found.disturbance
         if block is None:
             raise DpsimError(f"{steps}: must have a run of 20 single steps for --disturbance")
-        save(disturbance, block_text(block))
+        save(disturbance, as_yaml({"disturbance": block}, 79))
     if plot is not None:
         draw(plot, found.to_json())
     if as_json:

@@ -107,7 +107,7 @@ def _ranks(
 ) -> None:
     """Report slow ranks; write a typical rank's profile, the disturbance and the histogram."""
     from dpsim.imports import disturbance_of, histogram_of, read_ranks, trace_files
-    from dpsim.report.text.disturbance import block_text
+    from dpsim.scenario import as_yaml
 
     with progress("traces", len(trace_files(folder))) as done:
         traces = read_ranks(folder, gpus_per_node=gpus_per_node, progress=done)
@@ -115,12 +115,13 @@ def _ranks(
     # Without shapes there is no profile, but everything else.
     profile = _typical(folder, traces, batch, must=profile_file is not None)
     block, histogram = disturbance_of(traces), histogram_of(traces)
+    text = as_yaml({"disturbance": block}, 79)
     steps = f"{len(traces.steps)} steps of {len(traces.ranks)} ranks"
     summarise_notes([steps], [*traces.notes, *(profile.notes if profile else ())])
     if profile_file is not None and profile is not None:
         save(profile_file, profile.to_json())
     if disturbance_file is not None:
-        save(disturbance_file, block_text(block))
+        save(disturbance_file, text)
     if histogram_file is not None:
         save(histogram_file, _csv(folder, histogram))
     if as_json:
@@ -138,7 +139,7 @@ def _ranks(
 
     show(ranks_table(folder.resolve().name, traces), *ranks_notes(traces))
     if disturbance_file is None:
-        show(block_text(block))
+        show(text)
 
 
 def _typical(

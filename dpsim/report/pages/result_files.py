@@ -36,11 +36,16 @@ class Source:
 
 
 def read_results(path: Path) -> Source:
-    """Read the results in a JSON file.
+    """Read the results in a JSON file, or in a sweep's folder.
 
-    Raises DpsimError if it cannot be read, or is not a command's output.
+    Raises DpsimError if they cannot be read, or are not a command's output.
     """
-    return results_in(read_json(path), str(path))
+    if not path.is_dir():
+        return results_in(read_json(path), str(path))
+    from dpsim.studies.sweep import query
+
+    answered = query(path)
+    return of_sweep(str(path), answered.columns, answered.rows)
 
 
 def read_json(path: Path) -> object:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 import plotly.graph_objects as go
@@ -14,8 +15,8 @@ from dpsim.report.figures.columns_figure import columns_figure
 from dpsim.report.figures.front_figure import front_figure
 from dpsim.report.figures.replay_figure import replay_figure
 from dpsim.report.pages.page import chief_figure, source_figures
-from dpsim.report.pages.result_files import of_sweep, results_in
-from dpsim.studies.sweep import Pareto, Sweep, query
+from dpsim.report.pages.result_files import read_results, results_in
+from dpsim.studies.sweep import Pareto, Sweep
 from dpsim.studies.tune import Tuning
 
 
@@ -42,10 +43,8 @@ def figure_of(answer: Shown) -> go.Figure:
 
 def sweep_figure(folder: str | os.PathLike[str]) -> go.Figure:
     """Return the figure of a sweep's folder: the parts of a step of its fastest points."""
-    answered = query(folder)
-    source = of_sweep(str(folder), answered.columns, answered.rows)
     # Only the first is drawn: the generator is not continued.
-    return next(source_figures(source))
+    return next(source_figures(read_results(Path(folder))))
 
 
 def pareto_figure(found: Pareto) -> go.Figure:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from io import StringIO
 from pathlib import Path
 from textwrap import wrap
 
 from dpsim.base.errors import FailedError
-from dpsim.scenario import Document, Plain, Scenario, from_text, validate
+from dpsim.scenario import Document, Plain, Scenario, as_yaml, from_text, validate
 from dpsim.studies.sweep import scenario_key
 
 
@@ -19,14 +18,9 @@ def scenario_text(document: Document, comments: Iterable[str], target: Path) -> 
     Paths of files are made relative to ``target``. Comments of the original file are lost. Raises
     FailedError if the text would be another scenario.
     """
-    from ruamel.yaml import YAML
-
-    yaml, buffer = YAML(), StringIO()
-    yaml.default_flow_style = None  # a mapping or list without nested ones is written on one line
-    yaml.width = 120
-    yaml.dump(_moved(document.plain(), Path(document.source).parent, target.parent), buffer)
+    content = _moved(document.plain(), Path(document.source).parent, target.parent)
     lines = (part for line in comments for part in wrap(line, 118, subsequent_indent="  ") or [""])
-    text = "".join(f"# {line}\n" for line in lines) + buffer.getvalue()
+    text = "".join(f"# {line}\n" for line in lines) + as_yaml(content, 120)
     # Read back to make sure: a number or a file's name may have been written differently.
     read = validate(from_text(text, str(target)), Scenario)
     if scenario_key(read) != scenario_key(validate(document, Scenario)):
