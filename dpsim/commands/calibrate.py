@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from dpsim.base.errors import DpsimError
-from dpsim.base.terminal import narrate, save, show, show_answer, show_json, write_whole
+from dpsim.base.terminal import narrate, save, show, show_answer, show_json, table, write_whole
 from dpsim.commands.options import File, Json, Plot, Sets, check_plot, draw
 
 if TYPE_CHECKING:
@@ -138,31 +138,24 @@ def _steps_words(calibration: Calibration) -> Iterator[str]:
 
 
 def _constants(found: Fitted) -> Table:
-    from rich.table import Table
-
-    table = Table(title="constants of this cluster", title_justify="left", show_edge=False)
-    for head in ("constant", "value", "90 % of it", "prior", "told by the runs"):
-        table.add_column(head)
+    headings = ("constant", "value", "90 % of it", "prior", "told by the runs")
+    rows = []
     for index, prior in enumerate(found.free):
         low, high = found.interval(index)
         value = getattr(found.constants, prior.name)
         cells = [_number(each, prior.unit) for each in (value, low, high, prior.value)]
         told = "yes" if found.is_identified(index) else "hardly"
-        table.add_row(prior.name, cells[0], f"{cells[1]} to {cells[2]}", cells[3], told)
-    return table
+        rows.append((prior.name, cells[0], f"{cells[1]} to {cells[2]}", cells[3], told))
+    return table("constants of this cluster", headings, rows, left=headings)
 
 
 def _runs(title: str, rows: Sequence[dict[str, Any]]) -> Table:
     """Return measured and predicted runs, and their errors when left out of the fit, if known."""
-    from rich.table import Table
-
     from dpsim.base.units import TIME, human
 
-    table = Table(title=title, title_justify="left", show_edge=False)
-    for head in ("nodes", "GPUs a node", "batch", "measured", "predicted", "error"):
-        table.add_column(head, justify="right")
-    if "left_out" in rows[0]:
-        table.add_column("left out", justify="right")
+    headings = ["nodes", "GPUs a node", "batch", "measured", "predicted", "error"]
+    headings += ["left out"] if "left_out" in rows[0] else []
+    shown = []
     for row in rows:
         times = (row["measured_ms"], row["predicted_ms"])
         cells = [str(row[key]) for key in ("nodes", "gpus_per_node", "batch")]
@@ -170,8 +163,8 @@ def _runs(title: str, rows: Sequence[dict[str, Any]]) -> Table:
         cells.append(f"{times[1] / times[0] - 1:+.1%}")
         if "left_out" in row:
             cells.append("alone" if row["left_out"] is None else f"{row['left_out']:+.1%}")
-        table.add_row(*cells)
-    return table
+        shown.append(cells)
+    return table(title, headings, shown)
 
 
 def _show_plan(proposed: list[dict[str, Any]], *, as_json: bool) -> None:
