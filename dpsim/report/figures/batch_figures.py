@@ -19,7 +19,9 @@ from dpsim.report.figures.style import (
     Answer,
     answer,
     counts_axis,
+    line_of,
     log_axis,
+    marker_of,
     styled,
     time_unit,
 )
@@ -94,13 +96,8 @@ def time_to_target_figure(runs: _RUNS) -> go.Figure:
             },
             mode="lines+markers",
             name=f"{batch:,} a GPU" if by_gpus else "time to target",
-            line={
-                "color": COLOURS[number % len(COLOURS)],
-                "dash": DASHES[number % len(DASHES)],
-            },
-            # Dashes and symbols too, since colours are lost in greyscale and to colour-blind
-            # readers.
-            marker={"size": 8, "symbol": SYMBOLS[number % len(SYMBOLS)]},
+            line=line_of(number),
+            marker=marker_of(number, size=8),
         )
 
     across = "GPUs" if by_gpus else "global batch (samples)"
@@ -133,11 +130,8 @@ def utilisation_figure(runs: _RUNS) -> go.Figure:
             mode="lines+markers",
             name=f"{gpus:,} GPUs",
             showlegend=len(lines) > 1,
-            line={
-                "color": COLOURS[number % len(COLOURS)],
-                "dash": DASHES[number % len(DASHES)],
-            },
-            marker={"size": 8, "symbol": SYMBOLS[number % len(SYMBOLS)]},
+            line=line_of(number),
+            marker=marker_of(number, size=8),
             hovertemplate="batch %{x:,}: %{y:.3g}<extra></extra>",
         )
     up = "share of the peak (MFU)" if known else "samples/s of a GPU"

@@ -7,7 +7,7 @@ from typing import Literal
 
 import plotly.graph_objects as go
 
-from dpsim.report.figures.style import COLOURS, SYMBOLS, styled
+from dpsim.report.figures.style import COLOURS, marker_of, styled
 from dpsim.report.theme import COLOUR
 from dpsim.studies.front import pareto_front
 
@@ -82,12 +82,7 @@ def _points(
         "mode": "markers",
         "name": name or "points",
         "showlegend": bool(name),
-        "marker": {
-            "color": COLOURS[number % len(COLOURS)],
-            "symbol": SYMBOLS[number % len(SYMBOLS)],
-            "size": 8,
-            "opacity": 0.75,
-        },
+        "marker": marker_of(number, color=COLOURS[number % len(COLOURS)], size=8, opacity=0.75),
     }
 
 

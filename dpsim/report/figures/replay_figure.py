@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
-from dpsim.report.figures.style import COLOURS, DASHES, Answer, styled
+from dpsim.report.figures.style import Answer, line_of, styled
 from dpsim.report.theme import COLOUR
 from dpsim.studies.replay import Replay
 
@@ -56,11 +56,7 @@ def _add_lines(figure: go.Figure, answers: Mapping[str, Answer]) -> None:
                     name=name,
                     legendgroup=name,
                     showlegend=row == column == 1,
-                    line={
-                        "color": COLOURS[number % len(COLOURS)],
-                        "dash": DASHES[number % len(DASHES)],
-                        "width": 2,
-                    },
+                    line=line_of(number, width=2),
                     row=row,
                     col=column,
                 )

@@ -13,10 +13,10 @@ from dpsim.engine import Result
 from dpsim.report.figures.style import (
     COLOURS,
     DASHES,
-    SYMBOLS,
     Answer,
     answer,
     counts_axis,
+    marker_of,
     styled,
 )
 from dpsim.report.theme import COLOUR
@@ -125,7 +125,7 @@ def algorithms_figure(rows: Sequence[CollectiveRow | Mapping[str, Any]]) -> go.F
                 "color": COLOURS[number % len(COLOURS)],
                 "dash": DASHES[number // len(COLOURS) % len(DASHES)],
             },
-            marker={"symbol": SYMBOLS[number % len(SYMBOLS)]},
+            marker=marker_of(number),
             hovertemplate=f"{algorithm}<br>%{{x:,}} B: %{{y:.4s}}s",
         )
 

@@ -10,7 +10,7 @@ import plotly.graph_objects as go
 
 from dpsim.base.units import TIME, human
 from dpsim.engine import Result
-from dpsim.report.figures.style import COLOURS, DASHES, PART_COLOURS, per_second, styled, time_unit
+from dpsim.report.figures.style import COLOURS, PART_COLOURS, line_of, per_second, styled, time_unit
 
 _POINTS = 200
 
@@ -78,12 +78,7 @@ def step_times_figure(results: Mapping[str, Result]) -> go.Figure:
             x=factor * result.step_time_within_s(share),
             y=share,
             name=f"{name} (mean {human(result.step_time_s['mean'], TIME, 4)})",
-            line={
-                "color": COLOURS[number % len(COLOURS)],
-                "dash": DASHES[number % len(DASHES)],
-                "width": 2,
-                "shape": "hv",
-            },
+            line=line_of(number, width=2, shape="hv"),
         )
 
     shortest = min((float(each.steps.step.min()) for each in results.values()), default=1.0)
