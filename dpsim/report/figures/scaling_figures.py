@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import groupby
 from math import log2, log10
 from typing import Any
 
@@ -178,24 +179,18 @@ def winners(rows: Sequence[Mapping[str, Any]]) -> list[tuple[float, float, str]]
 
     Each has its first size (bytes), the next range's first size, and the algorithm.
     """
-    sizes = sorted({row["bytes"] for row in rows})
-    best = []
-    for size in sizes:
-        alike = [row for row in rows if row["bytes"] == size]
-        fastest = min(alike, key=lambda row: row["time_s"])
-        best.append(str(fastest["algorithm"]))
-
-    starts: list[tuple[float, str]] = []
-    for size, algorithm in zip(sizes, best, strict=True):
-        if not starts or starts[-1][1] != algorithm:
-            starts.append((float(size), algorithm))
+    by_size = sorted(rows, key=lambda row: (row["bytes"], row["time_s"]))
+    fastest = {
+        size: str(next(alike)["algorithm"])
+        for size, alike in groupby(by_size, key=lambda row: row["bytes"])
+    }
+    sizes = list(fastest)
+    starts = [
+        (algorithm, float(next(alike))) for algorithm, alike in groupby(sizes, fastest.__getitem__)
+    ]
     # Nothing is known between two sizes: a range extends to the next without a gap.
-    found = []
-    for number, (start, algorithm) in enumerate(starts):
-        last = number == len(starts) - 1
-        end = float(sizes[-1]) if last else starts[number + 1][0]
-        found.append((start, end, algorithm))
-    return found
+    ends = [*(start for _, start in starts[1:]), *map(float, sizes[-1:])]
+    return [(start, end, algorithm) for (algorithm, start), end in zip(starts, ends, strict=True)]
 
 
 def knobs_figure(explanation: Mapping[str, Any]) -> go.Figure:
