@@ -92,8 +92,7 @@ def calibrate(
         if block is None:
             raise DpsimError(f"{steps}: must have a run of 20 single steps for --disturbance")
         save(disturbance, as_yaml({"disturbance": block}, 79))
-    if plot is not None:
-        draw(plot, found.to_json())
+    draw(plot, found)
     if as_json:
         show_json(found.to_json(output))
     else:

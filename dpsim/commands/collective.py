@@ -256,8 +256,7 @@ def _sizes(begin: str, end: str | None, factor: float) -> list[int]:
 def _show(found: CollectiveTimes, plot: Path | None, as_json: bool) -> None:
     from dpsim.report.text.collective import collective_notes, collective_table
 
-    if plot is not None:
-        draw(plot, found.to_json())
+    draw(plot, found)
     if as_json:
         show_json(found.to_json())
         return

@@ -103,8 +103,7 @@ def compare(
             say=narrate,
         )
 
-    if plot is not None:
-        draw(plot, found.to_json())
+    draw(plot, found)
     if html is not None:
         _write_timelines(html, found)
     if as_json:

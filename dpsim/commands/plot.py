@@ -61,10 +61,10 @@ def plot(
 
 def _figure(results: Path) -> go.Figure:
     from dpsim.report.pages.result_files import as_printed, read_json
-    from dpsim.report.plots.figure import answer_figure, sweep_figure
+    from dpsim.report.plots.figure import answer_figure, figure_of
 
     with as_printed(str(results)):
         if results.is_dir():
-            return sweep_figure(results)
+            return figure_of(results)
         content = read_json(results)
         return answer_figure(content if isinstance(content, dict) else {}, str(results))

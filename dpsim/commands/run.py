@@ -81,8 +81,7 @@ def run(
 
     if trace or html:
         _write(simulated, trace, html)
-    if plot is not None:
-        draw(plot, result.to_json())
+    draw(plot, result)
     if as_json:
         show_json(result.to_json())
         return
