@@ -20,7 +20,7 @@ def show_steps(ranks: int | None, algorithm: str, operation: str, as_json: bool)
     """Show the rounds of a schedule of ranks with a node each."""
     from dpsim.collectives import algorithm as known
     from dpsim.collectives import algorithm_names
-    from dpsim.report.text.rounds import rounds_text, transfers
+    from dpsim.report.text.collective import rounds_text, transfers
 
     if ranks is None or ranks > _MOST_SHOWN:
         raise DpsimError(
@@ -96,7 +96,7 @@ def write_nccl_tuner(
     """Write the best choice of NCCL at each size, as a file for its tuner plugin and as a table."""
     from dpsim.base.budget import limited
     from dpsim.report.nccl_tuner import nccl_tuner_text
-    from dpsim.report.text.nccl_choices import nccl_choices_table
+    from dpsim.report.text.collective import nccl_choices_table
     from dpsim.studies.collective import named_cluster
     from dpsim.studies.nccl_choices import nccl_choices
 

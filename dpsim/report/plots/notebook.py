@@ -11,9 +11,8 @@ from rich.table import Table
 from dpsim.base.lazy import Shown
 from dpsim.engine import Result
 from dpsim.report.pages.document import table_html
-from dpsim.report.text.collective import collective_table
+from dpsim.report.text.collective import collective_table, nccl_choices_table
 from dpsim.report.text.explanation import explanation_notes, knobs_table, path_table
-from dpsim.report.text.nccl_choices import nccl_choices_table
 from dpsim.report.text.replay import replay_notes, replay_table
 from dpsim.report.text.sweep import sweep_table
 from dpsim.report.text.tables import (

@@ -4,7 +4,6 @@ from dpsim.studies.tune.dimension import Dimension, parse_over
 from dpsim.studies.tune.evaluator import Evaluation, Evaluator, Refused
 from dpsim.studies.tune.limits import Limits
 from dpsim.studies.tune.objective import OBJECTIVES, Objective
-from dpsim.studies.tune.scenario_text import scenario_text
 from dpsim.studies.tune.space import Choice, Space, default_values
 from dpsim.studies.tune.tune import tune
 from dpsim.studies.tune.tuning import Reason, Tuning
@@ -23,6 +22,5 @@ __all__ = [
     "Tuning",
     "default_values",
     "parse_over",
-    "scenario_text",
     "tune",
 ]
