@@ -83,7 +83,10 @@ def _page(sources: Sequence[Source], figures: Iterable[str]) -> str:
         row for source in sources if _SHOWN[source.kind].predicts_steps for row in source.rows
     ]
     sections = [
-        *(_section(_heading(source), _SHOWN[source.kind].table(source)) for source in sources),
+        *(
+            _section(f"Results of {source.name}", _SHOWN[source.kind].table(source))
+            for source in sources
+        ),
         _section("Figures", "\n".join(figures)),
         _section("Assumptions", _list(assumptions(answers))),
         _section(
@@ -104,10 +107,6 @@ def _question(sources: Sequence[Source]) -> str:
     return _SHOWN[first.kind].question.format(
         name=first.rows[0].get("name", first.name), source=first.name, rows=len(first.rows)
     )
-
-
-def _heading(source: Source) -> str:
-    return f"Results of {source.name}"
 
 
 def _section(heading: str, body: str) -> str:
@@ -138,10 +137,6 @@ def _by_throughput(source: Source) -> list[tuple[str, Answer]]:
     return sorted(_labelled(source), key=lambda pair: -pair[1]["throughput_samples_per_s"])
 
 
-def _collective_table(source: Source) -> str:
-    return _table(_labelled(source), _collective_row)
-
-
 def _collective_row(label: str, row: Answer) -> dict[str, str]:
     return {
         "algorithm": label,
@@ -150,10 +145,6 @@ def _collective_row(label: str, row: Answer) -> dict[str, str]:
         "algbw": human(row["algbw_Bps"], RATE),
         "busbw": human(row["busbw_Bps"], RATE),
     }
-
-
-def _advice(source: Source) -> str:
-    return _list(source.rows[0]["advice"])
 
 
 def _table(
@@ -225,14 +216,6 @@ def chief_figure(source: Source) -> go.Figure:
     """Return the figure that answers a source's main question."""
     figures = [*source_figures(source)]
     return figures[min(_SHOWN[source.kind].chief, len(figures) - 1)]
-
-
-def _collective_figures(source: Source) -> Iterator[go.Figure]:
-    yield algorithms_figure(source.rows)
-
-
-def _knob_figures(source: Source) -> Iterator[go.Figure]:
-    yield knobs_figure(source.rows[0])
 
 
 def _step_figures(source: Source) -> Iterator[go.Figure]:
@@ -318,14 +301,14 @@ _SHOWN: Mapping[str, _Shown] = {
     "sweep": _Shown("Which of {rows} scenarios of {source} is best, and why?", table=_ranked_table),
     "collective": _Shown(
         "Which algorithm is fastest at which size?",
-        table=_collective_table,
-        figures=_collective_figures,
+        table=lambda source: _table(_labelled(source), _collective_row),
+        figures=lambda source: iter([algorithms_figure(source.rows)]),
         predicts_steps=False,
     ),
     "explain": _Shown(
         "What limits {name}, and what would change it?",
-        table=_advice,
-        figures=_knob_figures,
+        table=lambda source: _list(source.rows[0]["advice"]),
+        figures=lambda source: iter([knobs_figure(source.rows[0])]),
         predicts_steps=False,
     ),
 }

@@ -47,12 +47,8 @@ def figure_of(answer: Any) -> go.Figure:
     return answer_figure(answer if isinstance(answer, Mapping) else answer.to_json(), "the answer")
 
 
-def _curves(content: Mapping[str, Any]) -> go.Figure:
-    return replay_figure({content["name"]: content})
-
-
 # Answers without a table on pages of results, which therefore do not read them.
 _NO_TABLES: Mapping[str, Callable[[Mapping[str, Any]], go.Figure]] = {
     "calibrate": calibration_figure,
-    "converge": _curves,
+    "converge": lambda content: replay_figure({content["name"]: content}),
 }
