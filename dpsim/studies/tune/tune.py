@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, MutableMapping
 from functools import partial
 
@@ -303,8 +304,5 @@ def _front(evaluations: Iterable[Evaluation]) -> list[Evaluation]:
 
 def _nothing(refused: list[Refused]) -> str:
     """Return the message if no configuration is possible."""
-    counts: dict[str, int] = {}
-    for each in refused:
-        counts[each.why] = counts.get(each.why, 0) + 1
-    reasons = sorted(counts.items(), key=lambda pair: -pair[1])[:_SHOWN_REASONS]
+    reasons = Counter(each.why for each in refused).most_common(_SHOWN_REASONS)
     return "no configuration can be: " + "; ".join(f"{count:,} x {why}" for why, count in reasons)
