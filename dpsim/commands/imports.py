@@ -27,13 +27,7 @@ from dpsim.commands.options import Length, Output
 
 if TYPE_CHECKING:
     from dpsim.hardware import CalibrationProfile
-    from dpsim.imports import (
-        NcclTestsLog,
-        NodeDraft,
-        NodeOptions,
-    )
-
-Build = Callable[[bytes, "NodeOptions", str], "NodeDraft"]
+    from dpsim.imports import NcclTestsLog, NodeDraft
 
 import_app = Commands(
     "Read what you already have: topologies of nodes, measurements of collectives, models and "
@@ -67,56 +61,46 @@ PerNode = Annotated[
 Batch = Annotated[int | None, typer.Option("--batch", min=1, help="Samples per GPU and pass.")]
 
 
-def _node_command(name: str, file_help: str) -> Callable[[Build], Build]:
-    """Make a command of a function that builds a node from a file.
-
-    Its docstring is the help, and the options are the same.
-    """
+def _node_command(tool: str, file_help: str, about: str, example: str) -> None:
+    """Add the command that makes a node of the file of a tool."""
     # Annotations are text in this file, evaluated with the module's names: a closure can only
     # provide defaults.
     argument = typer.Argument(..., help=file_help, show_default=False)
 
-    def register(build: Build) -> Build:
-        # Typer reads options from a signature: all commands for nodes share this one.
-        @import_app.command(name, help=build.__doc__)
-        def command(
-            file: Path = argument,
-            output: Output = None,
-            gpu: GpuName = None,
-            nic: Nic = None,
-            as_json: Json = False,
-        ) -> None:
-            from dpsim.imports import NodeOptions
+    # Typer reads options from a signature: all commands for nodes share this one.
+    @import_app.command(tool, help=f"{about}\n\nExample: {example}")
+    def command(
+        file: Path = argument,
+        output: Output = None,
+        gpu: GpuName = None,
+        nic: Nic = None,
+        as_json: Json = False,
+    ) -> None:
+        from dpsim import imports
 
-            options = NodeOptions(gpu, nic)
-            _node(file, output, as_json, lambda content: build(content, options, file.name))
+        def node(content: bytes) -> NodeDraft:
+            options = imports.NodeOptions(gpu, nic)
+            if tool == "nccl-topo":
+                return imports.node_from_nccl_topo(content, options, file.name)
+            matrix = imports.parse_nvidia_topo(content)
+            return imports.node_from_nvidia_topo(matrix, options, file.name)
 
-        return build
-
-    return register
-
-
-@_node_command("nvidia-topo", "The text that nvidia-smi topo -m prints.")
-def nvidia_topo(content: bytes, options: NodeOptions, name: str) -> NodeDraft:
-    """Turn the matrix of nvidia-smi topo -m into a node for the catalogue.
-
-    Example: nvidia-smi topo -m > topo.txt && dpsim import nvidia-topo topo.txt -o node.yaml
-        --gpu A100 --nic HDR
-    """
-    from dpsim.imports import node_from_nvidia_topo, parse_nvidia_topo
-
-    return node_from_nvidia_topo(parse_nvidia_topo(content), options, name)
+        _node(file, output, as_json, node)
 
 
-@_node_command("nccl-topo", "The XML that NCCL writes to NCCL_TOPO_DUMP_FILE.")
-def nccl_topo(content: bytes, options: NodeOptions, name: str) -> NodeDraft:
-    """Turn NCCL's topology file into a node for the catalogue; options replace what the file says.
-
-    Example: dpsim import nccl-topo topo.xml -o node.yaml
-    """
-    from dpsim.imports import node_from_nccl_topo
-
-    return node_from_nccl_topo(content, options, name)
+_node_command(
+    "nvidia-topo",
+    "The text that nvidia-smi topo -m prints.",
+    "Turn the matrix of nvidia-smi topo -m into a node for the catalogue.",
+    "nvidia-smi topo -m > topo.txt && dpsim import nvidia-topo topo.txt -o node.yaml --gpu A100 "
+    "--nic HDR",
+)
+_node_command(
+    "nccl-topo",
+    "The XML that NCCL writes to NCCL_TOPO_DUMP_FILE.",
+    "Turn NCCL's topology file into a node for the catalogue; options replace what the file says.",
+    "dpsim import nccl-topo topo.xml -o node.yaml",
+)
 
 
 @import_app.command("nccl-tests")
