@@ -95,8 +95,7 @@ def write_nccl_tuner(
 ) -> None:
     """Write the best choice of NCCL at each size, as a file for its tuner plugin and as a table."""
     from dpsim.base.budget import limited
-    from dpsim.report.nccl_tuner import nccl_tuner_text
-    from dpsim.report.text.collective import nccl_choices_table
+    from dpsim.report.text.collective import nccl_choices_table, nccl_tuner_text
     from dpsim.studies.collective import named_cluster
     from dpsim.studies.nccl_choices import nccl_choices
 

@@ -32,12 +32,30 @@ from dpsim.report.figures.style import Answer
 from dpsim.report.figures.timeline_figure import called_by, timeline_figure
 from dpsim.report.pages.document import document, figure_html, folded, table_html
 from dpsim.report.pages.result_files import Source, as_printed
-from dpsim.report.text.assumptions import NOT_MODELLED, assumptions, calibrations
-from dpsim.report.text.tables import amount
+from dpsim.report.text.tables import amount, calibration_note
+from dpsim.workload import constants_file
 
 MOST_ROWS = 200
 MOST_BARS = 20
 _BESIDE = "The slowest and the fastest worker in this step"
+_ASSUMPTIONS = (
+    "A link carries its nominal rate times the share that messages reach; flows that share it get "
+    "max-min fair shares.",
+    "A transfer takes its route's latency and its bytes at that rate; a collective's rounds "
+    "follow one another at each rank.",
+    "Every worker computes the same model on as many samples; what varies from step to step is "
+    "what the scenario says.",
+    "Communication beside computation slows neither down.",
+)
+_NOT_MODELLED = (
+    "Codecs' times and memory use are formulas that were not measured.",
+    "Overheads of a communication library are left out where the all-reduce's library is ideal.",
+    "A GPU uses one network card; copies to a GPU do not contend with gradients, nor do other "
+    "jobs unless they are given.",
+    "Quirks of virtual machines, switches and drivers are left out, and clocks that drop under "
+    "load or heat.",
+    "A model that is split over several GPUs as well as replicated.",
+)
 
 
 def report_page(sources: Sequence[Source]) -> str:
@@ -88,12 +106,12 @@ def _page(sources: Sequence[Source], figures: Iterable[str]) -> str:
             for source in sources
         ),
         _section("Figures", "\n".join(figures)),
-        _section("Assumptions", _list(assumptions(answers))),
+        _section("Assumptions", _list(_assumptions(answers))),
         _section(
             "Calibration and its error",
-            _list(calibrations(answers) or ["These results name no calibration."]),
+            _list(_calibrations(answers) or ["These results name no calibration."]),
         ),
-        _section("What is not modelled", _list(NOT_MODELLED)),
+        _section("What is not modelled", _list(_NOT_MODELLED)),
     ]
     body = (
         f'<h1>dpsim report</h1><p class="question">{escape(question)}</p>\n{"".join(sections)}'
@@ -273,6 +291,37 @@ def _provenance(answers: Sequence[Answer]) -> str:
     if seeds:
         said.append(f"seeds {', '.join(map(str, seeds))}")
     return "; ".join(said or [f"dpsim {__version__}"])
+
+
+def _assumptions(answers: Iterable[Answer]) -> list[str]:
+    """Return the assumptions behind ``answers``, and their own notes."""
+    lines = list(_ASSUMPTIONS)
+    for each in answers:
+        lines += [f"{each['name']}: {note}" for note in each.get("notes", ())]
+        energy = each.get("energy")
+        if energy is not None:
+            lines.append(
+                f"Energy: each GPU draws {energy['gpu_power_W']:g} W ({energy['source']})."
+            )
+    # Variants share most of them: each is stated once, in the order of appearance.
+    return list(dict.fromkeys(lines))
+
+
+def _calibrations(answers: Iterable[Answer]) -> list[str]:
+    """Return the sources of the times of ``answers`` and their errors, each once."""
+    used = [each["calibration"] for each in answers if "calibration" in each]
+    notes = list(dict.fromkeys(map(calibration_note, used)))
+    return [*notes, *([_computing_error()] if "catalogue" in used else [])]
+
+
+def _computing_error() -> str:
+    """Return the error of the fitted constants on models that were left out of the fit."""
+    what = "each publisher left out"
+    error = constants_file()["errors"][what]["all"]
+    return (
+        f"Errors of the catalogue's compute times: median {error['median']:.0%}, mean "
+        f"{error['mean']:.0%} over {error['n']} published rows ({what})."
+    )
 
 
 @dataclass(frozen=True, slots=True)
