@@ -30,9 +30,8 @@ from dpsim.engine import (
     with_quick_engine,
 )
 from dpsim.scenario import Scenario
-from dpsim.studies.explain.changed import Values, as_options, changed
 from dpsim.studies.explain.critical_path import CriticalPath, critical_path
-from dpsim.studies.explain.knob import Change, Knob, Options
+from dpsim.studies.explain.knob import Change, Knob, Options, Values, as_options, changed
 from dpsim.studies.explain.knobs import KNOBS
 from dpsim.studies.explain.reasons import reason
 from dpsim.studies.explain.stragglers import StragglerCost, straggler_cost

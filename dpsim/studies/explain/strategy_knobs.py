@@ -11,8 +11,7 @@ from typing import cast
 from dpsim.engine import prepare
 from dpsim.scenario import Scenario, shape_of
 from dpsim.strategy.compression import Codec, CompressionConfig
-from dpsim.studies.explain.changed import changed
-from dpsim.studies.explain.knob import Change, Options
+from dpsim.studies.explain.knob import Change, Options, changed
 
 _AFFORDABLE = 2**16  # workers times ways that are tried
 _PERIODS = (4, 16)  # steps between two averagings of models
