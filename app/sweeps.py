@@ -74,7 +74,7 @@ def _rows(folder: str) -> tuple[list[dict[str, Any]], int]:
     """
     from dpsim.studies.sweep import results
 
-    table, points = results(folder)
+    table, points, _ = results(folder)
     if len(table.rows) > _MOST_ROWS:
         raise DpsimError(
             f"{folder}: must have at most {_MOST_ROWS:,} rows for this page, but has "

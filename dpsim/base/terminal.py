@@ -133,8 +133,12 @@ def show_json(content: dict[str, Any]) -> None:
     if path is None:
         sys.stdout.write(text)
         return
-    write_whole(path, text)
-    narrate(f"wrote {path}")
+    save(path, text)
+
+
+def show_answer(kind: str, /, **content: Any) -> None:
+    """Print the answer of a command as JSON, with its kind first."""
+    show_json({"schema_version": 1, "kind": kind, **content})
 
 
 def answer_goes(path: Path | None = None, *, is_csv: bool = False) -> None:
@@ -227,6 +231,12 @@ def narrate(text: str, talk: Talk = Talk.NORMAL) -> None:
     """Write a message on stderr about what is being done or assumed."""
     if says(talk):
         sys.stderr.write(f"{spelled_out(text)}\n")
+
+
+def save(path: Path, text: str | bytes, more: str = "") -> None:
+    """Write a file as `write_whole` does, and say so on stderr, with ``more`` after its name."""
+    write_whole(path, text)
+    narrate(f"wrote {path}{more}")
 
 
 def write_whole(path: Path, text: str | bytes) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dpsim.base.terminal import narrate, show, show_json
+from dpsim.base.terminal import narrate, show, show_answer
 
 if TYPE_CHECKING:
     from dpsim.studies.advise import Advice
@@ -32,7 +32,7 @@ def advise(
     for note in found.notes:
         narrate(f"note: {note}")
     if as_json:
-        show_json({"schema_version": 1, "kind": "advise", **found.to_json()})
+        show_answer("advise", **found.to_json())
         return
     show("\n".join(_lines(found)))
 

@@ -9,13 +9,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from dpsim.base.errors import DpsimError
-from dpsim.base.terminal import narrate, show, show_json, write_whole
+from dpsim.base.terminal import narrate, save, show, show_answer, show_json, table, write_whole
 from dpsim.commands.options import File, Json, Plot, Sets, check_plot, draw
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from dpsim.studies.calibrate import Calibration, Fitted
+    from dpsim.scenario import Scenario
+    from dpsim.studies.calibrate import Calibration, Fitted, MeasuredRun
+    from validate.records import RunRecord
+
+
+_TABLE = "steps.csv"  # of a folder
+_RECORDS = (".json", ".json.gz")
 
 
 def calibrate(
@@ -70,9 +76,7 @@ def calibrate(
     Example: dpsim calibrate mine.yaml logs/ -o profile.json
     Example: dpsim calibrate mine.yaml traces/ --disturbance disturbance.yaml
     """
-    from dpsim.commands.calibrate_steps import runs_of
-    from dpsim.report.text.disturbance import block_text
-    from dpsim.scenario import load_scenario
+    from dpsim.scenario import as_yaml, load_scenario
     from dpsim.studies.calibrate import calibrate as fitted
     from dpsim.studies.calibrate import plan as planned
 
@@ -83,7 +87,7 @@ def calibrate(
         return
     if steps is None:
         raise DpsimError("STEPS must be given (measured steps: CSV, folder or JSON), or --plan")
-    runs = runs_of(file, steps, set_ or ())
+    runs = _runs_of(file, steps, set_ or ())
     narrate(f"fitting to {sum(not run.held_out for run in runs)} measured runs ...")
     found = fitted(runs, target)
     if output is not None:
@@ -92,10 +96,8 @@ def calibrate(
         block, _ = found.disturbance
         if block is None:
             raise DpsimError(f"{steps}: must have a run of 20 single steps for --disturbance")
-        write_whole(disturbance, block_text(block))
-        narrate(f"wrote {disturbance}")
-    if plot is not None:
-        draw(plot, found.to_json())
+        save(disturbance, as_yaml({"disturbance": block}, 79))
+    draw(plot, found)
     if as_json:
         show_json(found.to_json(output))
     else:
@@ -140,31 +142,24 @@ def _steps_words(calibration: Calibration) -> Iterator[str]:
 
 
 def _constants(found: Fitted) -> Table:
-    from rich.table import Table
-
-    table = Table(title="constants of this cluster", title_justify="left", show_edge=False)
-    for head in ("constant", "value", "90 % of it", "prior", "told by the runs"):
-        table.add_column(head)
+    headings = ("constant", "value", "90 % of it", "prior", "told by the runs")
+    rows = []
     for index, prior in enumerate(found.free):
         low, high = found.interval(index)
         value = getattr(found.constants, prior.name)
         cells = [_number(each, prior.unit) for each in (value, low, high, prior.value)]
         told = "yes" if found.is_identified(index) else "hardly"
-        table.add_row(prior.name, cells[0], f"{cells[1]} to {cells[2]}", cells[3], told)
-    return table
+        rows.append((prior.name, cells[0], f"{cells[1]} to {cells[2]}", cells[3], told))
+    return table("constants of this cluster", headings, rows, left=headings)
 
 
 def _runs(title: str, rows: Sequence[dict[str, Any]]) -> Table:
     """Return measured and predicted runs, and their errors when left out of the fit, if known."""
-    from rich.table import Table
-
     from dpsim.base.units import TIME, human
 
-    table = Table(title=title, title_justify="left", show_edge=False)
-    for head in ("nodes", "GPUs a node", "batch", "measured", "predicted", "error"):
-        table.add_column(head, justify="right")
-    if "left_out" in rows[0]:
-        table.add_column("left out", justify="right")
+    headings = ["nodes", "GPUs a node", "batch", "measured", "predicted", "error"]
+    headings += ["left out"] if "left_out" in rows[0] else []
+    shown = []
     for row in rows:
         times = (row["measured_ms"], row["predicted_ms"])
         cells = [str(row[key]) for key in ("nodes", "gpus_per_node", "batch")]
@@ -172,13 +167,13 @@ def _runs(title: str, rows: Sequence[dict[str, Any]]) -> Table:
         cells.append(f"{times[1] / times[0] - 1:+.1%}")
         if "left_out" in row:
             cells.append("alone" if row["left_out"] is None else f"{row['left_out']:+.1%}")
-        table.add_row(*cells)
-    return table
+        shown.append(cells)
+    return table(title, headings, shown)
 
 
 def _show_plan(proposed: list[dict[str, Any]], *, as_json: bool) -> None:
     if as_json:
-        show_json({"schema_version": 1, "kind": "calibrate-plan", "measure_next": proposed})
+        show_answer("calibrate-plan", measure_next=proposed)
         return
     show("four runs that tell most; a few hundred steps each, the first dozen left out:")
     show(*(f"  {_run_words(each)}" for each in proposed))
@@ -197,3 +192,66 @@ def _number(value: float, unit: str) -> str:
     from dpsim.base.units import TIME, human
 
     return human(value, TIME, 3) if unit == "s" else f"{value:.3g}"
+
+
+def _runs_of(file: Path, steps: Path, overrides: Sequence[str]) -> list[MeasuredRun]:
+    """Return the runs in ``steps``: of the scenario in ``file``, or of those in records.
+
+    A folder of traces is a run of the scenario itself. Raises DpsimError.
+    """
+    from dpsim.imports.step_logs import read_step_log
+    from dpsim.imports.traced_steps import read_traced_steps
+    from dpsim.scenario import load_scenario
+    from dpsim.studies.calibrate import LOG, TRACE, measured_runs, own_run
+
+    readers = {
+        LOG: lambda path, run: read_step_log(path),
+        TRACE: lambda path, run: read_traced_steps(path, _gpus_per_node(run)),
+    }
+    table = steps / _TABLE if steps.is_dir() else steps
+    if steps.is_dir() and not table.exists() and not any(steps.rglob("run*.json*")):
+        if not any(steps.glob("*.json*")):
+            raise DpsimError(
+                f"{steps}: must have {_TABLE}, whose column log names its logs, traces of each "
+                "rank, or records of dpsim validate run (run*.json), but has none"
+            )
+        return [own_run(TRACE, steps, load_scenario(file, overrides), readers)]
+    if not table.exists() or table.name.endswith(_RECORDS):
+        return _recorded(steps)
+    return measured_runs(file, table, overrides, readers)
+
+
+def _gpus_per_node(run: Scenario) -> int | None:
+    """Return the ranks of each node of a run; None where nodes differ."""
+    counts = {part.gpus_per_node or part.node.gpus for part in run.cluster.parts}
+    return counts.pop() if len(counts) == 1 else None
+
+
+def _recorded(path: Path) -> list[MeasuredRun]:
+    """Return the steps recorded by `dpsim validate run`, without partial runs."""
+    from validate.records import records_of
+
+    steps = [record for record in records_of([path]) if record.kind == "step"]
+    whole = [record for record in steps if not record.partial]
+    if not whole:
+        raise DpsimError(
+            f"{path}: must have records of steps (dpsim validate run -o FILE) whose run did not "
+            f"fail, but has {len(steps)} in all"
+        )
+    return [_recorded_run(record, path) for record in whole]
+
+
+def _recorded_run(record: RunRecord, path: Path) -> MeasuredRun:
+    from dpsim.scenario import load_scenario
+    from dpsim.studies.calibrate import MeasuredRun
+
+    case = record.case
+    named = case.get("scenario")
+    if not isinstance(named, str):
+        raise DpsimError(f"{path}: {record.name}: must name its scenario, but does not")
+    try:
+        scenario = load_scenario(named, case.get("set", ()))
+    except DpsimError as error:
+        raise DpsimError(f"{path}: {record.name}: {error}") from None
+    exposed = case.get("measured", {}).get("parts_s", {}).get("exposed_comm")
+    return MeasuredRun(scenario, record.median_s, exposed)

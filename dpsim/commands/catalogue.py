@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from dpsim.base.errors import DpsimError
-from dpsim.base.terminal import narrate, show, show_json
+from dpsim.base.terminal import narrate, show, show_answer
 from dpsim.commands.options import Json
 
 
@@ -45,7 +45,7 @@ def catalogue(
 
     rows = CATALOGUES[kind]() if name is None else named(kind, name)
     if as_json:
-        show_json({"schema_version": 1, "kind": kind, "rows": rows})
+        show_answer(kind, rows=rows)
     else:
         show(catalogue_table(rows))
 
@@ -57,15 +57,12 @@ def _add(file: str | None, as_json: bool) -> None:
         raise DpsimError("name: must be the YAML file of a GPU, a link or a node, but is missing")
     added = add_entry(Path(file))
     if as_json:
-        show_json(
-            {
-                "schema_version": 1,
-                "kind": "catalogue-add",
-                "catalogue": added.catalogue,
-                "name": added.name,
-                "path": str(added.path),
-                "replaces": added.replaces,
-            }
+        show_answer(
+            "catalogue-add",
+            catalogue=added.catalogue,
+            name=added.name,
+            path=str(added.path),
+            replaces=added.replaces,
         )
         return
     show(f"added {added.name} to the {added.catalogue}: {added.path}")

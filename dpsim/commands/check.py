@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from dpsim.base.errors import ScenarioError
-from dpsim.base.terminal import clear_line, show_json
+from dpsim.base.terminal import clear_line, show_answer
 from dpsim.commands.options import Json
 
 
@@ -38,12 +38,8 @@ def check(
         except ScenarioError as error:
             problems[str(file)] = str(error).splitlines()
     if as_json:
-        show_json(
-            {
-                "schema_version": 1,
-                "kind": "check",
-                "files": [{"file": name, "problems": found} for name, found in problems.items()],
-            }
+        show_answer(
+            "check", files=[{"file": name, "problems": found} for name, found in problems.items()]
         )
     else:
         for name, found in problems.items():

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NamedTuple, cast
+from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
 from dpsim.base.errors import DpsimError
 from dpsim.base.terminal import show, show_json
 from dpsim.commands.collective_files import (
-    algorithms_named,
     show_steps,
     write_nccl_tuner,
     write_steps,
@@ -27,7 +27,6 @@ from dpsim.commands.options import (
 
 if TYPE_CHECKING:
     from dpsim.network import MessageCosts, ModelKind
-    from dpsim.scenario import RunConfig
     from dpsim.studies.collective import CollectiveTimes
     from dpsim.topology import Network
 
@@ -169,77 +168,81 @@ def collective(
         write_nccl_tuner(nccl_tuner, cluster, nodes, sets, operation, sizes, itemsize, as_json)
         return
 
-    described = _Described(ranks, bandwidth, latency, overhead, cluster, nodes, sets)
+    described = partial(_network, ranks, bandwidth, latency, overhead, cluster, nodes, sets)
     if html is not None:
         # Without a network the page only plays the rounds, without times.
-        on = None if described.nowhere else described.network()
+        on = None if cluster is None and bandwidth is None else described()
         write_steps(html, ranks, named, operation, begin, on, itemsize)
         return
-    if described.chooses("run.network_model"):
-        network_model = described.run().network_model
-    if described.chooses("run.seed"):
-        seed = described.run().seed
-    asked = _Asked(algorithm, library, operation, _model_kind(network_model), itemsize)
-    _show(_times(described, asked, sizes, skew, seed), plot, as_json)
+    if cluster is not None and sets:
+        network_model, seed = _of_run(cluster, nodes, sets, network_model, seed)
+    from dpsim.studies.collective import algorithms_named, collective_times, exponential_starts
+
+    kind, (network, costs) = _model_kind(network_model), described()
+    mean = None if skew is None else _time("--skew", skew)
+    times = collective_times(
+        network,
+        sizes,
+        None if algorithm is None else algorithms_named(algorithm, operation),
+        library,
+        operation=operation,
+        kind=kind,
+        costs=costs,
+        starts=None if mean is None else exponential_starts(network.ranks, mean, seed),
+        itemsize=itemsize,
+    )
+    _show(times, plot, as_json)
 
 
-class _Described(NamedTuple):
-    """The options that describe a network, as given."""
+def _of_run(
+    cluster: str, nodes: int | None, sets: list[str], network_model: str, seed: int
+) -> tuple[str, int]:
+    """Return the network model and the seed; those of the scenario's run where --set gives them."""
+    from dpsim.studies.collective import chosen_path, named_scenario
 
-    ranks: int | None
-    bandwidth: str | None
-    latency: str
-    overhead: str
-    cluster: str | None
-    nodes: int | None
-    sets: list[str]
+    given, run = set(map(chosen_path, sets)), named_scenario(cluster, nodes, sets).run
+    return (
+        run.network_model if "run.network_model" in given else network_model,
+        run.seed if "run.seed" in given else seed,
+    )
 
-    @property
-    def nowhere(self) -> bool:
-        """Whether there is no network, but at most a number of ranks."""
-        return self.cluster is None and self.bandwidth is None
 
-    def chooses(self, path: str) -> bool:
-        """Return whether --set replaces the field at ``path``."""
-        from dpsim.studies.collective import chosen_path
+def _network(
+    ranks: int | None,
+    bandwidth: str | None,
+    latency: str,
+    overhead: str,
+    cluster: str | None,
+    nodes: int | None,
+    sets: list[str],
+) -> tuple[Network, MessageCosts]:
+    """Return the described network, and the costs of messages for a rank."""
+    from dpsim.network import MessageCosts
+    from dpsim.studies.collective import named_cluster
 
-        return path in map(chosen_path, self.sets)
+    network: Network
+    if cluster is None:
+        network, gamma = _switch(ranks, bandwidth, latency), 0.0
+    elif ranks is not None or bandwidth is not None:
+        raise DpsimError("--cluster must not be given with --ranks and --bandwidth, but got both")
+    else:
+        network, gamma = named_cluster(cluster, nodes, sets)
+    return network, MessageCosts(_time("--overhead", overhead), gamma)
 
-    def run(self) -> RunConfig:
-        """Return the run section of the cluster's scenario, with the changes by --set."""
-        from dpsim.studies.collective import named_scenario
 
-        assert self.cluster is not None
-        return named_scenario(self.cluster, self.nodes, self.sets).run
+def _switch(ranks: int | None, bandwidth: str | None, latency: str) -> Network:
+    """Return a uniform switch."""
+    from dpsim.base.units import RATE, parse
+    from dpsim.topology import UniformSwitch
 
-    def network(self) -> tuple[Network, MessageCosts]:
-        """Return the network, and the costs of messages for a rank."""
-        from dpsim.network import MessageCosts
-        from dpsim.studies.collective import named_cluster
-
-        if self.cluster is None:
-            network, gamma = self._switch(), 0.0
-        elif self.ranks is not None or self.bandwidth is not None:
-            raise DpsimError(
-                "--cluster must not be given with --ranks and --bandwidth, but got both"
-            )
-        else:
-            network, gamma = named_cluster(self.cluster, self.nodes, self.sets)
-        return network, MessageCosts(_time("--overhead", self.overhead), gamma)
-
-    def _switch(self) -> Network:
-        """Return a uniform switch."""
-        from dpsim.base.units import RATE, parse
-        from dpsim.topology import UniformSwitch
-
-        if self.ranks is None or self.bandwidth is None:
-            raise DpsimError(
-                "must have either --cluster, or --ranks with --bandwidth, but got neither in full"
-            )
-        rate = read_option("--bandwidth", lambda text: parse(text, RATE), self.bandwidth)
-        if rate <= 0:
-            raise DpsimError(f"--bandwidth: must be above 0, but got {self.bandwidth!r}")
-        return UniformSwitch(self.ranks, rate, _time("--latency", self.latency))
+    if ranks is None or bandwidth is None:
+        raise DpsimError(
+            "must have either --cluster, or --ranks with --bandwidth, but got neither in full"
+        )
+    rate = read_option("--bandwidth", lambda text: parse(text, RATE), bandwidth)
+    if rate <= 0:
+        raise DpsimError(f"--bandwidth: must be above 0, but got {bandwidth!r}")
+    return UniformSwitch(ranks, rate, _time("--latency", latency))
 
 
 def _sizes(begin: str, end: str | None, factor: float) -> list[int]:
@@ -250,81 +253,10 @@ def _sizes(begin: str, end: str | None, factor: float) -> list[int]:
     return size_range(smallest, largest, factor)
 
 
-class _Asked(NamedTuple):
-    """The options that select the timed collective and its models."""
-
-    algorithm: str | None
-    library: str | None
-    operation: str
-    kind: ModelKind
-    itemsize: int
-
-    def runs(self, network: Network) -> list[tuple[str, str]]:
-        """Return the timed algorithms, each with its library.
-
-        Named algorithms are compared as schedules unless a library is given.
-        """
-        names = self.algorithm
-        # The library's own choice; without a library, a schedule must be named.
-        if names is None:
-            from dpsim.network.libraries import default_algorithm
-
-            found = self._library("auto", network)
-            return [(algorithms_named(default_algorithm(found), self.operation)[0], found)]
-        named = algorithms_named(names, self.operation)
-        return [(name, self._library(name, network)) for name in named]
-
-    def _library(self, algorithm: str, network: Network) -> str:
-        """Return the library, resolving "auto" for the algorithm."""
-        from dpsim.network import automatic_library
-
-        library = self.library or ("ideal" if self.algorithm else "auto")
-        if library != "auto":
-            return library
-        # A network model requested by name belongs to no library.
-        if self.kind != "auto":
-            return "ideal"
-        return automatic_library(algorithm, network, operation=self.operation).library
-
-
-def _times(
-    described: _Described, asked: _Asked, sizes: list[int], skew: str | None, seed: int
-) -> CollectiveTimes:
-    from dpsim.base.budget import limited
-    from dpsim.studies.collective import (
-        CollectiveRow,
-        CollectiveTimes,
-        collective_rows,
-        exponential_starts,
-    )
-
-    network, costs = described.network()
-    runs = asked.runs(network)
-    starts = (
-        None if skew is None else exponential_starts(network.ranks, _time("--skew", skew), seed)
-    )
-    rows: list[CollectiveRow] = []
-    with limited():
-        for name, library in runs:
-            rows += collective_rows(
-                network,
-                [name],
-                sizes,
-                operation=asked.operation,
-                kind=asked.kind,
-                costs=costs,
-                starts=starts,
-                itemsize=asked.itemsize,
-                library=library,
-            )
-        return CollectiveTimes(tuple(rows))
-
-
 def _show(found: CollectiveTimes, plot: Path | None, as_json: bool) -> None:
     from dpsim.report.text.collective import collective_notes, collective_table
 
-    if plot is not None:
-        draw(plot, found.to_json())
+    draw(plot, found)
     if as_json:
         show_json(found.to_json())
         return

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dpsim.base.errors import DpsimError
-from dpsim.base.terminal import narrate, show, show_json, write_whole
+from dpsim.base.terminal import save, show, show_answer, show_json
 from dpsim.commands.options import read_option
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ def show_steps(ranks: int | None, algorithm: str, operation: str, as_json: bool)
     """Show the rounds of a schedule of ranks with a node each."""
     from dpsim.collectives import algorithm as known
     from dpsim.collectives import algorithm_names
-    from dpsim.report.text.rounds import rounds_text, transfers
+    from dpsim.report.text.collective import rounds_text, transfers
 
     if ranks is None or ranks > _MOST_SHOWN:
         raise DpsimError(
@@ -34,11 +34,14 @@ def show_steps(ranks: int | None, algorithm: str, operation: str, as_json: bool)
     if not as_json:
         show(*rounds_text(schedule))
         return
-
-    rounds = [transfers(each) for each in schedule.each_round()]
-    asked = {"operation": operation, "algorithm": algorithm, "ranks": ranks}
-    told = {**asked, "chunks": schedule.chunks, "rounds": rounds}
-    show_json({"schema_version": 1, "kind": "collective-steps", **told})
+    show_answer(
+        "collective-steps",
+        operation=operation,
+        algorithm=algorithm,
+        ranks=ranks,
+        chunks=schedule.chunks,
+        rounds=[transfers(each) for each in schedule.each_round()],
+    )
 
 
 def write_steps(
@@ -58,7 +61,7 @@ def write_steps(
     from dpsim.collectives import algorithm as known
     from dpsim.network import MessageCosts, schedule_on
     from dpsim.report.pages.steps_page import MOST_BESIDE, steps_page
-    from dpsim.studies.collective import parse_size
+    from dpsim.studies.collective import algorithms_named, parse_size
     from dpsim.studies.walkthrough import MOST_RANKS, walk
 
     names = algorithms_named(algorithms, operation)
@@ -77,8 +80,7 @@ def write_steps(
         of = known(name, operation)
         schedule = of.schedule(ranks or 1) if network is None else schedule_on(network, of)
         walks.append(walk(schedule, nbytes, network, costs, itemsize))
-    write_whole(html, steps_page(walks))
-    narrate(f"wrote {html}")
+    save(html, steps_page(walks))
 
 
 def write_nccl_tuner(
@@ -93,8 +95,7 @@ def write_nccl_tuner(
 ) -> None:
     """Write the best choice of NCCL at each size, as a file for its tuner plugin and as a table."""
     from dpsim.base.budget import limited
-    from dpsim.report.nccl_tuner import nccl_tuner_text
-    from dpsim.report.text.nccl_choices import nccl_choices_table
+    from dpsim.report.text.collective import nccl_choices_table, nccl_tuner_text
     from dpsim.studies.collective import named_cluster
     from dpsim.studies.nccl_choices import nccl_choices
 
@@ -104,21 +105,8 @@ def write_nccl_tuner(
         raise DpsimError("--nccl-tuner: must be given with --cluster, but got no cluster")
     with limited():
         found = nccl_choices(named_cluster(cluster, nodes, sets)[0], sizes, operation, itemsize)
-    write_whole(path, nccl_tuner_text(found))
-    narrate(f"wrote {path}")
+    save(path, nccl_tuner_text(found))
     if as_json:
         show_json(found.to_json())
     else:
         show(nccl_choices_table(found))
-
-
-def algorithms_named(names: str, operation: str) -> list[str]:
-    """Return the algorithms of an option: all of the operation, or a comma-separated list."""
-    from dpsim.collectives import algorithm_names
-
-    known = algorithm_names(operation)
-    # The default is a ring, even for an operation whose only algorithm has another name.
-    only_one = operation != "all-reduce" and len(known) == 1
-    if names == "all" or (names == "ring" and only_one):
-        return list(known)
-    return [name.strip() for name in names.split(",")]

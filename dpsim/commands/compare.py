@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dpsim.base.errors import DpsimError, ScenarioError
-from dpsim.base.terminal import narrate, show, show_json, write_whole
+from dpsim.base.terminal import narrate, save, show, show_json
 from dpsim.commands.options import (
     Epochs,
     Json,
@@ -103,8 +103,7 @@ def compare(
             say=narrate,
         )
 
-    if plot is not None:
-        draw(plot, found.to_json())
+    draw(plot, found)
     if html is not None:
         _write_timelines(html, found)
     if as_json:
@@ -125,8 +124,7 @@ def _write_timelines(path: Path, found: Comparison) -> None:
     steps = VIEWS["synchronisation"].steps
     lanes = [lane(row.name, row.scenario, WORKERS, steps=steps) for row in found.rows]
     title = f"The first steps of up to {WORKERS} workers"
-    write_whole(path, figures_page(title, [lanes_figure(lanes, "Who waits, and when")]))
-    narrate(f"wrote {path}")
+    save(path, figures_page(title, [lanes_figure(lanes, "Who waits, and when")]))
 
 
 @contextmanager

@@ -42,8 +42,7 @@ def converge(
     scenario = load_scenario(file, set_ or ())
     with bars() as progress:
         result = replay(scenario, progress)
-    if plot is not None:
-        draw(plot, result.to_json())
+    draw(plot, result)
     if as_json:
         answer = result.to_json()
         if gradients:  # one row for each of thousands, which few users want

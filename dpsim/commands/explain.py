@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from dpsim.base.errors import DpsimError
-from dpsim.base.terminal import narrate, show, show_json, table
+from dpsim.base.terminal import narrate, show, show_answer, show_json, table
 from dpsim.commands.help import Commands, Group
 from dpsim.commands.options import File, Itemsize, Json, Operation, Sets
 from dpsim.commands.progress import progress
@@ -153,14 +153,7 @@ def collective(
         raise DpsimError("-b: must be above 0, but got '0'")
     found = model.explain(nbytes)
     if as_json:
-        show_json(
-            {
-                "schema_version": 1,
-                "kind": "explain-collective",
-                "operation": operation,
-                **found.to_json(),
-            }
-        )
+        show_answer("explain-collective", operation=operation, **found.to_json())
     else:
         _show(found)
 

@@ -65,32 +65,13 @@ def collective(
     ``algorithms``: by default the library's choice. ``library``: by default the machines' (NCCL on
     NVIDIA GPUs), or the ideal one if algorithms are named. Raises DpsimError for unknown names.
     """
-    from dpsim.base.budget import limited
-    from dpsim.network import MessageCosts, automatic_library
-    from dpsim.network.libraries import default_algorithm
-    from dpsim.studies.collective import (
-        CollectiveTimes,
-        collective_rows,
-        named_cluster,
-        parse_size,
-    )
+    from dpsim.network import MessageCosts
+    from dpsim.studies.collective import collective_times, named_cluster, parse_size
 
     network, gamma = named_cluster(str(cluster), nodes)
-    if library is None:
-        automatic = automatic_library("auto", network, operation=operation).library
-        library = "ideal" if algorithms else automatic
-    names = algorithms or (default_algorithm(library),)
     nbytes = [parse_size(size) if isinstance(size, str) else size for size in sizes]
-    with limited():
-        rows = collective_rows(
-            network,
-            names,
-            nbytes,
-            operation=operation,
-            costs=MessageCosts(0.0, gamma),
-            library=library,
-        )
-        return CollectiveTimes(tuple(rows))
+    costs = MessageCosts(0.0, gamma)
+    return collective_times(network, nbytes, algorithms, library, operation=operation, costs=costs)
 
 
 def advise(trace: str | os.PathLike[str]) -> Advice:

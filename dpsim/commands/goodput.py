@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from dpsim.base.terminal import show, show_json
+from dpsim.base.terminal import show, show_answer
 from dpsim.commands.options import File, Json, Sets
 
 
@@ -57,8 +57,7 @@ def goodput(
         runs=runs,
     )
     if as_json:
-        named = {"schema_version": 1, "kind": "goodput", "name": scenario.name}
-        show_json({**named, **study.to_json()})
+        show_answer("goodput", name=scenario.name, **study.to_json())
         return
     from dpsim.report.text.goodput import assumed_note, causes_table, goodput_notes, spares_note
 

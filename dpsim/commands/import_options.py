@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
 from dpsim.base.errors import DpsimError
-from dpsim.base.terminal import narrate, show_json, write_whole
+from dpsim.base.terminal import narrate, save, show_answer, show_json
 
 if TYPE_CHECKING:
+    from dpsim.hardware import CalibrationProfile
     from dpsim.imports.scenario_draft import ScenarioDraft
+    from dpsim.scenario import Scenario
+    from dpsim.workload import ModelProfile
 
 T = TypeVar("T")
 _ASSUMED = "assumed: "  # prefix of a note on an assumption
@@ -62,20 +65,52 @@ def summarise_notes(taken: Iterable[str], notes: Iterable[str]) -> None:
 
 def show_scenario(file: Path, draft: ScenarioDraft, output: Path | None, as_json: bool) -> None:
     """Validate the scenario, and write or print it."""
-    from dpsim.scenario import Scenario, from_text, validate
-
     text = draft.to_yaml()
     try:
-        # The text instead of the draft, so that the file's content is what is validated.
-        validate(from_text(text, str(output or file.with_suffix(".yaml"))), Scenario)
+        checked(text, output or file.with_suffix(".yaml"))
     except DpsimError as error:
-        first = str(error).splitlines()[0]
-        raise DpsimError(f"{file}: does not make a scenario: {first}") from None
+        raise DpsimError(f"{file}: {error}") from None
+    summarise_draft(draft)
+    deliver(text, output, as_json, "import-scenario", draft.to_json())
+
+
+def checked(text: str, path: Path) -> Scenario:
+    """Return the scenario in a text for a file at ``path``. Raises DpsimError if it is none."""
+    from dpsim.scenario import Scenario, from_text, validate
+
+    try:
+        return validate(from_text(text, str(path)), Scenario)
+    except DpsimError as error:
+        raise DpsimError(f"does not make a scenario: {str(error).splitlines()[0]}") from None
+
+
+def summarise_draft(draft: ScenarioDraft) -> None:
+    """Report what a scenario took from another tool's file, what it assumes, and what it lacks."""
     summarise(draft.taken, draft.assumed, [f"{key}: {why}" for key, why in draft.ignored])
+
+
+def deliver(
+    text: str,
+    output: Path | None,
+    as_json: bool,
+    kind: str,
+    content: dict[str, Any],
+    more: str = "",
+) -> None:
+    """Write ``text`` to a file, or print it; with ``as_json`` print its ``content`` instead."""
     if output is not None:
-        write_whole(output, text)
-        narrate(f"wrote {output}")
+        save(output, text, more)
     if as_json:
-        show_json({"schema_version": 1, "kind": "import-scenario", **draft.to_json()})
+        show_answer(kind, **content)
     elif output is None:
         typer.echo(text, nl=False)
+
+
+def deliver_profile(
+    profile: CalibrationProfile | ModelProfile, output: Path | None, as_json: bool
+) -> None:
+    """Write a profile to a file, and print it if there is none or ``as_json``."""
+    if output is not None:
+        save(output, profile.to_json())
+    if output is None or as_json:
+        show_json(profile.model_dump(mode="json"))

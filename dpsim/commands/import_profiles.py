@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from dpsim.base.errors import DpsimError
-from dpsim.base.terminal import narrate, show, show_json, write_whole
-from dpsim.commands.import_options import Json, TracedBatch, summarise_notes
+from dpsim.base.terminal import narrate, save, show, show_answer
+from dpsim.commands.import_options import Json, TracedBatch, deliver_profile, summarise_notes
 from dpsim.commands.options import Output, whole_numbers
 from dpsim.commands.progress import progress
 
 if TYPE_CHECKING:
     from dpsim.imports.kineto_ranks import RankTraces
-    from dpsim.imports.nsys import NsysReport
     from dpsim.workload import ModelProfile
 
 
@@ -107,7 +107,7 @@ def _ranks(
 ) -> None:
     """Report slow ranks; write a typical rank's profile, the disturbance and the histogram."""
     from dpsim.imports.kineto_ranks import disturbance_of, histogram_of, read_ranks, trace_files
-    from dpsim.report.text.disturbance import block_text
+    from dpsim.scenario import as_yaml
 
     with progress("traces", len(trace_files(folder))) as done:
         traces = read_ranks(folder, gpus_per_node=gpus_per_node, progress=done)
@@ -115,22 +115,31 @@ def _ranks(
     # Without shapes there is no profile, but everything else.
     profile = _typical(folder, traces, batch, must=profile_file is not None)
     block, histogram = disturbance_of(traces), histogram_of(traces)
+    text = as_yaml({"disturbance": block}, 79)
     steps = f"{len(traces.steps)} steps of {len(traces.ranks)} ranks"
     summarise_notes([steps], [*traces.notes, *(profile.notes if profile else ())])
     if profile_file is not None and profile is not None:
-        _write(profile_file, profile.to_json())
+        save(profile_file, profile.to_json())
     if disturbance_file is not None:
-        _write(disturbance_file, block_text(block))
+        save(disturbance_file, text)
     if histogram_file is not None:
-        _write(histogram_file, _csv(folder, histogram))
+        save(histogram_file, _csv(folder, histogram))
     if as_json:
-        show_json(_ranks_json(traces, block, histogram, profile))
+        show_answer(
+            "import-kineto",
+            ranks=[asdict(one) for one in traces.ranks],
+            steps=[asdict(one) for one in traces.steps],
+            disturbance=block,
+            histogram=histogram,
+            profile=None if profile is None else profile.model_dump(mode="json"),
+            notes=list(traces.notes),
+        )
         return
     from dpsim.report.text.ranks import ranks_notes, ranks_table
 
     show(ranks_table(folder.resolve().name, traces), *ranks_notes(traces))
     if disturbance_file is None:
-        show(block_text(block))
+        show(text)
 
 
 def _typical(
@@ -152,37 +161,12 @@ def _typical(
     return profile.model_copy(update={"notes": (note, *profile.notes)})
 
 
-def _write(path: Path, text: str) -> None:
-    write_whole(path, text)
-    narrate(f"wrote {path}")
-
-
 def _csv(folder: Path, histogram: dict[str, list[float]] | None) -> str:
     """Return the histogram as CSV for ``disturbance.jitter.file``."""
     if histogram is None:
         raise DpsimError(f"{folder}: must have at least 2 steps of each rank for a histogram")
     pairs = zip(histogram["values"], histogram["weights"], strict=True)
     return "value,weight\n" + "".join(f"{value:g},{weight:g}\n" for value, weight in pairs)
-
-
-def _ranks_json(
-    traces: RankTraces,
-    block: dict[str, Any],
-    histogram: dict[str, list[float]] | None,
-    profile: ModelProfile | None,
-) -> dict[str, Any]:
-    from dataclasses import asdict
-
-    return {
-        "schema_version": 1,
-        "kind": "import-kineto",
-        "ranks": [asdict(one) for one in traces.ranks],
-        "steps": [asdict(one) for one in traces.steps],
-        "disturbance": block,
-        "histogram": histogram,
-        "profile": None if profile is None else profile.model_dump(mode="json"),
-        "notes": list(traces.notes),
-    }
 
 
 def nsys(
@@ -224,27 +208,20 @@ def nsys(
         taken.append(f"{len(report.profile.layers)} layers")
         summarise_notes(taken, [*report.notes, *report.profile.notes])
     if report.profile is not None and output is not None:
-        _write(output, report.profile.to_json())
+        save(output, report.profile.to_json())
     if as_json:
-        show_json(_nsys_json(report))
+        profile = report.profile
+        show_answer(
+            "import-nsys",
+            device=report.device,
+            steps=[asdict(step) for step in report.steps],
+            profile=None if profile is None else profile.model_dump(mode="json"),
+            notes=[*report.notes, *([report.why_none] if report.why_none else [])],
+        )
         return
     from dpsim.report.text.ranks import nsys_table
 
     show(nsys_table(file.name, report))
-
-
-def _nsys_json(report: NsysReport) -> dict[str, Any]:
-    from dataclasses import asdict
-
-    profile = report.profile
-    return {
-        "schema_version": 1,
-        "kind": "import-nsys",
-        "device": report.device,
-        "steps": [asdict(step) for step in report.steps],
-        "profile": None if profile is None else profile.model_dump(mode="json"),
-        "notes": [*report.notes, *([report.why_none] if report.why_none else [])],
-    }
 
 
 def show_profile(profile: ModelProfile, output: Path | None, as_json: bool) -> None:
@@ -262,8 +239,4 @@ def show_profile(profile: ModelProfile, output: Path | None, as_json: bool) -> N
             f"{len(profile.collectives)} collective calls a step"
         )
     summarise_notes(taken, profile.notes)
-    if output is not None:
-        write_whole(output, profile.to_json())
-        narrate(f"wrote {output}")
-    if output is None or as_json:
-        show_json(profile.model_dump(mode="json"))
+    deliver_profile(profile, output, as_json)

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from dpsim.base.errors import DpsimError
-from dpsim.base.terminal import narrate, show_json, write_whole
+from dpsim.base.terminal import narrate
 from dpsim.commands.help import Commands
 from dpsim.commands.import_options import (
     Json,
     KnownModel,
     KnownNode,
+    deliver,
+    deliver_profile,
     read_file,
     show_scenario,
     summarise,
@@ -26,11 +29,7 @@ if TYPE_CHECKING:
     from dpsim.hardware import CalibrationProfile
     from dpsim.imports.draft import NodeDraft
     from dpsim.imports.nccl_tests_log import NcclTestsLog
-    from dpsim.imports.options import NodeOptions
     from dpsim.imports.scenario_draft import ScenarioDraft, TrainingSizes
-
-Build = Callable[[bytes, "NodeOptions", str], "NodeDraft"]
-Configured = Callable[[bytes, str, "TrainingSizes"], "ScenarioDraft"]
 
 import_app = Commands(
     "Read what you already have: topologies of nodes, measurements of collectives, models and "
@@ -64,56 +63,47 @@ PerNode = Annotated[
 Batch = Annotated[int | None, typer.Option("--batch", min=1, help="Samples per GPU and pass.")]
 
 
-def _node_command(name: str, file_help: str) -> Callable[[Build], Build]:
-    """Make a command of a function that builds a node from a file.
-
-    Its docstring is the help, and the options are the same.
-    """
+def _node_command(tool: str, file_help: str, about: str, example: str) -> None:
+    """Add the command that makes a node of the file of a tool."""
     # Annotations are text in this file, evaluated with the module's names: a closure can only
     # provide defaults.
     argument = typer.Argument(..., help=file_help, show_default=False)
 
-    def register(build: Build) -> Build:
-        # Typer reads options from a signature: all commands for nodes share this one.
-        @import_app.command(name, help=build.__doc__)
-        def command(
-            file: Path = argument,
-            output: Output = None,
-            gpu: GpuName = None,
-            nic: Nic = None,
-            as_json: Json = False,
-        ) -> None:
-            from dpsim.imports.options import NodeOptions
+    # Typer reads options from a signature: all commands for nodes share this one.
+    @import_app.command(tool, help=f"{about}\n\nExample: {example}")
+    def command(
+        file: Path = argument,
+        output: Output = None,
+        gpu: GpuName = None,
+        nic: Nic = None,
+        as_json: Json = False,
+    ) -> None:
+        from dpsim.imports.nccl_topo import node_from_nccl_topo
+        from dpsim.imports.nvidia_topo import node_from_nvidia_topo, parse_nvidia_topo
+        from dpsim.imports.options import NodeOptions
 
+        def node(content: bytes) -> NodeDraft:
             options = NodeOptions(gpu, nic)
-            _node(file, output, as_json, lambda content: build(content, options, file.name))
+            if tool == "nccl-topo":
+                return node_from_nccl_topo(content, options, file.name)
+            return node_from_nvidia_topo(parse_nvidia_topo(content), options, file.name)
 
-        return build
-
-    return register
-
-
-@_node_command("nvidia-topo", "The text that nvidia-smi topo -m prints.")
-def nvidia_topo(content: bytes, options: NodeOptions, name: str) -> NodeDraft:
-    """Turn the matrix of nvidia-smi topo -m into a node for the catalogue.
-
-    Example: nvidia-smi topo -m > topo.txt && dpsim import nvidia-topo topo.txt -o node.yaml
-        --gpu A100 --nic HDR
-    """
-    from dpsim.imports.nvidia_topo import node_from_nvidia_topo, parse_nvidia_topo
-
-    return node_from_nvidia_topo(parse_nvidia_topo(content), options, name)
+        _node(file, output, as_json, node)
 
 
-@_node_command("nccl-topo", "The XML that NCCL writes to NCCL_TOPO_DUMP_FILE.")
-def nccl_topo(content: bytes, options: NodeOptions, name: str) -> NodeDraft:
-    """Turn NCCL's topology file into a node for the catalogue; options replace what the file says.
-
-    Example: dpsim import nccl-topo topo.xml -o node.yaml
-    """
-    from dpsim.imports.nccl_topo import node_from_nccl_topo
-
-    return node_from_nccl_topo(content, options, name)
+_node_command(
+    "nvidia-topo",
+    "The text that nvidia-smi topo -m prints.",
+    "Turn the matrix of nvidia-smi topo -m into a node for the catalogue.",
+    "nvidia-smi topo -m > topo.txt && dpsim import nvidia-topo topo.txt -o node.yaml --gpu A100 "
+    "--nic HDR",
+)
+_node_command(
+    "nccl-topo",
+    "The XML that NCCL writes to NCCL_TOPO_DUMP_FILE.",
+    "Turn NCCL's topology file into a node for the catalogue; options replace what the file says.",
+    "dpsim import nccl-topo topo.xml -o node.yaml",
+)
 
 
 @import_app.command("nccl-tests")
@@ -206,117 +196,96 @@ def _show_fit(
         "describes them, not how well it predicts others",
     ]
     summarise_notes(taken, notes)
-    if output is not None:
-        write_whole(output, profile.to_json())
-        narrate(f"wrote {output}")
-    if output is None or as_json:
-        show_json(profile.model_dump(mode="json"))
+    deliver_profile(profile, output, as_json)
 
 
-def _scenario_command(name: str, file_help: str) -> Callable[[Configured], Configured]:
-    """Make a command of a function that builds a scenario from a configuration."""
+def _scenario_command(tool: str, file_help: str, what: str, example: str) -> None:
+    """Add the command that makes a scenario of a training tool's configuration."""
     argument = typer.Argument(..., help=file_help, show_default=False)
+    about = f"Turn {what} into a scenario, with a comment on each value."
 
-    def register(build: Configured) -> Configured:
-        # One signature for all configurations, as above for all nodes.
-        @import_app.command(name, help=build.__doc__)
-        def command(
-            file: Path = argument,
-            output: Output = None,
-            model: KnownModel = None,
-            nnodes: Nodes = None,
-            nproc_per_node: PerNode = None,
-            node: KnownNode = None,
-            batch: Batch = None,
-            sequence_length: Length = None,
-            as_json: Json = False,
-        ) -> None:
-            from dpsim.imports.scenario_draft import TrainingSizes
+    # One signature for all configurations, as above for all nodes.
+    @import_app.command(tool, help=f"{about}\n\nExample: dpsim import {tool} {example} -o run.yaml")
+    def command(
+        file: Path = argument,
+        output: Output = None,
+        model: KnownModel = None,
+        nnodes: Nodes = None,
+        nproc_per_node: PerNode = None,
+        node: KnownNode = None,
+        batch: Batch = None,
+        sequence_length: Length = None,
+        as_json: Json = False,
+    ) -> None:
+        from dpsim.imports.scenario_draft import TrainingSizes
 
-            sizes = TrainingSizes(model, nnodes, nproc_per_node, node, batch, sequence_length)
-            draft = read_file(file, lambda content: build(content, file.name, sizes))
-            show_scenario(file, draft, output, as_json)
-
-        return build
-
-    return register
+        read = _reader(tool)
+        sizes = TrainingSizes(model, nnodes, nproc_per_node, node, batch, sequence_length)
+        draft = read_file(file, lambda content: read(content, file.name, sizes))
+        show_scenario(file, draft, output, as_json)
 
 
-@_scenario_command("deepspeed", "A DeepSpeed configuration (ds_config.json).")
-def deepspeed(content: bytes, name: str, sizes: TrainingSizes) -> ScenarioDraft:
-    """Turn a DeepSpeed configuration into a scenario, with a comment on each value.
+def _reader(tool: str) -> Callable[[bytes, str, TrainingSizes], ScenarioDraft]:
+    """Return the function that reads a tool's configuration; the other tools' are not imported."""
+    if tool == "accelerate":
+        from dpsim.imports.accelerate import scenario_from_accelerate
 
-    Example: dpsim import deepspeed ds_config.json --model llama3-8b --nnodes 2 -o run.yaml
-    """
-    from dpsim.imports.deepspeed import scenario_from_deepspeed
+        return scenario_from_accelerate
+    if tool == "deepspeed":
+        from dpsim.imports.deepspeed import scenario_from_deepspeed
 
-    return scenario_from_deepspeed(content, name, sizes)
+        return scenario_from_deepspeed
+    if tool == "torchtitan":
+        from dpsim.imports.torchtitan import scenario_from_torchtitan
 
-
-@_scenario_command("accelerate", "accelerate's YAML, or Trainer's arguments with fsdp_config.")
-def accelerate(content: bytes, name: str, sizes: TrainingSizes) -> ScenarioDraft:
-    """Turn accelerate's configuration, or Trainer's with FSDP, into a scenario.
-
-    Example: dpsim import accelerate default_config.yaml --model llama3-8b --batch 2 -o run.yaml
-    """
-    from dpsim.imports.accelerate import scenario_from_accelerate
-
-    return scenario_from_accelerate(content, name, sizes)
-
-
-@_scenario_command("torchtitan", "A job configuration of torchtitan (TOML).")
-def torchtitan(content: bytes, name: str, sizes: TrainingSizes) -> ScenarioDraft:
-    """Turn a job configuration of torchtitan into a scenario, with a comment on each value.
-
-    Example: dpsim import torchtitan llama3_8b.toml --nnodes 8 --nproc-per-node 8 -o run.yaml
-    """
-    from dpsim.imports.torchtitan import scenario_from_torchtitan
-
-    return scenario_from_torchtitan(content, name, sizes)
-
-
-@_scenario_command("axolotl", "A configuration of axolotl (YAML).")
-def axolotl(content: bytes, name: str, sizes: TrainingSizes) -> ScenarioDraft:
-    """Turn Axolotl's configuration into a scenario, with a comment on each value.
-
-    Example: dpsim import axolotl config.yml --nnodes 1 --nproc-per-node 8 -o run.yaml
-    """
+        return scenario_from_torchtitan
     from dpsim.imports.trainer_dialects import scenario_from_dialect
 
-    return scenario_from_dialect("axolotl", content, name, sizes)
+    return partial(scenario_from_dialect, tool)
 
 
-@_scenario_command("llama-factory", "A configuration of llama-factory (YAML).")
-def llama_factory(content: bytes, name: str, sizes: TrainingSizes) -> ScenarioDraft:
-    """Turn LLaMA-Factory's configuration into a scenario, with a comment on each value.
-
-    Example: dpsim import llama-factory sft.yaml --nproc-per-node 8 -o run.yaml
-    """
-    from dpsim.imports.trainer_dialects import scenario_from_dialect
-
-    return scenario_from_dialect("llama-factory", content, name, sizes)
-
-
-@_scenario_command("torchtune", "A configuration of torchtune (YAML).")
-def torchtune(content: bytes, name: str, sizes: TrainingSizes) -> ScenarioDraft:
-    """Turn a torchtune recipe's configuration into a scenario, with a comment on each value.
-
-    Example: dpsim import torchtune 8B_full.yaml --model llama3-8b -o run.yaml
-    """
-    from dpsim.imports.trainer_dialects import scenario_from_dialect
-
-    return scenario_from_dialect("torchtune", content, name, sizes)
-
-
-@_scenario_command("composer", "A configuration of composer (YAML).")
-def composer(content: bytes, name: str, sizes: TrainingSizes) -> ScenarioDraft:
-    """Turn Composer's or llm-foundry's configuration into a scenario, with a comment on each value.
-
-    Example: dpsim import composer mpt-7b.yaml --model mpt-7b -o run.yaml
-    """
-    from dpsim.imports.trainer_dialects import scenario_from_dialect
-
-    return scenario_from_dialect("composer", content, name, sizes)
+_scenario_command(
+    "deepspeed",
+    "A DeepSpeed configuration (ds_config.json).",
+    "a DeepSpeed configuration",
+    "ds_config.json --model llama3-8b --nnodes 2",
+)
+_scenario_command(
+    "accelerate",
+    "accelerate's YAML, or Trainer's arguments with fsdp_config.",
+    "accelerate's configuration, or Trainer's with FSDP,",
+    "default_config.yaml --model llama3-8b --batch 2",
+)
+_scenario_command(
+    "torchtitan",
+    "A job configuration of torchtitan (TOML).",
+    "a job configuration of torchtitan",
+    "llama3_8b.toml --nnodes 8 --nproc-per-node 8",
+)
+_scenario_command(
+    "axolotl",
+    "A configuration of axolotl (YAML).",
+    "Axolotl's configuration",
+    "config.yml --nnodes 1 --nproc-per-node 8",
+)
+_scenario_command(
+    "llama-factory",
+    "A configuration of llama-factory (YAML).",
+    "LLaMA-Factory's configuration",
+    "sft.yaml --nproc-per-node 8",
+)
+_scenario_command(
+    "torchtune",
+    "A configuration of torchtune (YAML).",
+    "a torchtune recipe's configuration",
+    "8B_full.yaml --model llama3-8b",
+)
+_scenario_command(
+    "composer",
+    "A configuration of composer (YAML).",
+    "Composer's or llm-foundry's configuration",
+    "mpt-7b.yaml --model mpt-7b",
+)
 
 
 def _node(
@@ -329,17 +298,5 @@ def _node(
     except ValueError as error:
         raise DpsimError(f"{file}: does not describe one connected node: {error}") from None
     summarise(*draft.summary())
-    if output is not None:
-        write_whole(output, draft.to_yaml())
-        narrate(f"wrote {output}")
-    if as_json:
-        show_json(
-            {
-                "schema_version": 1,
-                "kind": "import-node",
-                "node": node.model_dump(mode="json"),
-                "assumptions": draft.assumptions(),
-            }
-        )
-    elif output is None:
-        typer.echo(draft.to_yaml(), nl=False)
+    content = {"node": node.model_dump(mode="json"), "assumptions": draft.assumptions()}
+    deliver(draft.to_yaml(), output, as_json, "import-node", content)

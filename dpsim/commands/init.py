@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from dpsim.base.errors import DpsimError, UnknownNameError
-from dpsim.base.terminal import narrate, show_json, write_whole
-from dpsim.commands.import_options import summarise
+from dpsim.base.terminal import narrate
+from dpsim.commands.import_options import checked, deliver, read_file, summarise_draft
 from dpsim.commands.options import Json, Length, Output, whole_numbers
 
 if TYPE_CHECKING:
@@ -153,14 +153,16 @@ def init(
     except UnknownNameError as error:
         option = _NAMED_BY.get(error.what)
         raise DpsimError(f"{option}: {error}" if option else str(error)) from None
-    _write(draft, output, as_json=as_json)
+    # Validated again with its batch, so that no invalid file is written.
+    _scenario(draft, output)
+    more = f": dpsim run {output}"
+    deliver(draft.to_yaml(), output, as_json, "init", draft.to_json(), more)
 
 
 def _configured(source: Path, said: dict[str, Any]) -> ScenarioDraft:
     """Return the scenario of another tool's configuration, recognised by its ending."""
     from dpsim.imports.accelerate import scenario_from_accelerate
     from dpsim.imports.deepspeed import scenario_from_deepspeed
-    from dpsim.imports.reading import ImportFileError, read_input
     from dpsim.imports.scenario_draft import TrainingSizes
     from dpsim.imports.torchtitan import scenario_from_torchtitan
 
@@ -182,12 +184,8 @@ def _configured(source: Path, said: dict[str, Any]) -> ScenarioDraft:
         raise DpsimError(f"--{option}: must not be given with --from, but is given with it")
 
     sizes = TrainingSizes(**said)
-    content = read_input(source)
-    try:
-        draft = read(content, source.name, sizes)
-    except ImportFileError as problem:
-        raise problem.of(source) from None
-    summarise(draft.taken, draft.assumed, [f"{key}: {why}" for key, why in draft.ignored])
+    draft = read_file(source, lambda content: read(content, source.name, sizes))
+    summarise_draft(draft)
     return draft
 
 
@@ -295,22 +293,4 @@ def _refused(answers: Answers, output: Path | None) -> ScenarioDraft:
 
 def _scenario(draft: ScenarioDraft, output: Path | None) -> Scenario:
     """Return the scenario of a draft. Raises DpsimError if it is invalid."""
-    from dpsim.scenario import Scenario, from_text, validate
-
-    name = str(output or "scenario.yaml")
-    try:
-        return validate(from_text(draft.to_yaml(), name), Scenario)
-    except DpsimError as error:
-        raise DpsimError(f"does not make a scenario: {str(error).splitlines()[0]}") from None
-
-
-def _write(draft: ScenarioDraft, output: Path | None, *, as_json: bool) -> None:
-    # Validated again with its batch, so that no invalid file is written.
-    _scenario(draft, output)
-    if output is not None:
-        write_whole(output, draft.to_yaml())
-        narrate(f"wrote {output}: dpsim run {output}")
-    if as_json:
-        show_json({"schema_version": 1, "kind": "init", **draft.to_json()})
-    elif output is None:
-        typer.echo(draft.to_yaml(), nl=False)
+    return checked(draft.to_yaml(), output or Path("scenario.yaml"))

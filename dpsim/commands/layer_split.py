@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from itertools import groupby
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dpsim.base.terminal import show, show_json
+from dpsim.base.terminal import show, show_answer, table
 from dpsim.commands.options import File, Json, Sets, whole_numbers
 from dpsim.commands.progress import progress
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
     from dpsim.studies.layer_split import Arrangement
+
+_HEADINGS = ("GPUs", "way", "micro-batches", "step", "samples/s", "idle", "sent", "fullest GPU")
 
 
 def layer_split(
@@ -49,17 +55,33 @@ def layer_split(
             found += arrangements(scenario, count, parts)
             done(number)
     if as_json:
-        show_json(
-            {
-                "schema_version": 1,
-                "kind": "layer-split",
-                "name": scenario.name,
-                "global_batch": scenario.global_batch,
-                "rows": [each.to_json() for each in found],
-            }
+        show_answer(
+            "layer-split",
+            name=scenario.name,
+            global_batch=scenario.global_batch,
+            rows=[each.to_json() for each in found],
         )
         return
-    from dpsim.report.text.layer_split import arrangements_table
+    show(_table(f"{scenario.name}: a global batch of {scenario.global_batch}", found))
 
-    title = f"{scenario.name}: a global batch of {scenario.global_batch}"
-    show(arrangements_table(title, found))
+
+def _table(title: str, found: Iterable[Arrangement]) -> Table:
+    """Return a row for each arrangement; those on equally many GPUs are grouped."""
+    from dpsim.base.units import DATA, TIME, human
+
+    made = table(title, _HEADINGS, (), left=("way",))
+    for _, alike in groupby(found, lambda each: each.devices):
+        for each in alike:
+            memory = human(each.memory.held.total, DATA, 3)
+            made.add_row(
+                str(each.devices),
+                each.way,
+                str(each.micro_batches or ""),
+                human(each.step_time_s, TIME, 4),
+                f"{each.throughput_samples_per_s:,.1f}",
+                f"{each.idle:.1%}",
+                human(each.bytes_sent, DATA, 3),
+                memory if each.memory.fits else f"{memory}, too much",
+            )
+        made.add_section()
+    return made

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict
 
-from dpsim.base.terminal import show, show_json
+from dpsim.base.terminal import show, show_answer
 from dpsim.commands.options import File, Json, Sets
 
 
@@ -26,14 +26,8 @@ def memory(
     use = memory_use(scenario)
     learners = learners_by_batch(scenario, use)
     if as_json:
-        show_json(
-            {
-                "schema_version": 1,
-                "kind": "memory",
-                "name": scenario.name,
-                **use.report(),
-                "learners": [asdict(row) for row in learners],
-            }
+        show_answer(
+            "memory", name=scenario.name, **use.report(), learners=[asdict(row) for row in learners]
         )
         return
     from dpsim.report.text.memory import learners_table, memory_notes, parts_table, stages_table

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
@@ -14,7 +14,6 @@ from dpsim.base.terminal import narrate
 if TYPE_CHECKING:
     from dpsim.studies.compare import Comparison, Scaling
     from dpsim.studies.scale import BatchStudy
-    from dpsim.studies.sweep import Pareto
     from dpsim.studies.tune import Tuning
 
 T = TypeVar("T")
@@ -66,18 +65,14 @@ def check_plot(path: Path | None) -> None:
         check_ending(path)
 
 
-def draw(path: Path, content: Mapping[str, Any] | Path | Pareto) -> None:
-    """Draw a command's JSON, a sweep's folder or its front to ``--plot``."""
-    from dpsim.report.plots.figure import answer_figure, pareto_figure, sweep_figure
+def draw(path: Path | None, answer: object) -> None:
+    """Draw an answer, its JSON, or a sweep's folder to ``--plot``, where that is given."""
+    if path is None:
+        return
+    from dpsim.report.plots.figure import figure_of
     from dpsim.report.plots.files import write_figure
 
-    if isinstance(content, Path):
-        figure = sweep_figure(content)
-    elif isinstance(content, Mapping):
-        figure = answer_figure(content, "the answer")
-    else:
-        figure = pareto_figure(content)
-    write_figure(figure, path)
+    write_figure(figure_of(answer), path)
     narrate(f"wrote {path}")
 
 

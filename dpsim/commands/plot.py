@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dpsim.base.errors import DpsimError
-from dpsim.base.terminal import narrate, show_json
+from dpsim.base.terminal import narrate, show_answer
 from dpsim.commands.options import Json
 
 if TYPE_CHECKING:
@@ -54,17 +54,17 @@ def plot(
         told = {"output": None if output is None else str(output)}
         # Encoded by plotly, which supports its arrays, and parsed again.
         drawn = json.loads(figure.to_json())
-        show_json({"schema_version": 1, "kind": "plot", **told, "figure": drawn})
+        show_answer("plot", **told, figure=drawn)
     elif output is None:
         raise DpsimError("must have -o FILE to draw to, or --json, but got neither")
 
 
 def _figure(results: Path) -> go.Figure:
     from dpsim.report.pages.result_files import as_printed, read_json
-    from dpsim.report.plots.figure import answer_figure, sweep_figure
+    from dpsim.report.plots.figure import answer_figure, figure_of
 
     with as_printed(str(results)):
         if results.is_dir():
-            return sweep_figure(results)
+            return figure_of(results)
         content = read_json(results)
         return answer_figure(content if isinstance(content, dict) else {}, str(results))

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from dpsim.base.terminal import narrate, show_json, write_whole
-
-if TYPE_CHECKING:
-    from dpsim.report.pages.result_files import Source
+from dpsim.base.terminal import narrate, show_answer, write_whole
 
 
 def report(
@@ -34,26 +31,15 @@ def report(
         dpsim report run.json --html report.html
     """
     from dpsim.report.pages.page import report_page
+    from dpsim.report.pages.result_files import read_results
 
-    sources = [_read(path) for path in results]
+    sources = list(map(read_results, results))
     write_whole(html, report_page(sources))
     if as_json:
         read = [
             {"path": source.name, "kind": source.kind, "rows": len(source.rows)}
             for source in sources
         ]
-        show_json({"schema_version": 1, "kind": "report", "html": str(html), "sources": read})
+        show_answer("report", html=str(html), sources=read)
     else:
         narrate(f"wrote {html}")
-
-
-def _read(path: Path) -> Source:
-    from dpsim.report.pages.result_files import of_sweep, read_results
-
-    # Only sweeps are folders.
-    if not path.is_dir():
-        return read_results(path)
-    from dpsim.studies.sweep import query
-
-    answered = query(path)
-    return of_sweep(str(path), answered.columns, answered.rows)

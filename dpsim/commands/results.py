@@ -56,8 +56,7 @@ def results(
         answer = front.front
     else:
         answer = query(folder) if sql is None else query(folder, sql)
-    if plot is not None:
-        draw(plot, folder if pareto is None else front)
+    draw(plot, folder if pareto is None else front)
     if answer.damage:
         narrate(f"note: {answer.damage}")
     if answer.done < answer.points:

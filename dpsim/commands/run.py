@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dpsim.base.terminal import narrate, show, show_json, write_whole
+from dpsim.base.terminal import narrate, save, show, show_json
 from dpsim.commands.options import (
     Epochs,
     File,
@@ -81,8 +81,7 @@ def run(
 
     if trace or html:
         _write(simulated, trace, html)
-    if plot is not None:
-        draw(plot, result.to_json())
+    draw(plot, result)
     if as_json:
         show_json(result.to_json())
         return
@@ -112,10 +111,8 @@ def _write(run: Run, trace: Path | None, html: Path | None) -> None:
     if trace is not None:
         from dpsim.report.trace import trace as events
 
-        write_whole(trace, json.dumps(events(run), allow_nan=False))
-        narrate(f"wrote {trace}")
+        save(trace, json.dumps(events(run), allow_nan=False))
     if html is not None:
         from dpsim.report.pages.page import run_page
 
-        write_whole(html, run_page(run))
-        narrate(f"wrote {html}")
+        save(html, run_page(run))

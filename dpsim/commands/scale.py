@@ -97,9 +97,7 @@ def _by_nodes(
     counts = whole_numbers("--nodes", nodes)
     with progress("simulating", len(counts)) as done:
         found = scaling(file, counts, overrides=overrides, progress=done, say=narrate)
-    # The JSON of many results is expensive, and only made for the figure.
-    if plot is not None:
-        draw(plot, found.to_json())
+    draw(plot, found)
     if as_json:
         show_json(found.to_json())
     else:
@@ -152,8 +150,7 @@ def _study(
 
     how = {"by": by, "fixed_global_batch": fixed_global_batch}
     told = {"schema_version": 1, "kind": "scale", **how, **study.to_json()}
-    if plot is not None:
-        draw(plot, told)
+    draw(plot, told)
     if as_json:
         show_json(told)
     else:

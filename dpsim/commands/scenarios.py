@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from dpsim.base.errors import DpsimError, UnknownNameError
-from dpsim.base.terminal import narrate, show, show_json, write_whole
+from dpsim.base.terminal import save, show, show_answer
 from dpsim.commands.options import Json
 
 _LONGEST = 110  # characters of a line about a scenario
@@ -46,7 +46,7 @@ def scenarios(
         for name, path in files.items()
     ]
     if as_json:
-        show_json({"schema_version": 1, "kind": "scenarios", "rows": rows})
+        show_answer("scenarios", rows=rows)
         return
     from dpsim.report.text.tables import catalogue_table
 
@@ -77,5 +77,4 @@ def _copy(name: str, files: dict[str, Path], output: Path | None) -> None:
     if output is None:
         typer.echo(text, nl=False)
         return
-    write_whole(output, text)
-    narrate(f"wrote {output}: dpsim run {output}")
+    save(output, text, f": dpsim run {output}")

@@ -105,8 +105,7 @@ def sweep(
             started=started,
             progress=lambda done: report("simulating", done, missing),
         )
-    if plot is not None:
-        draw(plot, swept.folder)
+    draw(plot, swept.folder)
     if as_json:
         show_json(swept.to_json())
     else:

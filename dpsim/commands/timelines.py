@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dpsim.base.terminal import narrate, show, show_json, table, write_whole
+from dpsim.base.terminal import narrate, save, show, show_json, table
 from dpsim.commands.options import File, Json, Sets
 from dpsim.commands.progress import progress
 
@@ -61,8 +61,7 @@ def timelines(
     for name, reason in found.left_out.items():
         narrate(f"left out: {name}: {reason}")
     if html is not None:
-        write_whole(html, _page(found))
-        narrate(f"wrote {html}")
+        save(html, _page(found))
     if as_json:
         show_json(found.to_json())
         return

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from dpsim.base.errors import DpsimError
-from dpsim.base.terminal import narrate, show, show_json, write_whole
+from dpsim.base.terminal import save, show, show_answer
 from dpsim.commands.options import File, Json, Sets, read_option
 
 Html = Annotated[
@@ -53,22 +53,18 @@ def topology(
         from dpsim.report.pages.document import figures_page
 
         figure = topology_figure(job.network, loads, scenario.name)
-        write_whole(html, figures_page(f"links of {scenario.name}", [figure]))
-        narrate(f"wrote {html}")
+        save(html, figures_page(f"links of {scenario.name}", [figure]))
     if as_json:
-        show_json(
-            {
-                "schema_version": 1,
-                "kind": "topology",
-                "name": scenario.name,
-                "what": loads.what,
-                "time_s": loads.time_s,
-                "nodes": job.cluster.nodes,
-                "ranks": job.cluster.ranks,
-                "links_total": len(loads.bytes),
-                "links_loaded": int((loads.bytes > 0).sum()),
-                "links": busiest_links(job.network, loads, top),
-            }
+        show_answer(
+            "topology",
+            name=scenario.name,
+            what=loads.what,
+            time_s=loads.time_s,
+            nodes=job.cluster.nodes,
+            ranks=job.cluster.ranks,
+            links_total=len(loads.bytes),
+            links_loaded=int((loads.bytes > 0).sum()),
+            links=busiest_links(job.network, loads, top),
         )
     # The picture shows what the table would.
     elif html is None:

@@ -22,7 +22,7 @@ def trust(file: File, set_: Sets = None, as_json: Json = False) -> None:
     if as_json:
         show_json(found.to_json())
         return
-    from dpsim.report.text.trust import basis_notes, measures_table, sources_table
+    from dpsim.report.text.explanation import basis_notes, measures_table, sources_table
 
     show(sources_table(found), "", *basis_notes(found))
     if found.measures:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dpsim.base.terminal import narrate, show, show_json, write_whole
+from dpsim.base.terminal import narrate, save, show, show_json
 from dpsim.commands.options import (
     Epochs,
     File,
@@ -135,11 +135,9 @@ def _bytes(text: str | None) -> float | None:
 def _write(found: Tuning, output: Path | None, html: Path | None) -> None:
     """Write the requested files."""
     if output is not None:
-        write_whole(output, found.best_text(output))
-        narrate(f"wrote {output}: dpsim run {output}")
+        save(output, found.best_text(output), f": dpsim run {output}")
     if html is not None:
         from dpsim.report.figures.front_figure import front_figure
         from dpsim.report.pages.document import figures_page
 
-        write_whole(html, figures_page("what the search found", [front_figure(found)]))
-        narrate(f"wrote {html}")
+        save(html, figures_page("what the search found", [front_figure(found)]))

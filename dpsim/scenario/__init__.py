@@ -25,7 +25,7 @@ from dpsim.scenario.replay import ReplayConfig
 from dpsim.scenario.scaled_compute import ComputeScale, MeasuredCell, MeasuredStep, ScaledCompute
 from dpsim.scenario.schema import RunConfig, Scenario
 from dpsim.scenario.shape import Shape, fields_of, shape_of
-from dpsim.scenario.yaml_text import from_text, parse
+from dpsim.scenario.yaml_text import as_yaml, from_text, parse
 
 if TYPE_CHECKING:
     from dpsim.scenario.json_schema import text
@@ -57,6 +57,7 @@ __all__ = [
     "Shape",
     "SweepConfig",
     "apply_overrides",
+    "as_yaml",
     "broken_rule",
     "error",
     "fields_of",

@@ -64,13 +64,13 @@ class Node:
         return self.value
 
     def leaves(self, path: Path = ()) -> Iterator[tuple[Path, Node]]:
-        """Yield each value that is neither list nor mapping, from top to bottom, with its path."""
+        """Yield each value that holds no other, from top to bottom, with its path."""
         inside: Iterable[tuple[str | int, Node]] = ()
         if isinstance(self.value, dict):
             inside = self.value.items()
         elif isinstance(self.value, tuple):
             inside = enumerate(self.value)
-        else:
+        if not (isinstance(self.value, (dict, tuple)) and self.value):
             yield path, self
         for part, node in inside:
             yield from node.leaves((*path, part))

@@ -6,7 +6,7 @@ It states the broken rule, the given value, and the nearest known name.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -201,19 +201,9 @@ def _changed(node: Node) -> Place:
 
     Without the override its values were valid together.
     """
-    inside = {place for place in _places(node) if place.source != node.place.source}
+    places = (held.place for _, held in node.leaves())
+    inside = {place for place in places if place.source != node.place.source}
     return inside.pop() if len(inside) == 1 else node.place
-
-
-def _places(node: Node) -> Iterator[Place]:
-    yield node.place
-    inside: Iterable[Node] = ()
-    if isinstance(node.value, dict):
-        inside = node.value.values()
-    elif isinstance(node.value, tuple):
-        inside = node.value
-    for below in inside:
-        yield from _places(below)
 
 
 def _shown(value: object) -> Scalar:

@@ -13,6 +13,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import lru_cache
+from io import StringIO
 from typing import TYPE_CHECKING, Any
 
 from dpsim.scenario.document import Document, Node, Path, Place, Problem, Scalar, error, show
@@ -308,3 +309,14 @@ def resolve(text: str) -> Scalar:
     if _FLOAT.fullmatch(text):
         return float(text.lower().replace(".inf", "inf").replace(".nan", "nan"))
     return text
+
+
+def as_yaml(content: object, width: int) -> str:
+    """Return plain values as YAML in lines of about ``width`` characters."""
+    from ruamel.yaml import YAML
+
+    yaml, stream = YAML(), StringIO()
+    yaml.default_flow_style = None  # a mapping or list without nested ones is written on one line
+    yaml.width = width
+    yaml.dump(content, stream)
+    return stream.getvalue()

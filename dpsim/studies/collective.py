@@ -13,14 +13,23 @@ from typing import Any
 import numpy as np
 
 from dpsim.base.arrays import FloatArray
+from dpsim.base.budget import limited
 from dpsim.base.errors import DpsimError
 from dpsim.base.lazy import Shown
 from dpsim.base.uncertainty import PredictionInterval
 from dpsim.base.units import DATA, parse
-from dpsim.collectives import OPERATIONS
+from dpsim.collectives import OPERATIONS, algorithm_names
 from dpsim.engine import reduction_cost
 from dpsim.hardware import nodes as known_nodes
-from dpsim.network import Ability, CollectiveModel, MessageCosts, ModelKind, named_model
+from dpsim.network import (
+    Ability,
+    CollectiveModel,
+    MessageCosts,
+    ModelKind,
+    automatic_library,
+    named_model,
+)
+from dpsim.network.libraries import default_algorithm
 from dpsim.scenario import (
     Document,
     Scenario,
@@ -86,6 +95,65 @@ class CollectiveTimes(Shown):
         """Return the JSON object of ``dpsim collective``."""
         rows = [row.to_json() for row in self.rows]
         return {"schema_version": 1, "kind": "collective", "rows": rows}
+
+
+def algorithms_named(names: str, operation: str) -> list[str]:
+    """Return the algorithms in a list with commas, or all of the operation for "all"."""
+    known = algorithm_names(operation)
+    # The default is a ring, even for an operation whose only algorithm has another name.
+    only_one = operation != "all-reduce" and len(known) == 1
+    if names == "all" or (names == "ring" and only_one):
+        return list(known)
+    return [name.strip() for name in names.split(",")]
+
+
+def collective_times(
+    network: Network,
+    sizes: Iterable[int],
+    algorithms: Iterable[str] | None = None,
+    library: str | None = None,
+    *,
+    operation: str = "all-reduce",
+    kind: ModelKind = "auto",
+    costs: MessageCosts | None = None,
+    starts: FloatArray | None = None,
+    itemsize: int = 4,
+) -> CollectiveTimes:
+    """Time ``algorithms`` as `collective_rows` does, by default the library's choice.
+
+    ``library``: by default "ideal" for named algorithms, which are compared as schedules, otherwise
+    "auto", which is resolved for each algorithm.
+    """
+    named = list(algorithms or ())
+    library = library or ("ideal" if named else "auto")
+
+    def of(algorithm: str) -> str:
+        if library != "auto":
+            return library
+        # A network model requested by name belongs to no library.
+        if kind != "auto":
+            return "ideal"
+        return automatic_library(algorithm, network, operation=operation).library
+
+    with limited():
+        chosen = [(name, of(name)) for name in named]
+        if not chosen:
+            found = of("auto")
+            chosen = [(algorithms_named(default_algorithm(found), operation)[0], found)]
+        rows: list[CollectiveRow] = []
+        for name, found in chosen:
+            rows += collective_rows(
+                network,
+                [name],
+                sizes,
+                operation=operation,
+                kind=kind,
+                costs=costs,
+                starts=starts,
+                itemsize=itemsize,
+                library=found,
+            )
+    return CollectiveTimes(tuple(rows))
 
 
 def collective_rows(

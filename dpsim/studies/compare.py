@@ -37,11 +37,6 @@ class Ranking:
     of_money: bool = False
 
 
-def _gpu_time(result: Result) -> float | None:
-    """Return the GPU seconds per sample, to which every price is proportional."""
-    return result.workers / result.throughput_samples_per_s
-
-
 RANKINGS: Registry[Ranking] = Registry(
     "ranking",
     {
@@ -52,7 +47,12 @@ RANKINGS: Registry[Ranking] = Registry(
             ),
             Ranking("step-time", "step time", lambda result: result.step_time_s["mean"]),
             Ranking("time-to-target", "time to the target", lambda result: result.time_to_target_s),
-            Ranking("gpu-time", "GPU time per sample", _gpu_time),
+            # Every price is proportional to it.
+            Ranking(
+                "gpu-time",
+                "GPU time per sample",
+                lambda result: result.workers / result.throughput_samples_per_s,
+            ),
             Ranking(
                 "price",
                 "price per sample",

@@ -178,13 +178,14 @@ def _rows(
     rows: list[tuple[Seen, ...]] = []
     for other in range(workers):
         begun = (gradients.worker == other) & (gradients.begun <= when)
-        row: list[Seen] = []
         given = zip(gradients.clock[begun], gradients.update[begun], strict=True)
-        for step, update in sorted(given):
-            if other == worker and step >= clock:
-                continue
-            row.append(_seen(update < read, other == worker, step <= clock - staleness - 1))
-        rows.append(tuple(row))
+        rows.append(
+            tuple(
+                _seen(update < read, other == worker, step <= clock - staleness - 1)
+                for step, update in sorted(given)
+                if other != worker or step < clock
+            )
+        )
     return tuple(rows)
 
 

@@ -150,7 +150,9 @@ def batch_study(
     wanted = [(number, batch) for number in sorted(set(nodes)) for batch in chosen]
     for done, (number, batch) in enumerate(wanted, 1):
         try:
-            shares = _shares(base, number) if fixed_global_batch else _batch(batch)
+            shares = [] if batch is None else [f"workload.batch_per_gpu={batch}"]
+            if fixed_global_batch:
+                shares = _shares(base, number)
             point = _point(path, fixed, number, shares, budget)
             points.append(point)
             words = f"{number} nodes, {point.batch_per_gpu} samples per GPU"
@@ -173,11 +175,6 @@ def batch_study(
 
 class _LeftOutError(DpsimError):
     """A point that cannot be simulated."""
-
-
-def _batch(batch: int | None) -> list[str]:
-    """Return the override for a batch per GPU and pass; none for the scenario's own batch."""
-    return [] if batch is None else [f"workload.batch_per_gpu={batch}"]
 
 
 def _shares(base: Scenario, nodes: int) -> list[str]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from dpsim.base.errors import DpsimError
-from dpsim.base.terminal import narrate, show, show_json, table, write_whole
+from dpsim.base.terminal import narrate, save, show, show_answer, table
 from dpsim.commands.progress import bars
 from dpsim.commands.validate.options import AsJson, ProfileName
 
@@ -89,20 +89,14 @@ def calibrate(
             done=lambda count: progress("fitting", count, MOST_PREDICTIONS),
         )
     if output is not None:
-        write_whole(output, profile.to_json())
-        narrate(f"wrote {output}")
+        save(output, profile.to_json())
     if records is not None:
         _write_records(records, told, provenance)
     # Choices among fitted runs would prove nothing.
     chosen = choices(record for record in told if not record.fitted)
     if as_json:
-        show_json(
-            {
-                "schema_version": 1,
-                "kind": "validate-calibrate",
-                "profile": profile.model_dump(mode="json"),
-                "choices": _choices(chosen),
-            }
+        show_answer(
+            "validate-calibrate", profile=profile.model_dump(mode="json"), choices=_choices(chosen)
         )
     else:
         tables = [_parameters(profile)] if profile.parameters else []

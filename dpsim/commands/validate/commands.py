@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from dpsim.commands.help import Commands
 
-from dpsim.commands.help import Commands, Group
-
-
-class _ValidateCommands(Group):
-    homes: ClassVar = {
+validate_app = Commands(
+    "Compare predictions with measurements.",
+    homes={
         "backends": "dpsim.commands.validate.backends:backends",
         "calibrate": "dpsim.commands.validate.calibrate:calibrate",
         "compare": "dpsim.commands.validate.compare:compare",
@@ -19,7 +17,5 @@ class _ValidateCommands(Group):
         "run": "dpsim.commands.validate.run:run",
         "train": "dpsim.commands.validate.train:train",
         "testbed": "dpsim.commands.validate.testbed:run_on_testbed",
-    }
-
-
-validate_app = Commands("Compare predictions with measurements.", cls=_ValidateCommands)
+    },
+)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dpsim.base.errors import DpsimError
-from dpsim.base.terminal import narrate, show, show_json, write_whole
+from dpsim.base.terminal import narrate, save, show, show_json
 from dpsim.commands.progress import progress
 from dpsim.commands.validate.options import AsJson
 
@@ -65,8 +65,7 @@ def compare(
             records = predict_again(records, done)
     comparison = Comparison(records)
     if html is not None:
-        write_whole(html, page(comparison))
-        narrate(f"wrote {html}")
+        save(html, page(comparison))
     if as_json:
         show_json(comparison.to_json())
     else:

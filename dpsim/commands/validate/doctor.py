@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from dpsim.base.terminal import show, show_json
+from dpsim.base.terminal import show, show_answer
 from dpsim.base.units import DATA, RATE, human
 from dpsim.commands.options import Json
 from dpsim.commands.validate.options import torch_first
@@ -25,7 +25,7 @@ def doctor(as_json: Json = False) -> None:
 
     found = diagnosis()
     if as_json:
-        show_json({"schema_version": 1, "kind": "validate-doctor", **found})
+        show_answer("validate-doctor", **found)
     else:
         show(*_lines(found))
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from dpsim.base.errors import DpsimError, FailedError
-from dpsim.base.terminal import narrate, show, write_whole
+from dpsim.base.terminal import save, show
 from dpsim.commands.options import read_option, whole_numbers
 from dpsim.commands.progress import bars
 from dpsim.commands.validate.options import Device, torch_first
@@ -204,11 +204,9 @@ def _deliver(run: RunFile | None, output: Path | None, profile: Path | None, as_
     from validate.microbench.layers import profile as profile_of
 
     if output is not None:
-        write_whole(output, run.to_json())
-        narrate(f"wrote {output}")
+        save(output, run.to_json())
     if profile is not None and run.of("layers"):
-        write_whole(profile, profile_of(run.of("layers"), run.settings).to_json())
-        narrate(f"wrote {profile}")
+        save(profile, profile_of(run.of("layers"), run.settings).to_json())
     if as_json:
         # The run file itself, which ends with a line break.
         typer.echo(run.to_json(), nl=False)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dpsim.base.terminal import narrate, show, show_json, write_whole
+from dpsim.base.terminal import save, show, show_answer
 from dpsim.commands.options import Json
 from dpsim.commands.progress import bars
 from dpsim.commands.validate.options import Backend, Device, ProfileName, torch_first
@@ -92,11 +92,10 @@ def node(
     # Under a launcher only rank 0 has it.
     if profile is None:
         return
-    write_whole(output, profile.to_json())
-    narrate(f"wrote {output}")
+    save(output, profile.to_json())
     if as_json:
         content = profile.model_dump(mode="json")
-        show_json({"schema_version": 1, "kind": "validate-node", "profile": content})
+        show_answer("validate-node", profile=content)
     else:
         show(_errors(profile), "", *_said(profile))
 

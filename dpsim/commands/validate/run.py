@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from dpsim.base.errors import DpsimError
-from dpsim.base.terminal import narrate, show, show_json, table, write_whole
+from dpsim.base.terminal import save, show, show_json, table
 from dpsim.base.units import DATA, human
 from dpsim.commands.options import File, Json, Sets
 from dpsim.commands.validate.options import timeout_seconds, torch_first
@@ -153,17 +154,10 @@ def _testbed(text: str | None) -> tuple[str, ...]:
 
         # For its errors, which name the file and the line; the plain text is what is set.
         load_testbed(text)
-        described = _flow(load_yaml(text).plain())
+        # JSON is YAML that fits in one line.
+        described = json.dumps(load_yaml(text).plain())
     # A scenario has one of the two, so the cluster is removed.
     return ("cluster=null", f"testbed={described}")
-
-
-def _flow(value: Any) -> str:
-    """Return a plain value as YAML in one line."""
-    import json
-
-    # JSON is YAML that fits in one line.
-    return json.dumps(value)
 
 
 def _deliver(found: StepRun, output: Path | None, as_json: bool) -> None:
@@ -171,8 +165,11 @@ def _deliver(found: StepRun, output: Path | None, as_json: bool) -> None:
         from dpsim.base.provenance import provenance
         from validate.records import RunRecords
 
-        write_whole(output, RunRecords(provenance=provenance(), runs=(found.record(),)).to_json())
-        narrate(f"wrote {output}{' (partial)' if found.failed else ''}")
+        save(
+            output,
+            RunRecords(provenance=provenance(), runs=(found.record(),)).to_json(),
+            f"{' (partial)' if found.failed else ''}",
+        )
     if as_json:
         show_json(found.to_json())
     else:

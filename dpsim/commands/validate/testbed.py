@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from dpsim.base.errors import DpsimError
-from dpsim.base.terminal import narrate, show, show_json, table
+from dpsim.base.terminal import narrate, show, show_answer, table
 from dpsim.commands.options import read_option
 from dpsim.commands.validate.options import timeout_seconds
 
@@ -160,16 +160,7 @@ def _show_json(
     config: TestbedConfig, *, rows: Any = None, run: Any = None, failed: Any = None
 ) -> None:
     """Show the same keys with and without a command; missing ones are null."""
-    show_json(
-        {
-            "schema_version": 1,
-            "kind": "validate-testbed",
-            "testbed": _described(config),
-            "rows": rows,
-            "run": run,
-            "failed": failed,
-        }
-    )
+    show_answer("validate-testbed", testbed=_described(config), rows=rows, run=run, failed=failed)
 
 
 def _described(config: TestbedConfig) -> dict[str, Any]:

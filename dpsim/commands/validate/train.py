@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dpsim.base.errors import FailedError
-from dpsim.base.terminal import show, show_json, table
+from dpsim.base.terminal import show, show_answer, table
 from dpsim.commands.options import Json
 from dpsim.commands.validate.options import Backend, Device, torch_first
 
@@ -60,7 +60,7 @@ def train(
     proofs = prove(names, settings, ranks=ranks, device=device, backend=backend)
     if as_json:
         rows = [proof.to_json() for proof in proofs]
-        show_json({"schema_version": 1, "kind": "validate-train", "ranks": ranks, "rows": rows})
+        show_answer("validate-train", ranks=ranks, rows=rows)
     else:
         show(_table(proofs), "", *_not_run(proofs))
     # Raised last: the table shows the differences first.

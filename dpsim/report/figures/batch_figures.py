@@ -6,7 +6,9 @@ Each takes results of runs that differ in batch, GPUs or learners, or their JSON
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import plotly.graph_objects as go
 
 from dpsim.base.units import TIME, human
 from dpsim.engine import Result
@@ -17,15 +19,14 @@ from dpsim.report.figures.style import (
     Answer,
     answer,
     counts_axis,
+    line_of,
     log_axis,
+    marker_of,
     styled,
     time_unit,
 )
 from dpsim.report.theme import COLOUR
 from dpsim.studies.front import pareto_front
-
-if TYPE_CHECKING:
-    import plotly.graph_objects as go
 
 _RUNS = Sequence[Result | Answer]
 ErrorRow = tuple[float, float, float]  # global batch, error in %, its deviation over runs
@@ -42,8 +43,6 @@ def epochs_figure(runs: _RUNS) -> go.Figure:
     Steps are drawn if the size of the data set is unknown. Batches outside those to which the
     constants were fitted are open circles.
     """
-    import plotly.graph_objects as go
-
     targets = sorted(_targets(runs), key=lambda target: int(target["global_batch"]))
     # All in one unit: points in epochs and in steps must not be mixed.
     known = all(target["epochs"] is not None for target in targets)
@@ -75,8 +74,6 @@ def time_to_target_figure(runs: _RUNS) -> go.Figure:
 
     Bars are the 95 % interval of the number of steps.
     """
-    import plotly.graph_objects as go
-
     answers = [run for run in map(_with_batch, runs) if _is_known(run)]
     factor, unit = time_unit(max(float(each["to_target"]["time_s"]) for each in answers))
     by_gpus = len({each["workers"] for each in answers}) > 1
@@ -99,13 +96,8 @@ def time_to_target_figure(runs: _RUNS) -> go.Figure:
             },
             mode="lines+markers",
             name=f"{batch:,} a GPU" if by_gpus else "time to target",
-            line={
-                "color": COLOURS[number % len(COLOURS)],
-                "dash": DASHES[number % len(DASHES)],
-            },
-            # Dashes and symbols too, since colours are lost in greyscale and to colour-blind
-            # readers.
-            marker={"size": 8, "symbol": SYMBOLS[number % len(SYMBOLS)]},
+            line=line_of(number),
+            marker=marker_of(number, size=8),
         )
 
     across = "GPUs" if by_gpus else "global batch (samples)"
@@ -124,8 +116,6 @@ def utilisation_figure(runs: _RUNS) -> go.Figure:
     A line for each number of GPUs. Samples per second of a GPU if a peak or the model's FLOP are
     unknown.
     """
-    import plotly.graph_objects as go
-
     answers = sorted(map(_with_batch, runs), key=_batch)
     known = all(each.get("mfu") is not None for each in answers)
     lines: dict[int, list[Answer]] = {}
@@ -140,11 +130,8 @@ def utilisation_figure(runs: _RUNS) -> go.Figure:
             mode="lines+markers",
             name=f"{gpus:,} GPUs",
             showlegend=len(lines) > 1,
-            line={
-                "color": COLOURS[number % len(COLOURS)],
-                "dash": DASHES[number % len(DASHES)],
-            },
-            marker={"size": 8, "symbol": SYMBOLS[number % len(SYMBOLS)]},
+            line=line_of(number),
+            marker=marker_of(number, size=8),
             hovertemplate="batch %{x:,}: %{y:.3g}<extra></extra>",
         )
     up = "share of the peak (MFU)" if known else "samples/s of a GPU"
@@ -156,8 +143,6 @@ def utilisation_figure(runs: _RUNS) -> go.Figure:
 
 def learners_figure(runs: Sequence[tuple[int, Result | Answer]]) -> go.Figure:
     """Draw throughput against the learners that share each GPU, for pairs of (learners, run)."""
-    import plotly.graph_objects as go
-
     pairs = sorted((learners, answer(run)) for learners, run in runs)
     figure = go.Figure()
     figure.add_scatter(
@@ -185,8 +170,6 @@ def cost_figure(
 
     Cost is in GPU hours without a price.
     """
-    import plotly.graph_objects as go
-
     answers = [run for run in map(_with_batch, runs) if _is_known(run)]
     times = [float(each["to_target"]["time_s"]) for each in answers]
     factor, unit = time_unit(max(times))
@@ -219,8 +202,6 @@ def cost_figure(
 
 def error_figure(series: Mapping[str, Sequence[ErrorRow]], title: str) -> go.Figure:
     """Draw published validation errors against the batch, a line for each of ``series``."""
-    import plotly.graph_objects as go
-
     figure = go.Figure()
     for number, (name, unsorted) in enumerate(series.items()):
         rows = sorted(unsorted)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import plotly.graph_objects as go
 
 from dpsim.base.units import TIME, human
 from dpsim.report.figures.measured_figure import Pair, measured_figure
 from dpsim.report.figures.style import Answer
-
-if TYPE_CHECKING:
-    import plotly.graph_objects as go
 
 
 def calibration_figure(calibrated: Answer) -> go.Figure:

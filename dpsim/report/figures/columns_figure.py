@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
-from dpsim.report.figures.style import COLOURS, SYMBOLS, styled
+import plotly.graph_objects as go
+
+from dpsim.report.figures.style import COLOURS, marker_of, styled
 from dpsim.report.theme import COLOUR
 from dpsim.studies.front import pareto_front
-
-if TYPE_CHECKING:
-    import plotly.graph_objects as go
 
 Aim = Literal["least", "most"]
 Value = float | int | str | bool | None
@@ -36,8 +35,6 @@ def columns_figure(
     With ``aims`` the front is drawn too, if both columns are numeric. Rows that lack one of the two
     are left out, and the title says how many.
     """
-    import plotly.graph_objects as go
-
     kept = [row for row in rows if row.get(across) is not None and row.get(up) is not None]
     groups: dict[str, list[dict[str, Value]]] = {}
     for row in kept:
@@ -85,12 +82,7 @@ def _points(
         "mode": "markers",
         "name": name or "points",
         "showlegend": bool(name),
-        "marker": {
-            "color": COLOURS[number % len(COLOURS)],
-            "symbol": SYMBOLS[number % len(SYMBOLS)],
-            "size": 8,
-            "opacity": 0.75,
-        },
+        "marker": marker_of(number, color=COLOURS[number % len(COLOURS)], size=8, opacity=0.75),
     }
 
 

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import plotly.graph_objects as go
 
 from dpsim.base.units import TIME, human
 from dpsim.report.figures.style import COLOURS, styled
 from dpsim.report.theme import COLOUR
 from dpsim.studies.tune import Evaluation, Tuning
-
-if TYPE_CHECKING:
-    import plotly.graph_objects as go
 
 
 def front_figure(tuning: Tuning) -> go.Figure:
@@ -18,8 +15,6 @@ def front_figure(tuning: Tuning) -> go.Figure:
 
     Shows every possible configuration, the front, the best, and the file's own.
     """
-    import plotly.graph_objects as go
-
     figure = go.Figure()
     # In steps, not straight lines: no configuration is known between two points.
     steps = {"mode": "lines+markers", "line": {"color": COLOURS[0], "shape": "hv"}}

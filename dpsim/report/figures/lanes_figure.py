@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise, product
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
+
+import plotly.graph_objects as go
+from plotly.subplots import make_subplots
 
 from dpsim.engine import Interval
 from dpsim.report.figures.style import PART_COLOURS, in_mode, time_unit
 from dpsim.report.theme import COLOUR, ink_on
 from dpsim.studies.lanes import Lane, Seen, Window
-
-if TYPE_CHECKING:
-    import plotly.graph_objects as go
 
 _EDGE = 5e-4  # of the time shown: half a pixel; closer times are equal
 # Pixels: a worker, two strategies, title and legend, the axis.
@@ -67,8 +67,6 @@ def lanes_figure(lanes: Sequence[Lane], title: str) -> go.Figure:
     Each worker has a row: computing above, with the step's number, and communication below; gaps in
     computing are waiting.
     """
-    from plotly.subplots import make_subplots
-
     bars = [list(_bars(lane)) for lane in lanes]
     end = max((bar.end for own in bars for bar in own), default=0.0)
     workers = max((bar.worker for own in bars for bar in own), default=0) + 1
@@ -218,8 +216,6 @@ def _doing(each: Interval) -> str:
 
 def window_figure(window: Window) -> go.Figure:
     """Draw which updates of each worker are visible to a worker under SSP when it begins a step."""
-    import plotly.graph_objects as go
-
     figure = go.Figure()
     for seen, (colour, words) in _SEEN.items():
         places = [

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import plotly.graph_objects as go
+from plotly.colors import sample_colorscale
 
 from dpsim.base.units import RATE, human
 from dpsim.engine import LinkClass
 from dpsim.report.figures.style import styled
 from dpsim.report.figures.topology_layout import TITLES
 from dpsim.report.theme import LOAD
-
-if TYPE_CHECKING:
-    import plotly.graph_objects as go
 
 # In a node, from the fabric down; other kinds are tiers of the fabric.
 _INSIDE = ("nic", "cpu", "pcie-switch", "gpu")
@@ -28,8 +28,6 @@ def load_map_figure(classes: Sequence[LinkClass]) -> go.Figure:
 
     Links between devices of one kind are drawn beside that kind.
     """
-    import plotly.graph_objects as go
-
     place = _places(classes)
     figure = go.Figure()
     # Later lines are on top: the busiest.
@@ -104,8 +102,6 @@ def _tiers(classes: Sequence[LinkClass], fabric: Sequence[str]) -> list[str]:
 
 def _line(each: LinkClass, place: dict[str, tuple[float, float]]) -> dict[str, Any]:
     """Return one class as a line with its share in the middle."""
-    from plotly.colors import sample_colorscale
-
     one, other = each.ends
     (x0, y0), (x1, y1) = place[one], place[other]
     if one == other:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from dpsim.report.figures.style import COLOURS, SYMBOLS, styled
+from dpsim.report.figures.style import COLOURS, marker_of, styled
 from dpsim.report.theme import COLOUR, FAINT
 
 if TYPE_CHECKING:
@@ -57,11 +57,7 @@ def measured_figure(
         _add_band(figure, min(values) / 1.3, max(values) * 1.3)
 
     for number, (name, pairs) in enumerate(groups.items()):
-        look = {
-            "color": COLOURS[number % len(COLOURS)],
-            "symbol": SYMBOLS[number % len(SYMBOLS)],
-            "opacity": 0.7,
-        }
+        look = marker_of(number, color=COLOURS[number % len(COLOURS)], opacity=0.7)
         right = [pair for pair in pairs if not pair.missed]
         figure.add_scatter(**_points(f"{name} ({len(pairs):,})", right, unit, look))
     # Drawn last, on top of correct ones.

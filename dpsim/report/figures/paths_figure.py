@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+
+import plotly.graph_objects as go
+from plotly.subplots import make_subplots
 
 from dpsim.report.figures.style import in_mode
 from dpsim.report.theme import COLOUR, LINE, SERIES
 from dpsim.studies.replay import Paths
-
-if TYPE_CHECKING:
-    import plotly.graph_objects as go
 
 _HEIGHT = 480
 _LINES = 18  # the most lines of equal loss
@@ -21,8 +20,6 @@ def paths_figure(paths: Mapping[str, Paths]) -> go.Figure:
 
     A circle is where a worker ends; the dotted line is the measured model.
     """
-    from plotly.subplots import make_subplots
-
     titles = [
         f"{name}<br><sub>{each.kept:.0%} of the variance of the weights</sub>"
         for name, each in paths.items()

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING
 
-from dpsim.report.figures.style import COLOURS, DASHES, Answer, styled
+import plotly.graph_objects as go
+from plotly.subplots import make_subplots
+
+from dpsim.report.figures.style import Answer, line_of, styled
 from dpsim.report.theme import COLOUR
 from dpsim.studies.replay import Replay
-
-if TYPE_CHECKING:
-    import plotly.graph_objects as go
 
 _ACROSS = {"time_s": "time (s)", "samples": "samples", "bytes": "sent (GB)"}
 _UP = {"accuracy": "accuracy on test images", "loss": "loss on training images"}
@@ -24,8 +23,6 @@ def replay_figure(replays: Mapping[str, Replay | Answer]) -> go.Figure:
     ``replays`` has replays, or the output of ``dpsim converge --json``, by name; the target is a
     dashed line.
     """
-    from plotly.subplots import make_subplots
-
     answers = {
         name: each.to_json() if isinstance(each, Replay) else each for name, each in replays.items()
     }
@@ -59,11 +56,7 @@ def _add_lines(figure: go.Figure, answers: Mapping[str, Answer]) -> None:
                     name=name,
                     legendgroup=name,
                     showlegend=row == column == 1,
-                    line={
-                        "color": COLOURS[number % len(COLOURS)],
-                        "dash": DASHES[number % len(DASHES)],
-                        "width": 2,
-                    },
+                    line=line_of(number, width=2),
                     row=row,
                     col=column,
                 )

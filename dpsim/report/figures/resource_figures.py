@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import plotly.graph_objects as go
 
 from dpsim.base.units import DATA, human
 from dpsim.engine import MemoryUse, Result
 from dpsim.report.figures.style import COLOURS, Answer, answer, styled
 from dpsim.report.text.memory import PART_NAMES
 from dpsim.report.theme import COLOUR, SERIES, ink_on
-
-if TYPE_CHECKING:
-    import plotly.graph_objects as go
 
 _GIGA = 1e9
 _NARROW = 0.08  # of the memory held: narrower parts have no room for words
@@ -24,8 +21,6 @@ def staleness_figure(result: Result | Answer) -> go.Figure:
 
     In versions applied meanwhile, and in iterations ahead of the slowest worker.
     """
-    import plotly.graph_objects as go
-
     staleness = answer(result)["staleness"]
     figure = go.Figure()
     for number, (key, name) in enumerate(
@@ -57,8 +52,6 @@ def staleness_figure(result: Result | Answer) -> go.Figure:
 
 def footprint_figure(use: MemoryUse | Answer) -> go.Figure:
     """Draw the memory held by each GPU (GB), or its JSON object, against the capacity."""
-    import plotly.graph_objects as go
-
     memory = use.to_json() if isinstance(use, MemoryUse) else use
     figure = go.Figure()
     total = memory["total_bytes"]

@@ -3,25 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import groupby
 from math import log2, log10
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import plotly.graph_objects as go
 
 from dpsim.base.units import DATA, human
 from dpsim.engine import Result
 from dpsim.report.figures.style import (
     COLOURS,
     DASHES,
-    SYMBOLS,
     Answer,
     answer,
     counts_axis,
+    marker_of,
     styled,
 )
 from dpsim.report.theme import COLOUR
 from dpsim.studies.collective import CollectiveRow
-
-if TYPE_CHECKING:
-    import plotly.graph_objects as go
 
 _MOST_TICKS = 6
 _BINARY = ("B", "KiB", "MiB", "GiB", "TiB")
@@ -33,8 +33,6 @@ def scaling_figure(results: Sequence[Result | Answer], current: int | None = Non
     Also draws the throughput of a GPU without communication, and the model's error as a band.
     ``current``: the number of workers whose point is ringed.
     """
-    import plotly.graph_objects as go
-
     answers = sorted((answer(result) for result in results), key=lambda each: each["workers"])
     workers = [each["workers"] for each in answers]
     unit, key = "samples/s", "throughput_samples_per_s"
@@ -111,8 +109,6 @@ def algorithms_figure(rows: Sequence[CollectiveRow | Mapping[str, Any]]) -> go.F
 
     The fastest algorithm is named over its sizes.
     """
-    import plotly.graph_objects as go
-
     every = [row.to_json() if isinstance(row, CollectiveRow) else row for row in rows]
     listed = [row for row in every if row["bytes"] > 0]  # a logarithmic axis has no 0
     algorithms = list(dict.fromkeys(str(row["algorithm"]) for row in listed))
@@ -130,7 +126,7 @@ def algorithms_figure(rows: Sequence[CollectiveRow | Mapping[str, Any]]) -> go.F
                 "color": COLOURS[number % len(COLOURS)],
                 "dash": DASHES[number // len(COLOURS) % len(DASHES)],
             },
-            marker={"symbol": SYMBOLS[number % len(SYMBOLS)]},
+            marker=marker_of(number),
             hovertemplate=f"{algorithm}<br>%{{x:,}} B: %{{y:.4s}}s",
         )
 
@@ -183,24 +179,18 @@ def winners(rows: Sequence[Mapping[str, Any]]) -> list[tuple[float, float, str]]
 
     Each has its first size (bytes), the next range's first size, and the algorithm.
     """
-    sizes = sorted({row["bytes"] for row in rows})
-    best = []
-    for size in sizes:
-        alike = [row for row in rows if row["bytes"] == size]
-        fastest = min(alike, key=lambda row: row["time_s"])
-        best.append(str(fastest["algorithm"]))
-
-    starts: list[tuple[float, str]] = []
-    for size, algorithm in zip(sizes, best, strict=True):
-        if not starts or starts[-1][1] != algorithm:
-            starts.append((float(size), algorithm))
+    by_size = sorted(rows, key=lambda row: (row["bytes"], row["time_s"]))
+    fastest = {
+        size: str(next(alike)["algorithm"])
+        for size, alike in groupby(by_size, key=lambda row: row["bytes"])
+    }
+    sizes = list(fastest)
+    starts = [
+        (algorithm, float(next(alike))) for algorithm, alike in groupby(sizes, fastest.__getitem__)
+    ]
     # Nothing is known between two sizes: a range extends to the next without a gap.
-    found = []
-    for number, (start, algorithm) in enumerate(starts):
-        last = number == len(starts) - 1
-        end = float(sizes[-1]) if last else starts[number + 1][0]
-        found.append((start, end, algorithm))
-    return found
+    ends = [*(start for _, start in starts[1:]), *map(float, sizes[-1:])]
+    return [(start, end, algorithm) for (algorithm, start), end in zip(starts, ends, strict=True)]
 
 
 def knobs_figure(explanation: Mapping[str, Any]) -> go.Figure:
@@ -208,8 +198,6 @@ def knobs_figure(explanation: Mapping[str, Any]) -> go.Figure:
 
     ``explanation`` is the JSON object of ``dpsim explain FILE``.
     """
-    import plotly.graph_objects as go
-
     turned = [knob for knob in explanation["knobs"] if knob["change"] is not None]
     gains = [100 * knob["change_per_sample"] for knob in turned]
     figure = go.Figure()

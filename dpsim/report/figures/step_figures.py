@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
+import plotly.graph_objects as go
 
 from dpsim.base.arrays import FloatArray
 from dpsim.base.units import TIME, human
 from dpsim.engine import PARTS, Result
 from dpsim.report.figures.style import COLOURS, PART_COLOURS, Answer, answer, styled, time_unit
 from dpsim.report.theme import ink_on
-
-if TYPE_CHECKING:
-    import plotly.graph_objects as go
 
 _MOST_BARS = 60
 _FEW_BARS = 2  # the most bars whose numbers fit in a line of the legend
@@ -27,8 +24,6 @@ def breakdown_figure(results: Sequence[Result | Answer], names: Sequence[str] = 
     Bars have ``names``, by default the results' own. Parts with enough room show time and share;
     with one or two bars the legend shows those of the others.
     """
-    import plotly.graph_objects as go
-
     answers = [answer(result) for result in results]
     labels = list(names) or [str(each["name"]) for each in answers]
     steps = [float(each["step_time_s"]["mean"]) for each in answers]
@@ -103,8 +98,6 @@ def step_distribution_figure(result: Result) -> go.Figure:
 
     The mean and the 95th percentile are marked.
     """
-    import plotly.graph_objects as go
-
     factor, unit = time_unit(float(result.steps.step.max()))
     times = factor * result.steps.step.ravel()
     # The square-root rule, limited to what is distinguishable on a page.

@@ -31,6 +31,20 @@ _FEW_TENS = 3  # powers of ten that leave room for ticks between them
 Answer = Mapping[str, Any]
 
 
+def line_of(number: int, **more: Any) -> dict[str, Any]:
+    """Return the line of the series ``number``, with a dash of its own.
+
+    Colours alone are lost in greyscale and to colour-blind readers.
+    """
+    dash = DASHES[number % len(DASHES)]
+    return {"color": COLOURS[number % len(COLOURS)], "dash": dash, **more}
+
+
+def marker_of(number: int, **more: Any) -> dict[str, Any]:
+    """Return the marks of the series ``number``, with a symbol of their own."""
+    return {"symbol": SYMBOLS[number % len(SYMBOLS)], **more}
+
+
 def answer(result: Result | Answer) -> Answer:
     """Return the JSON object of a result, or the object itself."""
     return result.to_json() if isinstance(result, Result) else result

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import plotly.graph_objects as go
 
 from dpsim.base.units import TIME, human
 from dpsim.engine import Result
-from dpsim.report.figures.style import COLOURS, DASHES, PART_COLOURS, per_second, styled, time_unit
-
-if TYPE_CHECKING:
-    import plotly.graph_objects as go
+from dpsim.report.figures.style import COLOURS, PART_COLOURS, line_of, per_second, styled, time_unit
 
 _POINTS = 200
 
@@ -24,8 +22,6 @@ def straggler_cost_figure(
 
     The best comes first. ``undisturbed`` has the results without slow workers, by the same names.
     """
-    import plotly.graph_objects as go
-
     kept = {
         name: result.throughput_samples_per_s / undisturbed[name].throughput_samples_per_s
         for name, result in results.items()
@@ -72,8 +68,6 @@ def step_times_figure(results: Mapping[str, Result]) -> go.Figure:
     A curve for each of ``results``; times are logarithmic if they differ by a factor of two or
     more.
     """
-    import plotly.graph_objects as go
-
     longest = max((float(each.steps.step.max()) for each in results.values()), default=1.0)
     factor, unit = time_unit(longest)
     figure = go.Figure()
@@ -84,12 +78,7 @@ def step_times_figure(results: Mapping[str, Result]) -> go.Figure:
             x=factor * result.step_time_within_s(share),
             y=share,
             name=f"{name} (mean {human(result.step_time_s['mean'], TIME, 4)})",
-            line={
-                "color": COLOURS[number % len(COLOURS)],
-                "dash": DASHES[number % len(DASHES)],
-                "width": 2,
-                "shape": "hv",
-            },
+            line=line_of(number, width=2, shape="hv"),
         )
 
     shortest = min((float(each.steps.step.min()) for each in results.values()), default=1.0)
@@ -111,8 +100,6 @@ def staleness_by_kind_figure(results: Mapping[str, Result]) -> go.Figure:
 
     Bars for each of ``results``.
     """
-    import plotly.graph_objects as go
-
     figure = go.Figure()
     for number, (name, result) in enumerate(results.items()):
         versions = result.staleness["versions"]

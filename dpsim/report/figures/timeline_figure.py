@@ -5,15 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
+
+import plotly.graph_objects as go
 
 from dpsim.base.units import TIME, human
 from dpsim.engine import Interval
 from dpsim.report.figures.style import PART_COLOURS, styled, time_unit
 from dpsim.report.theme import COLOUR, ink_on
-
-if TYPE_CHECKING:
-    import plotly.graph_objects as go
 
 _NARROW = 0.05  # of the step: narrower bars have no room for words, and would be only outline
 _BETWEEN = "rgba(255, 255, 255, 0.6)"  # the line between two bars of a kind
@@ -51,8 +50,6 @@ def timeline_figure(
     communication and loading. ``called`` has names of workers, by default their numbers. Passes are
     numbered if there are several. Gaps in a worker's computing are waiting.
     """
-    import plotly.graph_objects as go
-
     begin = min((each.start for each in intervals), default=0.0)
     span = max((each.end for each in intervals), default=0.0) - begin
     factor, unit = time_unit(span)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from math import ceil
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import networkx as nx
 import numpy as np
+import plotly.graph_objects as go
 
 from dpsim.base.units import TIME, human
 from dpsim.engine import LinkLoads, busiest_links
@@ -16,9 +17,6 @@ from dpsim.report.figures.topology_layout import TITLES, Graph, Layout, layout, 
 from dpsim.report.figures.topology_links import SCALE, hover_trace, lines_of, link_traces
 from dpsim.report.theme import COLOUR, FAINT, LINE
 from dpsim.topology import Cluster
-
-if TYPE_CHECKING:
-    import plotly.graph_objects as go
 
 MOST_NODES = 64  # with more, only the first few are drawn
 FEW_NODES = 16
@@ -46,8 +44,6 @@ def topology_figure(cluster: Cluster, loads: LinkLoads, name: str = "") -> go.Fi
 
     With more than 64 nodes only the first 16 are drawn, and the title says so.
     """
-    import plotly.graph_objects as go
-
     graph, shares = cluster.graph(), loads.utilisation(cluster.capacities)
     nodes = len({node_of(device) for device in graph} - {None})
     drawn = nodes if nodes <= MOST_NODES else FEW_NODES

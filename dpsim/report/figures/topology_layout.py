@@ -5,6 +5,7 @@ The fabric is on top in tiers, nodes side by side below, devices in rows.
 
 from __future__ import annotations
 
+from collections.abc import Container, Iterator
 from dataclasses import dataclass
 
 import networkx as nx
@@ -36,6 +37,17 @@ class Layout:
 
     places: dict[str, Point]
     frames: dict[str, Frame]
+
+
+def both_ways(
+    graph: Graph[str], places: Container[str]
+) -> Iterator[tuple[str, str, list[tuple[str, str]]]]:
+    """Yield the ends of each link whose two ends have places, and its directions."""
+    seen: set[tuple[str, str]] = set()
+    for a, b in graph.edges:
+        if (b, a) not in seen and a in places and b in places:
+            seen.add((a, b))
+            yield a, b, [way for way in ((a, b), (b, a)) if graph.has_edge(*way)]
 
 
 def node_of(device: str) -> str | None:

@@ -6,10 +6,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from plotly.colors import sample_colorscale
 
 from dpsim.base.units import DATA, RATE, human
 from dpsim.engine import LinkLoads
-from dpsim.report.figures.topology_layout import Graph, Layout, Point
+from dpsim.report.figures.topology_layout import Graph, Layout, Point, both_ways
 from dpsim.report.theme import COLOUR, LOAD
 from dpsim.topology import Cluster
 
@@ -39,12 +40,8 @@ def lines_of(cluster: Cluster, graph: Graph[str], loads: LinkLoads, place: Layou
     """
     shares = loads.utilisation(cluster.capacities)
     lines = []
-    seen = set()
-    for a, b in graph.edges:
-        if (b, a) in seen or a not in place.places or b not in place.places:
-            continue
-        seen.add((a, b))
-        ways = [(x, y, graph.edges[x, y]) for x, y in ((a, b), (b, a)) if graph.has_edge(x, y)]
+    for a, b, directions in both_ways(graph, place.places):
+        ways = [(x, y, graph.edges[x, y]) for x, y in directions]
         text = "<br>".join(_way_text(x, y, data, loads, shares) for x, y, data in ways)
         # The busier direction: a mean would show a link full in one direction as half idle.
         numbers = [data["number"] for _, _, data in ways]
@@ -94,8 +91,6 @@ def _curve(a: Point, b: Point, up: bool) -> list[Point]:
 
 def link_traces(lines: list[Line], room: float) -> list[dict[str, Any]]:
     """Return one trace for each shade and width in use; gaps separate lines."""
-    from plotly.colors import sample_colorscale
-
     most = max((line.carried for line in lines), default=0.0)
     # A trace has one colour and one width, and browsers are slow with thousands of traces.
     bins: dict[tuple[int, int], list[Line]] = {}

@@ -8,7 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import plotly.graph_objects as go
 
 from dpsim.base.provenance import __version__
 from dpsim.base.units import DATA, RATE, TIME, human, size
@@ -30,15 +32,30 @@ from dpsim.report.figures.style import Answer
 from dpsim.report.figures.timeline_figure import called_by, timeline_figure
 from dpsim.report.pages.document import document, figure_html, folded, table_html
 from dpsim.report.pages.result_files import Source, as_printed
-from dpsim.report.text.assumptions import NOT_MODELLED, assumptions, calibrations
-from dpsim.report.text.tables import amount
-
-if TYPE_CHECKING:
-    import plotly.graph_objects as go
+from dpsim.report.text.tables import amount, calibration_note
+from dpsim.workload import constants_file
 
 MOST_ROWS = 200
 MOST_BARS = 20
 _BESIDE = "The slowest and the fastest worker in this step"
+_ASSUMPTIONS = (
+    "A link carries its nominal rate times the share that messages reach; flows that share it get "
+    "max-min fair shares.",
+    "A transfer takes its route's latency and its bytes at that rate; a collective's rounds "
+    "follow one another at each rank.",
+    "Every worker computes the same model on as many samples; what varies from step to step is "
+    "what the scenario says.",
+    "Communication beside computation slows neither down.",
+)
+_NOT_MODELLED = (
+    "Codecs' times and memory use are formulas that were not measured.",
+    "Overheads of a communication library are left out where the all-reduce's library is ideal.",
+    "A GPU uses one network card; copies to a GPU do not contend with gradients, nor do other "
+    "jobs unless they are given.",
+    "Quirks of virtual machines, switches and drivers are left out, and clocks that drop under "
+    "load or heat.",
+    "A model that is split over several GPUs as well as replicated.",
+)
 
 
 def report_page(sources: Sequence[Source]) -> str:
@@ -84,14 +101,17 @@ def _page(sources: Sequence[Source], figures: Iterable[str]) -> str:
         row for source in sources if _SHOWN[source.kind].predicts_steps for row in source.rows
     ]
     sections = [
-        *(_section(_heading(source), _SHOWN[source.kind].table(source)) for source in sources),
+        *(
+            _section(f"Results of {source.name}", _SHOWN[source.kind].table(source))
+            for source in sources
+        ),
         _section("Figures", "\n".join(figures)),
-        _section("Assumptions", _list(assumptions(answers))),
+        _section("Assumptions", _list(_assumptions(answers))),
         _section(
             "Calibration and its error",
-            _list(calibrations(answers) or ["These results name no calibration."]),
+            _list(_calibrations(answers) or ["These results name no calibration."]),
         ),
-        _section("What is not modelled", _list(NOT_MODELLED)),
+        _section("What is not modelled", _list(_NOT_MODELLED)),
     ]
     body = (
         f'<h1>dpsim report</h1><p class="question">{escape(question)}</p>\n{"".join(sections)}'
@@ -105,10 +125,6 @@ def _question(sources: Sequence[Source]) -> str:
     return _SHOWN[first.kind].question.format(
         name=first.rows[0].get("name", first.name), source=first.name, rows=len(first.rows)
     )
-
-
-def _heading(source: Source) -> str:
-    return f"Results of {source.name}"
 
 
 def _section(heading: str, body: str) -> str:
@@ -139,10 +155,6 @@ def _by_throughput(source: Source) -> list[tuple[str, Answer]]:
     return sorted(_labelled(source), key=lambda pair: -pair[1]["throughput_samples_per_s"])
 
 
-def _collective_table(source: Source) -> str:
-    return _table(_labelled(source), _collective_row)
-
-
 def _collective_row(label: str, row: Answer) -> dict[str, str]:
     return {
         "algorithm": label,
@@ -151,10 +163,6 @@ def _collective_row(label: str, row: Answer) -> dict[str, str]:
         "algbw": human(row["algbw_Bps"], RATE),
         "busbw": human(row["busbw_Bps"], RATE),
     }
-
-
-def _advice(source: Source) -> str:
-    return _list(source.rows[0]["advice"])
 
 
 def _table(
@@ -228,14 +236,6 @@ def chief_figure(source: Source) -> go.Figure:
     return figures[min(_SHOWN[source.kind].chief, len(figures) - 1)]
 
 
-def _collective_figures(source: Source) -> Iterator[go.Figure]:
-    yield algorithms_figure(source.rows)
-
-
-def _knob_figures(source: Source) -> Iterator[go.Figure]:
-    yield knobs_figure(source.rows[0])
-
-
 def _step_figures(source: Source) -> Iterator[go.Figure]:
     """Draw the parts of steps, and how throughput grows with workers if they differ."""
     best = _by_throughput(source)[:MOST_BARS]
@@ -293,6 +293,37 @@ def _provenance(answers: Sequence[Answer]) -> str:
     return "; ".join(said or [f"dpsim {__version__}"])
 
 
+def _assumptions(answers: Iterable[Answer]) -> list[str]:
+    """Return the assumptions behind ``answers``, and their own notes."""
+    lines = list(_ASSUMPTIONS)
+    for each in answers:
+        lines += [f"{each['name']}: {note}" for note in each.get("notes", ())]
+        energy = each.get("energy")
+        if energy is not None:
+            lines.append(
+                f"Energy: each GPU draws {energy['gpu_power_W']:g} W ({energy['source']})."
+            )
+    # Variants share most of them: each is stated once, in the order of appearance.
+    return list(dict.fromkeys(lines))
+
+
+def _calibrations(answers: Iterable[Answer]) -> list[str]:
+    """Return the sources of the times of ``answers`` and their errors, each once."""
+    used = [each["calibration"] for each in answers if "calibration" in each]
+    notes = list(dict.fromkeys(map(calibration_note, used)))
+    return [*notes, *([_computing_error()] if "catalogue" in used else [])]
+
+
+def _computing_error() -> str:
+    """Return the error of the fitted constants on models that were left out of the fit."""
+    what = "each publisher left out"
+    error = constants_file()["errors"][what]["all"]
+    return (
+        f"Errors of the catalogue's compute times: median {error['median']:.0%}, mean "
+        f"{error['mean']:.0%} over {error['n']} published rows ({what})."
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class _Shown:
     """How the answer of one command is shown.
@@ -319,14 +350,14 @@ _SHOWN: Mapping[str, _Shown] = {
     "sweep": _Shown("Which of {rows} scenarios of {source} is best, and why?", table=_ranked_table),
     "collective": _Shown(
         "Which algorithm is fastest at which size?",
-        table=_collective_table,
-        figures=_collective_figures,
+        table=lambda source: _table(_labelled(source), _collective_row),
+        figures=lambda source: iter([algorithms_figure(source.rows)]),
         predicts_steps=False,
     ),
     "explain": _Shown(
         "What limits {name}, and what would change it?",
-        table=_advice,
-        figures=_knob_figures,
+        table=lambda source: _list(source.rows[0]["advice"]),
+        figures=lambda source: iter([knobs_figure(source.rows[0])]),
         predicts_steps=False,
     ),
 }

@@ -36,11 +36,16 @@ class Source:
 
 
 def read_results(path: Path) -> Source:
-    """Read the results in a JSON file.
+    """Read the results in a JSON file, or in a sweep's folder.
 
-    Raises DpsimError if it cannot be read, or is not a command's output.
+    Raises DpsimError if they cannot be read, or are not a command's output.
     """
-    return results_in(read_json(path), str(path))
+    if not path.is_dir():
+        return results_in(read_json(path), str(path))
+    from dpsim.studies.sweep import query
+
+    answered = query(path)
+    return of_sweep(str(path), answered.columns, answered.rows)
 
 
 def read_json(path: Path) -> object:
@@ -92,18 +97,6 @@ def results_in(content: object, path: str) -> Source:
         return Source(path, kind, tuple(rows), tuple(map(_LABELS[kind], rows)))
 
 
-def _named(row: Answer) -> str:
-    return str(row["name"])
-
-
-def _of_algorithm(row: Answer) -> str:
-    return str(row["algorithm"])
-
-
-def _variant(row: Answer) -> str:
-    return _varied(row["variant"]) or "as the file is"
-
-
 def _varied(values: Mapping[str, Any]) -> str:
     """Return ``algorithm ring, nodes 4`` for the values of varied fields by path."""
     named = zip(headings(values), values.items(), strict=True)
@@ -120,11 +113,11 @@ def _scaled(row: Answer) -> str:
 
 # By command, the label of a row of its output.
 _LABELS: Mapping[str, Callable[[Answer], str]] = {
-    "run": _named,
-    "explain": _named,
-    "compare": _variant,
+    "run": lambda row: str(row["name"]),
+    "explain": lambda row: str(row["name"]),
+    "compare": lambda row: _varied(row["variant"]) or "as the file is",
     "scale": _scaled,
-    "collective": _of_algorithm,
+    "collective": lambda row: str(row["algorithm"]),
 }
 
 

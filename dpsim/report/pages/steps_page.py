@@ -14,7 +14,7 @@ from typing import Any
 
 from dpsim.base.units import DATA, TIME, human
 from dpsim.collectives import Schedule
-from dpsim.report.figures.topology_layout import layout
+from dpsim.report.figures.topology_layout import both_ways, layout
 from dpsim.report.pages.document import document
 from dpsim.studies.walkthrough import WalkedRound, Walkthrough
 from dpsim.topology import Cluster
@@ -131,14 +131,10 @@ def _picture(cluster: Cluster) -> dict[str, Any]:
     """Return a cluster's devices and links, each link with the capacities of both directions."""
     graph = cluster.graph()
     places = layout(graph, cluster.nodes).places
-    lines = []
-    seen: set[tuple[str, str]] = set()
-    for a, b in graph.edges:
-        if (b, a) not in seen and a in places and b in places:
-            seen.add((a, b))
-            ways = [(x, y) for x, y in ((a, b), (b, a)) if graph.has_edge(x, y)]
-            numbers = [graph.edges[way]["number"] for way in ways]
-            lines.append({"from": a, "to": b, "numbers": numbers})
+    lines = [
+        {"from": a, "to": b, "numbers": [graph.edges[way]["number"] for way in ways]}
+        for a, b, ways in both_ways(graph, places)
+    ]
     devices: dict[str, dict[str, Any]] = {}
     for name, (x, y) in places.items():
         devices[name] = {"x": x, "y": y, "kind": graph.nodes[name].get("kind", "switch")}

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
-from dpsim.base.lazy import Shown
+import plotly.graph_objects as go
+
 from dpsim.report.figures.calibration_figure import calibration_figure
 from dpsim.report.figures.columns_figure import columns_figure
 from dpsim.report.figures.front_figure import front_figure
 from dpsim.report.figures.replay_figure import replay_figure
 from dpsim.report.pages.page import chief_figure, source_figures
-from dpsim.report.pages.result_files import of_sweep, results_in
-from dpsim.studies.sweep import Pareto, Sweep, query
+from dpsim.report.pages.result_files import read_results, results_in
+from dpsim.studies.sweep import Pareto, Sweep
 from dpsim.studies.tune import Tuning
-
-if TYPE_CHECKING:
-    import plotly.graph_objects as go
 
 
 def answer_figure(content: Mapping[str, Any], name: str) -> go.Figure:
@@ -32,35 +30,25 @@ def answer_figure(content: Mapping[str, Any], name: str) -> go.Figure:
     return chief_figure(results_in(content, name))
 
 
-def figure_of(answer: Shown) -> go.Figure:
-    """Return the figure of a Python answer; for a sweep its folder's, for a search its front."""
-    if isinstance(answer, Sweep):
-        return sweep_figure(answer.folder)
+def figure_of(answer: Any) -> go.Figure:
+    """Return the figure of an answer, of its JSON, or of what is in a sweep's folder.
+
+    For a sweep it shows the parts of a step of its fastest points, for a search its front.
+    """
+    if isinstance(answer, Pareto):
+        rows = [dict(zip(answer.all.columns, row, strict=True)) for row in answer.all.rows]
+        return columns_figure(rows, answer.first, answer.second, aims=("least", "least"))
+    if isinstance(answer, Sweep | Path):
+        folder = answer.folder if isinstance(answer, Sweep) else answer
+        # Only the first is drawn: the generator is not continued.
+        return next(source_figures(read_results(folder)))
     if isinstance(answer, Tuning):
         return front_figure(answer)
-    return answer_figure(answer.to_json(), type(answer).__name__)
-
-
-def sweep_figure(folder: str | os.PathLike[str]) -> go.Figure:
-    """Return the figure of a sweep's folder: the parts of a step of its fastest points."""
-    answered = query(folder)
-    source = of_sweep(str(folder), answered.columns, answered.rows)
-    # Only the first is drawn: the generator is not continued.
-    return next(source_figures(source))
-
-
-def pareto_figure(found: Pareto) -> go.Figure:
-    """Draw two figures of a sweep's points against each other, with the Pareto front."""
-    rows = [dict(zip(found.all.columns, row, strict=True)) for row in found.all.rows]
-    return columns_figure(rows, found.first, found.second, aims=("least", "least"))
-
-
-def _curves(content: Mapping[str, Any]) -> go.Figure:
-    return replay_figure({content["name"]: content})
+    return answer_figure(answer if isinstance(answer, Mapping) else answer.to_json(), "the answer")
 
 
 # Answers without a table on pages of results, which therefore do not read them.
 _NO_TABLES: Mapping[str, Callable[[Mapping[str, Any]], go.Figure]] = {
     "calibrate": calibration_figure,
-    "converge": _curves,
+    "converge": lambda content: replay_figure({content["name"]: content}),
 }

@@ -10,7 +10,7 @@ from dpsim.base.terminal import table
 from dpsim.base.units import TIME, human
 from dpsim.engine import PARTS, Utilisation
 from dpsim.report.text.tables import amount, total_cells
-from dpsim.studies.tune import Evaluation, Reason, Refused, Tuning, inexact
+from dpsim.studies.tune import Evaluation, Reason, Refused, Tuning
 
 _MOST_FRONT = 12
 _MOST_REASONS = 8
@@ -125,5 +125,5 @@ def tuning_notes(tuning: Tuning) -> list[str]:
     lines += _reasons("same updates", tuning.why_exact)
     if tuning.exact is not tuning.best:
         lines += _reasons("changed ones", tuning.why)
-        lines += [f"price       {each}" for each in inexact(tuning.best.scenario)]
+        lines += [f"price       {each}" for each in tuning.best.changes_updates]
     return [*lines, *(f"note        {note}" for note in tuning.notes)]

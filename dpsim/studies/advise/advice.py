@@ -67,26 +67,22 @@ def advise(profile: ModelProfile, communication: tuple[float, float] | None = No
     ``communication`` has the seconds of the step's communication, and of what is exposed of it.
     Raises DpsimError if the trace has no collectives with sizes, or no layer times.
     """
-    found = _advised(profile, communication)
-    if communication is None:
-        return found
-    return replace(found, communication_s=communication[0], exposed_s=communication[1])
-
-
-def _advised(profile: ModelProfile, communication: tuple[float, float] | None) -> Advice:
     measured = profile.measured
     calls = [call for call in profile.collectives if call.payload_bytes and call.duration_s]
     reduces, gathers, scatters = (_called(kind, calls) for kind in (_REDUCE, _GATHER, _SCATTER))
     if measured is None or not any(measured.backward_s[0]):
         raise DpsimError(f"{profile.name}: must have a backward pass, but the trace has none")
     if gathers and scatters:
-        return _of_units(profile, measured, gathers, scatters)
-    if not reduces:
+        found = _of_units(profile, measured, gathers, scatters)
+    elif reduces:
+        found = _of_buckets(profile, measured, reduces)
+    else:
         raise DpsimError(
             f"{profile.name}: must have collectives of gradients, with their sizes: profile a step "
             f"on two GPUs or more, with record_shapes=True{_told(profile, communication)}"
         )
-    return _of_buckets(profile, measured, reduces)
+    whole, exposed = communication or (None, None)
+    return replace(found, communication_s=whole, exposed_s=exposed)
 
 
 def _told(profile: ModelProfile, communication: tuple[float, float] | None) -> str:

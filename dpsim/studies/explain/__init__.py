@@ -1,9 +1,8 @@
 """Explain what a step's time consists of: its critical path, and the effect of each knob."""
 
-from dpsim.studies.explain.changed import as_options, changed
 from dpsim.studies.explain.critical_path import CriticalPath, Segment, critical_path
 from dpsim.studies.explain.explanation import Explanation, Turn, explain
-from dpsim.studies.explain.knob import Change, Knob
+from dpsim.studies.explain.knob import Change, Knob, as_options, changed
 from dpsim.studies.explain.knobs import KNOBS
 from dpsim.studies.explain.stragglers import (
     Cause,

@@ -24,13 +24,13 @@ _CLOSE = 1e-9  # of the step: closer times are equal
 class Segment(NamedTuple):
     """A segment of the path: ``worker`` spent ``seconds`` on ``name``.
 
-    ``start`` is in s after the step began; ``kind`` is one of `KINDS`.
+    ``start_s`` is in s after the step began; ``kind`` is one of `KINDS`.
     """
 
     kind: str
     name: str
     worker: int
-    start: float
+    start_s: float
     seconds: float
 
 
@@ -65,16 +65,7 @@ class CriticalPath:
             "worker": self.worker,
             "seconds": self.seconds,
             "by_kind_s": self.by_kind,
-            "segments": [
-                {
-                    "kind": each.kind,
-                    "name": each.name,
-                    "worker": each.worker,
-                    "start_s": each.start,
-                    "seconds": each.seconds,
-                }
-                for each in self.segments
-            ],
+            "segments": [each._asdict() for each in self.segments],
         }
 
 

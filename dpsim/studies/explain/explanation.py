@@ -30,9 +30,8 @@ from dpsim.engine import (
     with_quick_engine,
 )
 from dpsim.scenario import Scenario
-from dpsim.studies.explain.changed import Values, as_options, changed
 from dpsim.studies.explain.critical_path import CriticalPath, critical_path
-from dpsim.studies.explain.knob import Change, Knob, Options
+from dpsim.studies.explain.knob import Change, Knob, Options, Values, as_options, changed
 from dpsim.studies.explain.knobs import KNOBS
 from dpsim.studies.explain.reasons import reason
 from dpsim.studies.explain.stragglers import StragglerCost, straggler_cost
@@ -202,27 +201,16 @@ def explain(
     Compute times that are scaled to a measured step keep their scale while knobs are turned. Raises
     DpsimError as `simulate` does.
     """
-    # Most knobs do not change the cluster.
-    with prepared_by(KeptJobs().prepare):
-        return _explained(scenario, progress, tick, say, uncertainty, found)
-
-
-def _explained(
-    scenario: Scenario,
-    progress: Callable[[int], None],
-    tick: Callable[[], None],
-    say: Callable[[str], None],
-    uncertainty: bool,
-    found: Callable[[CriticalPath | Turn], None],
-) -> Explanation:
     budget = Budget()
 
+    jobs = KeptJobs()  # most knobs do not change the cluster
+
     def predict(given: Scenario) -> Result:
-        with budget.part():
+        with budget.part(), prepared_by(jobs.prepare):
             return simulate(given, lambda _: tick())
 
     begun = thread_time()
-    with budget.part():
+    with budget.part(), prepared_by(jobs.prepare):
         run = run_scenario(scenario, Recording(steps=None), lambda _: tick())
     # This run keeps all intervals, since the critical path is read off them.
     base, pinned = run.result, _pinned(run)

@@ -17,18 +17,15 @@ from dpsim.studies.explain.network_knobs import (
     latency,
     network_bandwidth,
     node_bandwidth,
-)
-from dpsim.studies.explain.software_knobs import (
-    condition,
-    execution,
-    memory_format,
-    optimizer_kernels,
+    of_each,
 )
 from dpsim.studies.explain.strategy_knobs import averaging, codec, library, sharding
 
 _BUCKETS = (0.25, 0.5, 2.0, 4.0, 8.0)
 _MEBI = 2.0**20
 _IN_MEMORY = "samples wait in GPU memory"
+_MEASURED = "compute times were measured, by whatever software"
+_FUSED = ("fused", "sharded")
 
 
 def _gpu_speed(scenario: Scenario) -> Options:
@@ -59,13 +56,7 @@ def _is_measured(scenario: Scenario) -> bool:
 
 def _gpus(scenario: Scenario, arithmetic: float, memory: float) -> dict[str, Any]:
     """Return the values that multiply the figures of every kind of GPU."""
-    cluster = scenario.cluster
-    if cluster.node is not None:
-        return {"cluster.gpu": _gpu(cluster.accelerator, arithmetic, memory)}
-    return {
-        f"cluster.groups[{number}].gpu": _gpu(group.accelerator, arithmetic, memory)
-        for number, group in enumerate(cluster.groups)
-    }
+    return of_each(scenario.cluster, "gpu", lambda part: _gpu(part.accelerator, arithmetic, memory))
 
 
 def _gpu(gpu: Gpu, arithmetic: float, memory: float) -> dict[str, Any]:
@@ -210,19 +201,66 @@ def _compression(scenario: Scenario) -> Options:
     return (Change("gradients in half precision", {"strategy.compression": {"kind": "cast"}}),)
 
 
+def _memory_format(scenario: Scenario) -> Options:
+    """Store images channels last, as tensor cores require."""
+    workload, model = scenario.workload, scenario.build_model()
+    if model.measured is not None:
+        return _MEASURED
+    if not any(layer.kind == "conv" for layer in model.layers):
+        return "the model has no convolutions"
+    if workload.precision == "fp32":
+        return "convolutions in fp32 take images as they are"
+    if workload.words.memory_format == "channels_last":
+        return "images are channels_last already"
+    changed = {"workload.memory_format": "channels_last"}
+    return (Change("memory format channels_first -> channels_last", changed),)
+
+
+def _condition(scenario: Scenario) -> Options:
+    """Take links and hosts as tuned, like vendors' benchmarks."""
+    if scenario.condition == "tuned":
+        return "links and hosts are taken as tuned, or were measured"
+    if scenario.profile is not None and scenario.profile.step is not None:
+        return "the calibration has the cluster's steps"
+    return (Change("cluster ordinary -> tuned", {"cluster.condition": "tuned"}),)
+
+
+def _execution(scenario: Scenario) -> Options:
+    """Compile the model, or launch its kernels as a CUDA graph."""
+    if scenario.build_model().measured is not None:
+        return _MEASURED
+    now = scenario.workload.words.execution
+    return tuple(
+        Change(f"execution {now} -> {name}", {"workload.execution": name})
+        for name in ("compile", "cuda-graph")
+        if name != now
+    )
+
+
+def _optimizer_kernels(scenario: Scenario) -> Options:
+    """Use one kernel for the whole optimiser step."""
+    measured = scenario.build_model().measured
+    if measured is not None and measured.optimizer() is not None:
+        return _MEASURED
+    now = scenario.workload.words.optimizer_kernels
+    if now in _FUSED:
+        return f"the update is {now} already"
+    return (Change(f"optimizer {now} -> fused", {"workload.optimizer_kernels": "fused"}),)
+
+
 KNOBS: Registry[Knob] = Registry(
     "knob",
     {
         "network-bandwidth": Knob("network bandwidth", "exposed_comm", network_bandwidth),
         "latency": Knob("latency", "exposed_comm", latency),
         "node-bandwidth": Knob("bandwidth inside nodes", "exposed_comm", node_bandwidth),
-        "condition": Knob("how the cluster is kept", "exposed_comm", condition),
+        "condition": Knob("how the cluster is kept", "exposed_comm", _condition),
         "gpu-speed": Knob("GPU speed", "compute", _gpu_speed),
         "memory-bandwidth": Knob("GPU memory bandwidth", "compute", _memory_bandwidth),
         "batch": Knob("batch", "compute", _batch),
-        "memory-format": Knob("layout of images", "compute", memory_format),
-        "execution": Knob("how kernels are launched", "compute", execution),
-        "optimizer-kernels": Knob("kernels of the update", "compute", optimizer_kernels),
+        "memory-format": Knob("layout of images", "compute", _memory_format),
+        "execution": Knob("how kernels are launched", "compute", _execution),
+        "optimizer-kernels": Knob("kernels of the update", "compute", _optimizer_kernels),
         "jitter": Knob("jitter", "straggler_wait", _jitter),
         "stragglers": Knob("slow workers", "straggler_wait", _stragglers),
         "loader": Knob("loader workers", "input", _loader),

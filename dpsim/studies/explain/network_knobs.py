@@ -26,10 +26,7 @@ def network_bandwidth(scenario: Scenario) -> Options:
         return (Change("2x NIC rate", _testbed(scenario, 2.0), 2.0),)
     if scenario.cluster.network.links_file is not None:
         return "the rates of the links stand in a GraphML file"
-    values = {
-        **_network(scenario.cluster, rate=2.0),
-        **_cards(scenario.cluster, lambda link: faster(link, 2.0)),
-    }
+    values = {**_network(scenario.cluster, rate=2.0), **_cards(scenario.cluster, rate=2.0)}
     return (Change("2x NIC rate", values, 2.0),)
 
 
@@ -47,14 +44,11 @@ def latency(scenario: Scenario) -> Options:
     if scenario.testbed is not None:
         return "the testbed's latency is this machine's"
     cluster = scenario.cluster
-    values = _nodes(cluster, lambda link: sooner(link, 0.5))
+    values = _nodes(cluster, latency=0.5)
     if not _inside_one_node(scenario):
         if cluster.network.links_file is not None:
             return "the latencies of the links stand in a GraphML file"
-        values |= {
-            **_network(cluster, latency=0.5),
-            **_cards(cluster, lambda link: sooner(link, 0.5)),
-        }
+        values |= {**_network(cluster, latency=0.5), **_cards(cluster, latency=0.5)}
     return (Change("half the latency", values, 0.5),)
 
 
@@ -62,24 +56,25 @@ def node_bandwidth(scenario: Scenario) -> Options:
     """Double the rate of the links inside nodes, and of other limits on traffic there."""
     if scenario.testbed is not None:
         return "each rank of the testbed has a host to itself"
-    values = _nodes(scenario.cluster, lambda link: faster(link, 2.0), capacity=2.0)
+    values = _nodes(scenario.cluster, rate=2.0)
     return (Change("2x the links inside nodes", values, 2.0),)
 
 
-def faster(link: Link, factor: float) -> Json:
-    """Return ``link`` with its rate multiplied."""
-    return {
-        **_json(link),
-        "rate": {"value": exact(link.rate.value * factor, RATE), "source": SOURCE},
-    }
+def of_each(cluster: ClusterConfig, field: str, value: Callable[[Any], Json]) -> Json:
+    """Return the values that set ``field`` of a cluster of one kind of node, or of each group."""
+    if cluster.node is not None:
+        return {f"cluster.{field}": value(cluster)}
+    groups = enumerate(cluster.groups)
+    return {f"cluster.groups[{number}].{field}": value(group) for number, group in groups}
 
 
-def sooner(link: Link, factor: float) -> Json:
-    """Return ``link`` with its latency multiplied."""
-    return {
-        **_json(link),
-        "latency": {"value": exact(link.latency.value * factor, TIME), "source": SOURCE},
-    }
+def _scaled(link: Link, rate: float, latency: float) -> Json:
+    """Return ``link`` with its rate or its latency multiplied."""
+    changed = {"value": exact(link.rate.value * rate, RATE), "source": SOURCE}
+    if rate != 1.0:
+        return {**_json(link), "rate": changed}
+    changed["value"] = exact(link.latency.value * latency, TIME)
+    return {**_json(link), "latency": changed}
 
 
 def _json(model: object) -> Json:
@@ -95,14 +90,18 @@ def _inside_one_node(scenario: Scenario) -> bool:
     return nodes == 1 and not any(host >= nodes for host in servers)
 
 
-def _cards(cluster: ClusterConfig, change: Callable[[Link], Json]) -> Json:
-    """Return the values that change the link of every network card."""
+def _cards(cluster: ClusterConfig, rate: float = 1.0, latency: float = 1.0) -> Json:
+    """Return the values that scale the link of every network card."""
     # The most specific setting holds: a group's card, the network's, the node's own.
     own = cluster.network.nic
     if cluster.node is not None:
-        return {"cluster.network.nic": change(own or cluster.node.nics.link)}
-    links = [group.nic or own or group.node.nics.link for group in cluster.groups]
-    return {f"cluster.groups[{number}].nic": change(link) for number, link in enumerate(links)}
+        link = own or cluster.node.nics.link
+        return {"cluster.network.nic": _scaled(link, rate, latency)}
+    return of_each(
+        cluster,
+        "nic",
+        lambda group: _scaled(group.nic or own or group.node.nics.link, rate, latency),
+    )
 
 
 def _network(cluster: ClusterConfig, *, rate: float = 1.0, latency: float = 1.0) -> Json:
@@ -129,7 +128,7 @@ def _edge(edge: Any, rate: float, latency: float) -> Json:
     """Return an edge of a custom network with its rate and latency scaled."""
     found = _json(edge)
     if edge.link is not None:
-        found["link"] = faster(edge.link, rate) if rate != 1.0 else sooner(edge.link, latency)
+        found["link"] = _scaled(edge.link, rate, latency)
     else:
         # An edge without a catalogue link states its own rate.
         found["rate"] = exact(edge.rate * rate, RATE)
@@ -138,23 +137,19 @@ def _edge(edge: Any, rate: float, latency: float) -> Json:
     return found
 
 
-def _nodes(cluster: ClusterConfig, change: Callable[[Link], Json], capacity: float = 1.0) -> Json:
-    """Return the values that change the links inside every kind of node."""
-    if cluster.node is not None:
-        return {"cluster.node": _node(cluster.node, change, capacity)}
-    return {
-        f"cluster.groups[{number}].node": _node(group.node, change, capacity)
-        for number, group in enumerate(cluster.groups)
-    }
+def _nodes(cluster: ClusterConfig, rate: float = 1.0, latency: float = 1.0) -> Json:
+    """Return the values that scale the links and other limits inside every kind of node."""
+    return of_each(cluster, "node", lambda part: _node(part.node, rate, latency))
 
 
-def _node(node: Node, change: Callable[[Link], Json], capacity: float) -> Json:
+def _node(node: Node, rate: float, latency: float) -> Json:
     limits = {
-        kind: {"value": exact(limit.value * capacity, RATE), "source": SOURCE}
+        kind: {"value": exact(limit.value * rate, RATE), "source": SOURCE}
         for kind, limit in node.capacities.items()
     }
-    edges = [{**_json(edge), "link": change(edge.link)} for edge in node.edges]
-    return {**_json(node), "edges": edges, "nic_bus": change(node.nic_bus), "capacities": limits}
+    edges = [{**_json(edge), "link": _scaled(edge.link, rate, latency)} for edge in node.edges]
+    bus = _scaled(node.nic_bus, rate, latency)
+    return {**_json(node), "edges": edges, "nic_bus": bus, "capacities": limits}
 
 
 def _testbed(scenario: Scenario, factor: float) -> Json:

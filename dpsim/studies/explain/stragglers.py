@@ -19,7 +19,7 @@ from dpsim.engine import Result, Run
 from dpsim.scenario import Scenario, shape_of
 from dpsim.strategy import StrategyConfig, rule_against
 from dpsim.strategy.sync import SyncConfig
-from dpsim.studies.explain.changed import Values, changed
+from dpsim.studies.explain.knob import Values, changed
 
 _LEAST_WAIT = 0.001  # of the step: less waiting is ignored
 _MOST_NAMED = 5

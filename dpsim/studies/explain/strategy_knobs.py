@@ -11,7 +11,7 @@ from typing import cast
 from dpsim.engine import prepare
 from dpsim.scenario import Scenario, shape_of
 from dpsim.strategy.compression import Codec, CompressionConfig
-from dpsim.studies.explain.knob import Change, Options
+from dpsim.studies.explain.knob import Change, Options, changed
 
 _AFFORDABLE = 2**16  # workers times ways that are tried
 _PERIODS = (4, 16)  # steps between two averagings of models
@@ -35,16 +35,10 @@ def library(scenario: Scenario) -> Options:
         return (
             Change(f"library {now} -> ideal, without the library's overheads", {path: "ideal"}),
         )
-    found = prepare(_with_library(scenario, "auto")).setting.library
+    found = prepare(changed(scenario, {path: "auto"})).setting.library
     if found == "ideal":
         return "no library serves these GPUs and this algorithm, or the network is to be as asked"
     return (Change(f"library ideal -> {found}, as it runs", {path: found}),)
-
-
-def _with_library(scenario: Scenario, library: str) -> Scenario:
-    aggregation = scenario.strategy.aggregation.model_copy(update={"library": library})
-    strategy = scenario.strategy.model_copy(update={"aggregation": aggregation})
-    return scenario.model_copy(update={"strategy": strategy})
 
 
 def sharding(scenario: Scenario) -> Options:

@@ -14,10 +14,28 @@ import numpy as np
 
 from dpsim.base.arrays import FloatArray
 from dpsim.base.uncertainty import CONFIDENCE, ENDS, ModelError
-from dpsim.engine import Job, Run, StepErrors, step_errors
+from dpsim.engine import Job, Run, step_errors
 
 _SAMPLES = 2**13  # a power of 2, as Sobol's sequence requires; indices are accurate to about 0.01
 _NONE = 1e-12  # of a step: less is rounding
+# By input: its title, the unit of its interval, and how to narrow that.
+_TOLD = {
+    "computing": (
+        "efficiency of computing: measured over predicted time",
+        "1",
+        "measure one step: calibration: {step_time: ...}",
+    ),
+    "communication": (
+        "rates of links and latency of the library: measured over predicted time",
+        "1",
+        "measure messages on your nodes: dpsim validate calibrate",
+    ),
+    "jitter": (
+        "draws of jitter and of slow workers: added to the mean step",
+        "s",
+        "simulate more steps: run.steps",
+    ),
+}
 
 
 class _Distribution(Protocol):
@@ -89,9 +107,22 @@ def uncertainty_of(run: Run) -> Uncertainty:
     errors = step_errors(run.job, run.steps)
     step = run.step_time
     jitter = _Drawn(run.result.resampled_means - step)
-    inputs = [_computing(errors.computing), _communication(errors), _jitter(jitter)]
+    sending = errors.sending if len(errors.parts) > 1 else ModelError("nothing is communicated")
+    inputs = [
+        _input("computing", errors.computing, errors.computing.basis),
+        # A log of nccl-tests corrects the time, but the interval stays that of the uncorrected
+        # model.
+        _input("communication", sending, sending.basis),
+        _input("jitter", jitter, "the mean of the run's steps, resampled"),
+    ]
+    if inputs[2].high == inputs[2].low:
+        inputs[2] = replace(inputs[2], basis="all steps are alike")
     distributions: list[_Distribution] = [errors.computing, errors.sending, jitter]
-    model = _step_model(errors)
+
+    def model(inputs: FloatArray) -> FloatArray:
+        """Return the mean step (s) of inputs of shape (3, samples)."""
+        compute, send, jitter = inputs
+        return np.asarray(errors.seconds(compute, send) + jitter)
 
     first, total = _indices(model, distributions, step)
     alone, without = _intervals(model, distributions)
@@ -116,39 +147,10 @@ class _Drawn:
         return np.asarray(np.quantile(self.draws, levels))
 
 
-def _computing(model_error: ModelError) -> UncertainInput:
-    low, high = model_error.ppf(np.array(ENDS)).tolist()
-    narrow = "measure one step: calibration: {step_time: ...}"
-    title = "efficiency of computing: measured over predicted time"
-    return UncertainInput("computing", title, "1", low, high, model_error.basis, narrow)
-
-
-def _communication(errors: StepErrors) -> UncertainInput:
-    known = len(errors.parts) == 1
-    model_error = ModelError("nothing is communicated") if known else errors.sending
-    low, high = model_error.ppf(np.array(ENDS)).tolist()
-    # A log of nccl-tests corrects the time, but the interval stays that of the uncorrected model.
-    narrow = "measure messages on your nodes: dpsim validate calibrate"
-    title = "rates of links and latency of the library: measured over predicted time"
-    return UncertainInput("communication", title, "1", low, high, model_error.basis, narrow)
-
-
-def _jitter(drawn: _Drawn) -> UncertainInput:
-    low, high = drawn.ppf(np.array(ENDS)).tolist()
-    basis = "the mean of the run's steps, resampled" if high > low else "all steps are alike"
-    narrow = "simulate more steps: run.steps"
-    title = "draws of jitter and of slow workers: added to the mean step"
-    return UncertainInput("jitter", title, "s", low, high, basis, narrow)
-
-
-def _step_model(errors: StepErrors) -> Callable[[FloatArray], FloatArray]:
-    """Return a function for the mean step (s) of inputs of shape (3, samples)."""
-
-    def step(inputs: FloatArray) -> FloatArray:
-        compute, send, jitter = inputs
-        return np.asarray(errors.seconds(compute, send) + jitter)
-
-    return step
+def _input(name: str, distribution: _Distribution, basis: str) -> UncertainInput:
+    low, high = distribution.ppf(np.array(ENDS)).tolist()
+    title, unit, narrow = _TOLD[name]
+    return UncertainInput(name, title, unit, low, high, basis, narrow)
 
 
 def _indices(

@@ -11,7 +11,6 @@ import numpy as np
 
 from dpsim.base.errors import DpsimError
 from dpsim.disturbance import (
-    Cause,
     Checkpoints,
     CrashesConfig,
     Goodput,
@@ -103,7 +102,16 @@ def goodput_study(
     # Only once: they may be read from a file.
     causes = crashes.causes(workers, per_node)
     expected = crashes.goodput_of(causes, workers, loading)
-    machine = _machine(crashes, causes, workers, loading)
+    machine = Machine(
+        workers,
+        causes,
+        crashes.plan(causes),
+        crashes.restart_seconds(loading),
+        crashes.detection_time,
+        crashes.spares,
+        crashes.elastic,
+        crashes.copies(loading),
+    )
     plan, drawn = machine.plan, _drawn(machine, seconds, seed, runs)
     # Around the closed form's best: the scenario's own interval may be far from any good one.
     centre = crashes.model_copy(update={"checkpoint_interval": None}).plan(causes).interval
@@ -120,7 +128,10 @@ def goodput_study(
         workers,
         seconds,
         runs,
-        {name: _mean_share(runs_of_plan, name, seconds) for name in SHARES},
+        {
+            name: float(np.mean([getattr(each, name) for each in runs_of_plan])) / seconds
+            for name in SHARES
+        },
         float(low),
         float(high),
         float(np.mean([len(each.stops) for each in runs_of_plan])),
@@ -133,21 +144,6 @@ def goodput_study(
         math.sqrt(2 * plan.cost * expected.mtbf),
         tried,
         runs_of_plan[0].stops,
-    )
-
-
-def _machine(
-    crashes: CrashesConfig, causes: Sequence[Cause], workers: int, loading: float
-) -> Machine:
-    return Machine(
-        workers,
-        causes,
-        crashes.plan(causes),
-        crashes.restart_seconds(loading),
-        crashes.detection_time,
-        crashes.spares,
-        crashes.elastic,
-        crashes.copies(loading),
     )
 
 
@@ -182,7 +178,3 @@ def _by_cause(machine: Machine, runs: Sequence[History], seconds: float) -> list
         down = sum(stop.down for stop in stops) / whole
         rows.append(ByCause(name, float(np.mean(counts)), float(low), float(high), lost, down))
     return sorted(rows, key=lambda row: -row.mean)
-
-
-def _mean_share(runs: Sequence[History], name: str, seconds: float) -> float:
-    return float(np.mean([getattr(each, name) for each in runs])) / seconds

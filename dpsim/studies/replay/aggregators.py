@@ -2,26 +2,19 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from collections.abc import Callable
 
 import numpy as np
 
 from dpsim.base.arrays import IntArray, RealArray
 from dpsim.studies.replay.codec_links import CodecLink, CodecMean
 
-
-class GradientAggregator(ABC):
-    """Turns the gradients of one update into the direction in which parameters move."""
-
-    @abstractmethod
-    def change(self, workers: IntArray, gradients: RealArray) -> RealArray:
-        """Return the change (P,), momentum included, from gradients (n, P) of ``workers``.
-
-        The learning rate multiplies it.
-        """
+# From the gradients (n, P) of ``workers``, the change (P,) of the parameters, momentum included,
+# which the learning rate multiplies.
+Aggregate = Callable[[IntArray, RealArray], RealArray]
 
 
-class AllReduceAggregator(GradientAggregator):
+class AllReduceAggregator:
     """The average over all workers, with one velocity.
 
     A worker without a gradient adds zeros, one with several gradients adds their sum. The mean is
@@ -38,7 +31,7 @@ class AllReduceAggregator(GradientAggregator):
         self._total = total
         self._velocity: RealArray | float = 0.0
 
-    def change(self, workers: IntArray, gradients: RealArray) -> RealArray:
+    def __call__(self, workers: IntArray, gradients: RealArray) -> RealArray:
         sums = np.zeros((self._workers, gradients.shape[1]), dtype=gradients.dtype)
         # Not sums[workers] += gradients, which keeps only the last gradient of a worker.
         np.add.at(sums, workers, gradients)
@@ -53,7 +46,7 @@ class AllReduceAggregator(GradientAggregator):
         return self._workers / gave if self._drops else 1
 
 
-class ServerAggregator(GradientAggregator):
+class ServerAggregator:
     """Servers that decode pushed gradients and add them up.
 
     A gradient that is an update by itself is divided by the number of workers and has its worker's
@@ -70,7 +63,7 @@ class ServerAggregator(GradientAggregator):
         self._total = total
         self._velocities: dict[int, RealArray] = {}
 
-    def change(self, workers: IntArray, gradients: RealArray) -> RealArray:
+    def __call__(self, workers: IntArray, gradients: RealArray) -> RealArray:
         total = sum(
             self._links[worker].carry(gradient)
             for worker, gradient in zip(workers.tolist(), gradients, strict=True)

@@ -9,36 +9,18 @@ from dpsim.disturbance import random_stream
 from dpsim.strategy.compression import Codec, CompressedMean, Floats
 
 
-class CodecLink:
-    """One sender's encoder, with its residual, and its receivers' decoder.
-
-    Lossless without a codec.
-    """
-
-    def __init__(
-        self, codec: Codec, elements: int, seed: int, sender: int, *, feedback: bool = True
-    ) -> None:
-        # Each sender has a random stream of its own: with a common one, the codec's random choices
-        # would be the same for all.
-        drawn = int(random_stream(seed, "codec", sender).integers(2**63))
-        self._exchange = _exchange(codec, 1, elements, drawn, feedback=feedback)
-
-    def carry(self, vector: RealArray) -> RealArray:
-        """Return ``vector`` (P,) as it arrives."""
-        if self._exchange is None:
-            return vector
-        # The mean over a single sender (1, P) is what its receivers decode.
-        arrived = self._exchange.mean(vector[None].astype(np.float32))
-        return arrived.astype(vector.dtype)
-
-
 class CodecMean:
-    """The mean of all workers' vectors (workers, P) by a collective with the codec."""
+    """The mean of all workers' vectors (workers, P) by a collective with the codec.
+
+    Lossless without a codec. Without ``feedback`` encoding losses are not kept: they show in the
+    next difference.
+    """
 
     def __init__(
         self, codec: Codec, workers: int, elements: int, seed: int, *, feedback: bool = True
     ) -> None:
-        self._exchange = _exchange(codec, workers, elements, seed, feedback=feedback)
+        kind = CompressedMean if feedback else _Differences
+        self._exchange = None if codec.exact else kind(codec, workers, elements, seed)
 
     def mean(self, vectors: RealArray) -> RealArray:
         """Return the mean that every worker holds afterwards (P,)."""
@@ -46,6 +28,23 @@ class CodecMean:
             return np.asarray(vectors.sum(axis=0) / len(vectors))
         # Codecs take fp32, like gradients on a GPU; the replay computes in double precision.
         return self._exchange.mean(vectors.astype(np.float32)).astype(vectors.dtype)
+
+
+class CodecLink(CodecMean):
+    """One sender's encoder, with its residual, and its receivers' decoder."""
+
+    def __init__(
+        self, codec: Codec, elements: int, seed: int, sender: int, *, feedback: bool = True
+    ) -> None:
+        # Each sender has a random stream of its own: with a common one, the codec's random choices
+        # would be the same for all.
+        drawn = int(random_stream(seed, "codec", sender).integers(2**63))
+        super().__init__(codec, 1, elements, drawn, feedback=feedback)
+
+    def carry(self, vector: RealArray) -> RealArray:
+        """Return ``vector`` (P,) as it arrives."""
+        # The mean over a single sender is what its receivers decode.
+        return self.mean(vector[None])
 
 
 def gossip_step_size(codec: Codec, elements: int) -> float:
@@ -58,19 +57,6 @@ def gossip_step_size(codec: Codec, elements: int) -> float:
         return 1.0
     sent = codec.wire_bytes(elements) / (4 * elements)
     return min(sent, 1.0) / 2
-
-
-def _exchange(
-    codec: Codec, workers: int, elements: int, seed: int, *, feedback: bool
-) -> CompressedMean | None:
-    """Return the codec's exchange, None without a codec.
-
-    Without ``feedback`` encoding losses are not kept: they show in the next difference.
-    """
-    if codec.exact:
-        return None
-    kind = CompressedMean if feedback else _Differences
-    return kind(codec, workers, elements, seed)
 
 
 class _Differences(CompressedMean):

@@ -22,7 +22,7 @@ from dpsim.collectives import mixing_matrix
 from dpsim.engine import Job
 from dpsim.strategy.aggregation import GossipConfig
 from dpsim.strategy.compression import Codec
-from dpsim.strategy.sync import LocalSgdConfig, SmaConfig
+from dpsim.strategy.sync import SmaConfig
 from dpsim.studies.replay.codec_links import CodecLink, CodecMean, gossip_step_size
 from dpsim.studies.replay.curve import CurveRecorder
 from dpsim.studies.replay.trainer import Trainer
@@ -31,8 +31,8 @@ from dpsim.studies.replay.trainer import Trainer
 class OwnModels(ABC):
     """Replicas with a model and a velocity (learners, P) for each learner."""
 
-    def __init__(self, trainer: Trainer) -> None:
-        self.trainer = trainer
+    def __init__(self, trainer: Trainer, job: Job, codec: Codec) -> None:
+        self.trainer, self.job, self.codec = trainer, job, codec
         self.models: RealArray = np.stack(
             [trainer.start(worker) for worker in range(trainer.workers)]
         )
@@ -69,6 +69,10 @@ class OwnModels(ABC):
         self._velocities = self.trainer.config.momentum * self._velocities + gradients
         return self.trainer.config.learning_rate * self._velocities
 
+    def of_workers(self, vectors: RealArray) -> RealArray:
+        """Return the mean over the learners of each worker."""
+        return np.asarray(vectors.reshape(self.job.workers, -1, vectors.shape[1]).mean(axis=1))
+
 
 class LocalSgd(OwnModels):
     """Models averaged periodically; before an optional switch, gradients are averaged instead.
@@ -77,17 +81,15 @@ class LocalSgd(OwnModels):
     """
 
     def __init__(self, trainer: Trainer, job: Job, codec: Codec) -> None:
-        super().__init__(trainer)
-        self._sync, self._period = cast("LocalSgdConfig", job.scenario.strategy.sync), job.period
-        self._codec, self._workers = codec, job.workers
+        super().__init__(trainer, job, codec)
         self._average = CodecMean(codec, job.workers, trainer.network.parameters, trainer.seed)
         self._common = self.models.mean(axis=0)
 
     def step(self, step: int, gradients: RealArray) -> None:
         """Take a step of each learner's own, then exchange as the simulated workers do."""
-        exchanged = self._sync.exchanges(step, self._period)
+        exchanged = self.job.exchange(step).kind
         if exchanged == "gradients":
-            mean = self._average.mean(self._of_workers(gradients))
+            mean = self._average.mean(self.of_workers(gradients))
             gradients = np.broadcast_to(mean, gradients.shape)
         self.models = self.models - self.moves(gradients)
         if exchanged == "gradients":
@@ -97,14 +99,10 @@ class LocalSgd(OwnModels):
             self.models = np.repeat(self._common[None], len(self.models), axis=0)
 
     def _mean_model(self) -> RealArray:
-        models = self._of_workers(self.models)
-        if self._codec.exact:
+        models = self.of_workers(self.models)
+        if self.codec.exact:
             return self._average.mean(models)
         return np.asarray(self._common + self._average.mean(models - self._common))
-
-    def _of_workers(self, vectors: RealArray) -> RealArray:
-        """Return the mean over the learners of each worker."""
-        return np.asarray(vectors.reshape(self._workers, -1, vectors.shape[1]).mean(axis=1))
 
 
 class ModelAveraging(OwnModels):
@@ -116,13 +114,12 @@ class ModelAveraging(OwnModels):
     """
 
     def __init__(self, trainer: Trainer, job: Job, codec: Codec) -> None:
-        super().__init__(trainer)
+        super().__init__(trainer, job, codec)
         sync = cast("SmaConfig", job.scenario.strategy.sync)
         self._pull, self._inertia = sync.correction or 1 / trainer.workers, sync.momentum
         self._average = CodecMean(
             codec, job.workers, trainer.network.parameters, trainer.seed, feedback=False
         )
-        self._workers = job.workers
         self._centre: RealArray = self.models.mean(axis=0)
         self._before = self._centre
 
@@ -142,10 +139,10 @@ class ModelAveraging(OwnModels):
         # computed.
         corrections = self._pull * (self.models - self._centre)
         self.models = self.models - self.moves(gradients) - corrections
-        of_workers = corrections.reshape(self._workers, -1, corrections.shape[1]).sum(axis=1)
+        of_workers = corrections.reshape(self.job.workers, -1, corrections.shape[1]).sum(axis=1)
         # A worker's learners meet on its GPU, so their sum is sent. z moves by the sum over all
         # learners; the collective returns the mean over workers.
-        total = self._workers * self._average.mean(of_workers)
+        total = self.job.workers * self._average.mean(of_workers)
         moved = self._centre + total + self._inertia * (self._centre - self._before)
         self._centre, self._before = moved, self._centre
 
@@ -157,14 +154,12 @@ class Gossip(OwnModels):
     """
 
     def __init__(self, trainer: Trainer, job: Job, codec: Codec) -> None:
-        super().__init__(trainer)
+        super().__init__(trainer, job, codec)
         gossip = cast("GossipConfig", job.scenario.strategy.aggregation)
         turns = gossip.turns(job.workers, job.setting.seed)
         elements = trainer.network.parameters
         self._mixing = [mixing_matrix(turn) for turn in turns]
-        self._sync, self._period = job.scenario.strategy.sync, job.period
         self._step_size = gossip_step_size(codec, elements)
-        self._codec = codec
         # All workers know all initial models. Models are replaced and never changed in place, so
         # turns may share the array.
         self._known = [self.models] * len(turns)
@@ -175,7 +170,7 @@ class Gossip(OwnModels):
 
     def step(self, step: int, gradients: RealArray) -> None:
         """Add the update to the mean of the old models, or update before mixing."""
-        exchanged = self._sync.exchanges(step, self._period)
+        exchanged = self.job.exchange(step).kind
         turn = step % len(self._mixing)
         if exchanged == "gradients":
             self.models = self._mixed(turn)
@@ -185,7 +180,7 @@ class Gossip(OwnModels):
 
     def _mixed(self, turn: int) -> RealArray:
         mixing = self._mixing[turn]
-        if self._codec.exact:
+        if self.codec.exact:
             return np.asarray(mixing @ self.models)
         # Other turns have other neighbours, which only know what they received in such turns.
         changed = self.models - self._known[turn]

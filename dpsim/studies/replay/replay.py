@@ -31,11 +31,7 @@ from dpsim.engine import (
 )
 from dpsim.scenario import ReplayConfig, Scenario
 from dpsim.strategy.compression import Codec, NoCompressionConfig
-from dpsim.studies.replay.aggregators import (
-    AllReduceAggregator,
-    GradientAggregator,
-    ServerAggregator,
-)
+from dpsim.studies.replay.aggregators import Aggregate, AllReduceAggregator, ServerAggregator
 from dpsim.studies.replay.codec_links import CodecLink, CodecMean
 from dpsim.studies.replay.curve import Curve, CurveRecorder, Progress, finite
 from dpsim.studies.replay.gradient_history import GradientHistory, gradient_histories
@@ -237,23 +233,22 @@ class _Training:
         shared = SharedParameters(
             self._trainer,
             self._gradients,
-            self._aggregator(),
+            self._aggregate(),
             self._back(),
             own_reads=self.own_reads,
         )
         return shared.run(self._log.times, self._recorder)
 
-    def _back(self) -> CodecLink | None:
-        """Return the link by which servers send parameters; None if they do not compress them."""
-        aggregation, trainer = self._job.scenario.strategy.aggregation, self._trainer
-        if not aggregation.compresses_replies:
-            return None
-        # Senders 0 to workers - 1 are the workers, so the servers use the next number.
-        return CodecLink(
-            self._codec, trainer.network.parameters, trainer.seed, sender=trainer.workers
+    def _back(self) -> CodecLink:
+        """Return the link by which servers send parameters."""
+        trainer = self._trainer
+        codec = (
+            self._codec if self._job.scenario.strategy.aggregation.compresses_replies else _PLAIN
         )
+        # Senders 0 to workers - 1 are the workers, so the servers use the next number.
+        return CodecLink(codec, trainer.network.parameters, trainer.seed, sender=trainer.workers)
 
-    def _aggregator(self) -> GradientAggregator:
+    def _aggregate(self) -> Aggregate:
         config, workers = self._trainer.config, self._trainer.workers
         elements, seed = self._trainer.network.parameters, self._trainer.seed
         total, gate = config.reduction == "sum", self._job.gate()
@@ -265,13 +260,14 @@ class _Training:
 
     def _own_models(self) -> OwnModels:
         strategy = self._job.scenario.strategy
+        kind: type[OwnModels] = LocalSgd
         if not strategy.aggregation.one_version:
-            return Gossip(self._trainer, self._job, self._codec)
-        if strategy.sync.outer_step is not None:
-            return TwoLevels(self._trainer, self._job, self._codec)
-        if strategy.sync.central_model:
-            return ModelAveraging(self._trainer, self._job, self._codec)
-        return LocalSgd(self._trainer, self._job, self._codec)
+            kind = Gossip
+        elif strategy.sync.outer_step is not None:
+            kind = TwoLevels
+        elif strategy.sync.central_model:
+            kind = ModelAveraging
+        return kind(self._trainer, self._job, self._codec)
 
     def _agreed(self, parameters: RealArray) -> RealArray:
         """Average replicas that gossiped in a last round, which takes time."""

@@ -12,16 +12,16 @@ import numpy as np
 from dpsim.base.arrays import IntArray, RealArray
 from dpsim.engine import NEVER, Gradients
 from dpsim.strategy.sync import DROPPED
-from dpsim.studies.replay.aggregators import GradientAggregator
+from dpsim.studies.replay.aggregators import Aggregate
 from dpsim.studies.replay.codec_links import CodecLink
 from dpsim.studies.replay.curve import CurveRecorder
 from dpsim.studies.replay.trainer import Trainer
 
 
 class SharedParameters:
-    """Parameters updated by the changes of an ``aggregator``.
+    """Parameters updated by the changes that ``aggregate`` returns.
 
-    ``back`` is how servers send them, lossless if None. A gradient depends only on its version, not
+    ``back`` is how servers send them. A gradient depends only on its version, not
     on when it is computed: when one is needed, all that can be computed are, at once.
     ``own_reads``: a worker that reads an old version adds its own gradients that the version lacks.
     """
@@ -30,14 +30,14 @@ class SharedParameters:
         self,
         trainer: Trainer,
         gradients: Gradients,
-        aggregator: GradientAggregator,
-        back: CodecLink | None,
+        aggregate: Aggregate,
+        back: CodecLink,
         *,
         own_reads: bool,
     ) -> None:
         self.parameters = trainer.start()
         self._trainer = trainer
-        self._aggregator = aggregator
+        self._aggregate = aggregate
         self._back = back
         self._own_reads = own_reads
         self._worker, self._clock = gradients.worker, gradients.clock
@@ -72,10 +72,8 @@ class SharedParameters:
             self._compute(update)
         if entries:
             gradients = np.stack([self._computed.pop(entry) for entry in entries])
-            direction = self._aggregator.change(self._worker[members], gradients)
-            change = self._rate * direction
-            sent = change if self._back is None else self._back.carry(change)
-            self.parameters = self.parameters - sent
+            direction = self._aggregate(self._worker[members], gradients)
+            self.parameters = self.parameters - self._back.carry(self._rate * direction)
         self._versions[update + 1] = self.parameters
         self._forget_before(update + 1)
 

@@ -34,11 +34,11 @@ class TwoLevels(OwnModels):
     """Models averaged within groups, and moved by an outer optimiser between them."""
 
     def __init__(self, trainer: Trainer, job: Job, codec: Codec) -> None:
-        super().__init__(trainer)
+        super().__init__(trainer, job, codec)
         sync = job.scenario.strategy.sync
         outer = sync.outer_step
         assert outer is not None, "two levels have an outer step"
-        self._job, self._codec, self._outer = job, codec, outer
+        self._outer = outer
         self._first = sync.first_own_step
         size = sync.group_size(job.cluster.mesh)
         self._groups = np.arange(job.workers).reshape(-1, size)
@@ -53,26 +53,26 @@ class TwoLevels(OwnModels):
             CodecMean(outer.compression, len(self._groups), part.stop - part.start, seed)
             for part in self._parts
         ]
-        self._common = self._of_workers(self.models)
+        self._common = self.of_workers(self.models)
         self._weights = self.models.mean(axis=0)
         self._momenta = np.zeros_like(self._weights)
         self._on_their_way: deque[_OnItsWay] = deque()
 
     def step(self, step: int, gradients: RealArray) -> None:
         """Take the learners' steps, then exchange within groups and receive from other groups."""
-        exchange = self._job.exchange(step)
+        exchange = self.job.exchange(step)
         # Until the switch, gradients have moved all models equally: the outer steps start from
         # there.
         if step == self._first:
             self._weights = self.models.mean(axis=0)
         if exchange.kind == "gradients":
-            averaged = self._averaged(self._of_workers(gradients), grouped=exchange.grouped)
+            averaged = self._averaged(self.of_workers(gradients), grouped=exchange.grouped)
             gradients = self._to_learners(averaged)
         self.models = self.models - self.moves(gradients)
         if exchange.kind == "gradients":
-            self._common = self._of_workers(self.models)
+            self._common = self.of_workers(self.models)
         if exchange.kind == "models":
-            moved = self._of_workers(self.models) - self._common
+            moved = self.of_workers(self.models) - self._common
             self._common = self._common + self._averaged(moved, grouped=exchange.grouped)
             self.models = self._to_learners(self._common)
         for number in exchange.fragments:
@@ -83,7 +83,7 @@ class TwoLevels(OwnModels):
     def _send(self, number: int, step: int) -> None:
         """Send a fragment: how far each group has moved from the outer weights."""
         part = self._parts[number]
-        of_groups = self._of_workers(self.models)[:, part][self._groups].mean(axis=1)
+        of_groups = self.of_workers(self.models)[:, part][self._groups].mean(axis=1)
         # Points back to where the groups began, like a gradient, which points uphill: the outer
         # step subtracts it.
         moved = self._between[number].mean(self._weights[part] - of_groups)
@@ -102,7 +102,7 @@ class TwoLevels(OwnModels):
         models = self.models.copy()
         models[:, part] = own * models[:, part] + (1 - own) * self._weights[part]
         self.models = models
-        self._common = self._of_workers(models)
+        self._common = self.of_workers(models)
 
     def _averaged(self, vectors: RealArray, *, grouped: bool) -> RealArray:
         """Return each worker's mean over the workers it meets."""
@@ -110,10 +110,6 @@ class TwoLevels(OwnModels):
         for rows, mean in self._means[grouped]:
             averaged[rows] = mean.mean(vectors[rows]) if len(rows) > 1 else vectors[rows]
         return averaged
-
-    def _of_workers(self, vectors: RealArray) -> RealArray:
-        """Return the mean over the learners of each worker."""
-        return np.asarray(vectors.reshape(self._job.workers, -1, vectors.shape[1]).mean(axis=1))
 
     def _to_learners(self, vectors: RealArray) -> RealArray:
         """Return each worker's vector repeated for all its learners."""

@@ -8,11 +8,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dpsim.base.lazy import on_demand
-from dpsim.studies.sweep.sweep import sweep
 
 if TYPE_CHECKING:
     from dpsim.studies.sweep.answer import Answer, query, results
-    from dpsim.studies.sweep.axis import split
+    from dpsim.studies.sweep.axis import below, line_about, split
+    from dpsim.studies.sweep.begin import sweep
     from dpsim.studies.sweep.columns import BETWEEN_SENTENCES, COLUMNS, Column
     from dpsim.studies.sweep.expand import Plan, plan
     from dpsim.studies.sweep.pareto import Pareto, pareto_points
@@ -29,6 +29,8 @@ __all__ = [
     "Pareto",
     "Plan",
     "Sweep",
+    "below",
+    "line_about",
     "pareto_points",
     "plan",
     "query",

@@ -65,7 +65,7 @@ def query(folder: str | os.PathLike[str], sql: str = ALL) -> Answer:
     ``results`` has one row for each finished point, in the order of points. Raises DpsimError if
     there is no sweep, and for SQL that is invalid, is not a select, or uses anything but the table.
     """
-    table, points, damage = _results(folder)
+    table, points, damage = results(folder)
     if sql == ALL:
         return Answer(tuple(table.types), tuple(table.rows), len(table.rows), points, damage)
     # In a process of its own: a query may take unlimited time and memory.
@@ -96,16 +96,11 @@ def _asked(table: Table, sql: str) -> tuple[tuple[str, ...], tuple[tuple[Any, ..
     return columns, rows
 
 
-def results(folder: str | os.PathLike[str]) -> tuple[Table, int]:
-    """Return the table of finished points, and the number of all points.
+def results(folder: str | os.PathLike[str]) -> tuple[Table, int, str | None]:
+    """Return the table of finished points, the number of all points, and what was damaged.
 
     Raises DpsimError if there is no sweep.
     """
-    table, points, _ = _results(folder)
-    return table, points
-
-
-def _results(folder: str | os.PathLike[str]) -> tuple[Table, int, str | None]:
     from dpsim.studies.sweep.tables import results_table
 
     store = Store(folder)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import islice, product
 
 import numpy as np
+from pydantic import BaseModel
 
 from dpsim.scenario import (
     Document,
@@ -139,3 +140,27 @@ def split(path: str) -> list[str | int]:
     """Split ``disturbance.slow[0].factor`` into keys and indices."""
     parts = path.replace("[", ".").replace("]", "").split(".")
     return [int(part) if part.isdecimal() else part for part in parts]
+
+
+def below(value: object, part: str | int) -> object:
+    """Return what a model's value has under a key or index; ``...`` if there is nothing.
+
+    None may be a value.
+    """
+    if isinstance(value, BaseModel):
+        names = {field.alias or name: name for name, field in type(value).model_fields.items()}
+        return getattr(value, names.get(str(part), ""), ...)
+    if isinstance(value, dict):
+        return value.get(part, ...)
+    if isinstance(value, (list, tuple)) and isinstance(part, int) and part < len(value):
+        return value[part]
+    return ...
+
+
+def line_about(error: str, path: str, places: Iterable[object]) -> str | None:
+    """Return the line of an error about the value at ``path`` itself, given in one of ``places``.
+
+    Lines about other places come from values that conflict with it.
+    """
+    starts = tuple(f"{place}: {path}{end}" for place in places for end in (":", ".", "["))
+    return next((line for line in error.splitlines() if line.startswith(starts)), None)

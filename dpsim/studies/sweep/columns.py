@@ -7,234 +7,101 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
-from dpsim.engine import PARTS, PartName, Result
+from dpsim.engine import PARTS, Result
 
 Cell: TypeAlias = str | int | float | bool | None
 
 OF_A_POINT = ("point", "file", "name", "seed")  # before the varied fields; point counts from 0
 ERROR = "error"
 BETWEEN_SENTENCES = "; "  # separates entries in columns that hold several
+# Columns that a result has under these names in one of its parts.
+_UTILISATION = ("tokens_per_s", "tokens_per_s_per_gpu", "mfu", "hfu", "tflops_per_gpu")
+_SPREAD = ("median", "p95", "low", "high")
+_TOTAL = ("time_s", "gpu_hours", "price", "energy_kwh")
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column: its name, meaning, type and source.
+    """A column: its name, its type, and its value of a result, which may be missing.
 
-    Any value may be missing.
+    docs/json.md says what each is.
     """
 
     name: str
-    meaning: str
     type: type
     of: Callable[[Result], Cell]
 
 
-def _part(name: PartName) -> Column:
-    return Column(
-        f"{name}_s", f"mean seconds of {name} in a step", float, lambda result: result.parts_s[name]
-    )
+def _column(name: str, kind: type, path: str = "") -> Column:
+    """Return a column of what is at ``path`` of a result, by default at its own name."""
+    return Column(name, kind, lambda result: _at(result, (path or name).split(".")))
 
 
-def _step(name: str, meaning: str) -> Column:
-    return Column(
-        f"step_time_{name}_s",
-        f"{meaning} of the step time",
-        float,
-        lambda result: result.step_time_s[name],
-    )
+def _at(value: Any, path: list[str]) -> Any:
+    """Return what is below ``value`` at a path of attributes and keys; None if a part is None."""
+    for part in path:
+        if value is not None:
+            value = value[part] if isinstance(value, dict) else getattr(value, part)
+    return value
 
 
-def _total(name: str, meaning: str) -> Column:
-    return Column(f"total_{name}", meaning, float, lambda result: getattr(result.total, name, None))
+def _per_million(result: Result) -> float:
+    return 1e6 / result.throughput_samples_per_s
+
+
+def _kwh_per_million(result: Result) -> float | None:
+    return None if result.energy is None else result.energy.per_sample_J / 3.6
+
+
+def _extrapolated(result: Result) -> str:
+    extrapolated = () if result.interval is None else result.interval.extrapolated
+    return BETWEEN_SENTENCES.join(extrapolated)
+
+
+def _calibration(result: Result) -> str:
+    told = result.calibration
+    return told if isinstance(told, str) else json.dumps(told, sort_keys=True)
 
 
 COLUMNS = (
-    Column("workers", "number of workers", int, lambda result: result.workers),
-    Column("step_time_s", "mean step time", float, lambda result: result.step_time_s["mean"]),
-    _step("median", "median"),
-    _step("p95", "95th percentile"),
-    _step("low", "lower end of the 95 % interval of the mean over seeds"),
-    _step("high", "upper end of that"),
-    Column(
-        "interval_low_s",
-        "lower end of the 90 % interval of the models' error of the mean step",
-        float,
-        lambda result: None if result.interval is None else result.interval.low,
-    ),
-    Column(
-        "interval_high_s",
-        "upper end of that",
-        float,
-        lambda result: None if result.interval is None else result.interval.high,
-    ),
-    Column(
-        "extrapolated",
-        "what is unlike all that was measured",
-        str,
-        lambda result: (
-            "" if result.interval is None else BETWEEN_SENTENCES.join(result.interval.extrapolated)
-        ),
-    ),
+    _column("workers", int),
+    _column("step_time_s", float, "step_time_s.mean"),
+    *(_column(f"step_time_{what}_s", float, f"step_time_s.{what}") for what in _SPREAD),
+    _column("interval_low_s", float, "interval.low"),
+    _column("interval_high_s", float, "interval.high"),
+    Column("extrapolated", str, _extrapolated),
     # All parts, even those that a scenario lacks: all sweeps have the same columns.
-    *map(_part, PARTS),
-    Column(
-        "overlapped_comm_s",
-        "mean seconds of communication beside computation",
-        float,
-        lambda result: result.overlapped_comm_s,
-    ),
-    Column(
-        "throughput_samples_per_s",
-        "samples per second of all workers",
-        float,
-        lambda result: result.throughput_samples_per_s,
-    ),
-    Column(
-        "tokens_per_s",
-        "tokens per second of all workers",
-        float,
-        lambda result: result.utilisation.tokens_per_s,
-    ),
-    Column(
-        "tokens_per_s_per_gpu",
-        "tokens per second and GPU",
-        float,
-        lambda result: result.utilisation.tokens_per_s_per_gpu,
-    ),
-    Column(
-        "mfu",
-        "share of the GPUs' peak that the model's FLOP take",
-        float,
-        lambda result: result.utilisation.mfu,
-    ),
-    Column(
-        "hfu",
-        "that with what checkpointing computes again",
-        float,
-        lambda result: result.utilisation.hfu,
-    ),
-    Column(
-        "tflops_per_gpu",
-        "TFLOP/s of the model on each GPU",
-        float,
-        lambda result: result.utilisation.tflops_per_gpu,
-    ),
-    Column(
-        "scaling_efficiency",
-        "throughput over that of single workers",
-        float,
-        lambda result: result.scaling_efficiency,
-    ),
-    Column(
-        "bytes_sent_per_worker",
-        "bytes that the busiest worker sends in a step",
-        int,
-        lambda result: result.traffic.sent_by_busiest,
-    ),
-    Column(
-        "bytes_sent_total",
-        "bytes that all workers send in a step",
-        int,
-        lambda result: result.traffic.sent_in_total,
-    ),
-    Column("bytes_per_sample", "those per sample", float, lambda result: result.bytes_per_sample),
-    Column(
-        "algorithms",
-        "names of the algorithms used, with commas",
-        str,
-        lambda result: ",".join(result.traffic.algorithms),
-    ),
-    Column(
-        "libraries",
-        "whose collectives they are, with commas",
-        str,
-        lambda result: ",".join(each.library for each in result.libraries),
-    ),
-    Column(
-        "busiest_link", "name of the busiest link", str, lambda result: result.traffic.busiest_link
-    ),
-    Column(
-        "busiest_link_utilisation",
-        "share of its rate that it carried over the step",
-        float,
-        lambda result: result.traffic.busiest_link_utilisation,
-    ),
-    Column(
-        "clock_gap_mean",
-        "mean iterations ahead of the slowest",
-        float,
-        lambda result: result.staleness["clock_gap"]["mean"],
-    ),
-    Column(
-        "clock_gap_max", "most of them", int, lambda result: result.staleness["clock_gap"]["max"]
-    ),
-    Column(
-        "versions_mean",
-        "mean updates between reading and applying",
-        float,
-        lambda result: result.staleness["versions"]["mean"],
-    ),
-    Column("versions_max", "most of them", int, lambda result: result.staleness["versions"]["max"]),
-    Column(
-        "dropped",
-        "share of gradients that were dropped",
-        float,
-        lambda result: result.staleness["dropped"],
-    ),
-    Column(
-        "startup_s",
-        "seconds until all hold the model",
-        float,
-        lambda result: result.one_time.startup_s,
-    ),
-    Column(
-        "memory_bytes",
-        "bytes held on each GPU",
-        float,
-        lambda result: result.memory.to_json()["total_bytes"] if result.memory else None,
-    ),
-    Column(
-        "memory_fits",
-        "whether they fit",
-        bool,
-        lambda result: result.memory.to_json()["fits"] if result.memory else None,
-    ),
-    Column(
-        "input_bound", "whether samples come too slowly", bool, lambda result: result.input_bound
-    ),
-    Column(
-        "goodput",
-        "share of the time that is useful",
-        float,
-        lambda result: result.goodput.useful if result.goodput else None,
-    ),
-    Column(
-        "seconds_per_million_samples",
-        "seconds that a million samples take",
-        float,
-        lambda result: 1e6 / result.throughput_samples_per_s,
-    ),
-    Column(
-        "price_per_million_samples",
-        "their price, at a list price where the scenario states none",
-        float,
-        lambda result: result.price_per_million_samples,
-    ),
-    Column(
-        "kwh_per_million_samples",
-        "their energy in kWh",
-        float,
-        lambda result: None if result.energy is None else result.energy.per_sample_J / 3.6,
-    ),
-    Column("currency", "that of prices", str, lambda result: result.spending.currency),
-    _total("time_s", "seconds of the training that --tokens, --samples or --epochs ask of"),
-    _total("gpu_hours", "its GPU hours"),
-    _total("price", "its price"),
-    _total("energy_kwh", "its energy in kWh"),
-    Column("calibration", "where times come from", str, lambda result: _text(result.calibration)),
-    Column("notes", "notes on the prediction", str, lambda result: "; ".join(result.notes)),
+    *(_column(f"{part}_s", float, f"parts_s.{part}") for part in PARTS),
+    _column("overlapped_comm_s", float),
+    _column("throughput_samples_per_s", float),
+    *(_column(name, float, f"utilisation.{name}") for name in _UTILISATION),
+    _column("scaling_efficiency", float),
+    _column("bytes_sent_per_worker", int, "traffic.sent_by_busiest"),
+    _column("bytes_sent_total", int, "traffic.sent_in_total"),
+    _column("bytes_per_sample", float),
+    Column("algorithms", str, lambda result: ",".join(result.traffic.algorithms)),
+    Column("libraries", str, lambda result: ",".join(each.library for each in result.libraries)),
+    _column("busiest_link", str, "traffic.busiest_link"),
+    _column("busiest_link_utilisation", float, "traffic.busiest_link_utilisation"),
+    _column("clock_gap_mean", float, "staleness.clock_gap.mean"),
+    _column("clock_gap_max", int, "staleness.clock_gap.max"),
+    _column("versions_mean", float, "staleness.versions.mean"),
+    _column("versions_max", int, "staleness.versions.max"),
+    _column("dropped", float, "staleness.dropped"),
+    _column("startup_s", float, "one_time.startup_s"),
+    _column("memory_bytes", float, "memory.held.total"),
+    _column("memory_fits", bool, "memory.fits"),
+    _column("input_bound", bool),
+    _column("goodput", float, "goodput.useful"),
+    Column("seconds_per_million_samples", float, _per_million),
+    _column("price_per_million_samples", float),
+    Column("kwh_per_million_samples", float, _kwh_per_million),
+    _column("currency", str, "spending.currency"),
+    *(_column(f"total_{what}", float, f"total.{what}") for what in _TOTAL),
+    Column("calibration", str, _calibration),
+    Column("notes", str, lambda result: "; ".join(result.notes)),
 )
 
 
@@ -262,7 +129,3 @@ def varied_names(paths: Iterable[str]) -> dict[str, str]:
 def _last_word(path: str) -> str:
     """Return the last word of a path in lower case, since SQL is case-insensitive."""
     return re.sub(r"(\[\d+\]|\.\d+)+$", "", path).rpartition(".")[2].lower()
-
-
-def _text(value: str | dict[str, object]) -> str:
-    return value if isinstance(value, str) else json.dumps(value, sort_keys=True)

@@ -118,6 +118,10 @@ def _packed(keys: list[str], waiting: Mapping[str, bytes]) -> bytes:
     return zlib.compress(pickle.dumps([(key, waiting[key]) for key in keys]))
 
 
+# One for a process, since neighbouring points often differ only in their seeds.
+_jobs = cache(KeptJobs)
+
+
 def compute(key: str, content: bytes) -> Row:
     """Return the row of one pickled scenario.
 
@@ -133,12 +137,6 @@ def compute(key: str, content: bytes) -> Row:
     except Exception as error:  # every point gets a row, whatever happens
         answer |= {"error": f"failed: {type(error).__name__}: {error}", "retry": True}
     return answer
-
-
-@cache
-def _jobs() -> KeptJobs:
-    """Return this process's kept jobs: neighbouring points often differ only in their seeds."""
-    return KeptJobs()
 
 
 def _until_death(

@@ -22,7 +22,7 @@ from dpsim.scenario import (
     validate,
 )
 from dpsim.studies.kept_scale import PATH, kept_scale
-from dpsim.studies.sweep.axis import Axis, Values, axes, combine, split
+from dpsim.studies.sweep.axis import Axis, Values, axes, combine, line_about, split
 from dpsim.studies.sweep.point import Point, point
 
 MOST_POINTS = 100_000
@@ -139,7 +139,8 @@ def _refuse_mistakes(points: list[Point], varied: list[Axis], values: Sequence[V
     for each, chosen in zip(points, values, strict=True):
         for axis, value in zip(varied, chosen, strict=True):
             places = (str(value.place), str(value.key_place))
-            said[*places, axis.path].append(_own_problem(each, axis, places))
+            own = line_about(each.error or "", axis.path, places)
+            said[*places, axis.path].append(own)
     # Refused code aborts the whole sweep.
     lines = [line for each in points for line in (each.error or "").splitlines()]
     if (refused := next((line for line in lines if CODE_REFUSED in line), None)) is not None:
@@ -152,13 +153,3 @@ def _refuse_mistakes(points: list[Point], varied: list[Axis], values: Sequence[V
     mistakes = dict.fromkeys(found[0] for found in said.values() if None not in found)
     if mistakes:
         raise ScenarioError("\n".join(line for line in mistakes if line))
-
-
-def _own_problem(failed: Point, axis: Axis, places: tuple[str, ...]) -> str | None:
-    """Return the error about the axis's own value in an invalid point.
-
-    None if there is none.
-    """
-    starts = tuple(f"{place}: {axis.path}{end}" for place in places for end in (":", ".", "["))
-    lines = (failed.error or "").splitlines()
-    return next((line for line in lines if line.startswith(starts)), None)

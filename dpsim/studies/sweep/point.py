@@ -10,12 +10,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel
-
 from dpsim.base.config import BY_CONTENT
 from dpsim.base.errors import ScenarioError
 from dpsim.scenario import Document, Node, Override, Scalar, Scenario, apply_overrides, validate
-from dpsim.studies.sweep.axis import Axis, Values, split
+from dpsim.studies.sweep.axis import Axis, Values, below, split
 
 # No answer depends on how it is asked for or shown.
 _OTHERS = {"cli.py", "commands", "report", "__pycache__"}
@@ -101,20 +99,8 @@ def _told(scenario: Scenario, path: str, given: Node) -> Scalar:
     """
     value: object = scenario
     for part in split(path):
-        value = _below(value, part)
+        value = below(value, part)
     return value if value is None or isinstance(value, (str, int, float)) else _plain(given)
-
-
-def _below(value: object, part: str | int) -> object:
-    """Return the part under a key or index; ``...`` if there is none, since None may be valid."""
-    if isinstance(value, BaseModel):
-        names = {field.alias or name: name for name, field in type(value).model_fields.items()}
-        return getattr(value, names.get(str(part), ""), ...)
-    if isinstance(value, dict):
-        return value.get(part, ...)
-    if isinstance(value, (list, tuple)) and isinstance(part, int) and part < len(value):
-        return value[part]
-    return ...
 
 
 def _plain(node: Node) -> Scalar:

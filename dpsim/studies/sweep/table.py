@@ -6,7 +6,6 @@ import atexit
 import errno
 import glob
 import os
-from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -29,11 +28,6 @@ class Table:
     def to_dicts(self) -> list[dict[str, Any]]:
         """Return each row as a dictionary by column names."""
         return [dict(zip(self.types, row, strict=True)) for row in self.rows]
-
-
-def of_dicts(types: Mapping[str, type], rows: Iterable[Mapping[str, Any]]) -> Table:
-    """Return a table of rows by column names; missing values are None."""
-    return Table(dict(types), [tuple(row.get(name) for name in types) for row in rows])
 
 
 def connect() -> DuckDBPyConnection:

@@ -9,7 +9,7 @@ from dpsim.scenario import Scalar
 from dpsim.studies.sweep.columns import COLUMNS, ERROR, varied_names
 from dpsim.studies.sweep.expand import Plan
 from dpsim.studies.sweep.store import Row
-from dpsim.studies.sweep.table import Table, of_dicts
+from dpsim.studies.sweep.table import Table
 
 _RESULTS = {column.name: column.type for column in COLUMNS}
 _MOST_INTEGER = 2**63 - 1  # the largest in a column of integers
@@ -48,6 +48,7 @@ def results_table(points: Table, rows: Mapping[str, Row]) -> Table:
     A row has the varied values, and the results or the error.
     """
     types = {name: kind for name, kind in points.types.items() if name not in ("key", ERROR)}
+    types |= {**_RESULTS, ERROR: str}
     found = []
     for point in points.to_dicts():
         key = point["key"]
@@ -55,8 +56,9 @@ def results_table(points: Table, rows: Mapping[str, Row]) -> Table:
             continue
         row = rows.get(key, {})
         result = {name: row.get(name) for name in _RESULTS}
-        found.append({**point, **result, ERROR: point[ERROR] or row.get(ERROR)})
-    return of_dicts({**types, **_RESULTS, ERROR: str}, found)
+        whole = {**point, **result, ERROR: point[ERROR] or row.get(ERROR)}
+        found.append(tuple(whole[name] for name in types))
+    return Table(types, found)
 
 
 def _common_type(values: Sequence[Scalar]) -> type:

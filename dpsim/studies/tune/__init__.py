@@ -1,11 +1,9 @@
 """Tuning: find the best configuration within limits of memory, budget and accuracy."""
 
-from dpsim.studies.tune.accuracy import accuracy_penalty, inexact
 from dpsim.studies.tune.dimension import Dimension, parse_over
 from dpsim.studies.tune.evaluator import Evaluation, Evaluator, Refused
 from dpsim.studies.tune.limits import Limits
 from dpsim.studies.tune.objective import OBJECTIVES, Objective
-from dpsim.studies.tune.scenario_text import scenario_text
 from dpsim.studies.tune.space import Choice, Space, default_values
 from dpsim.studies.tune.tune import tune
 from dpsim.studies.tune.tuning import Reason, Tuning
@@ -22,10 +20,7 @@ __all__ = [
     "Refused",
     "Space",
     "Tuning",
-    "accuracy_penalty",
     "default_values",
-    "inexact",
     "parse_over",
-    "scenario_text",
     "tune",
 ]

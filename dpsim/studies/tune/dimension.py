@@ -6,11 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from pydantic import BaseModel
-
 from dpsim.base.errors import DpsimError
 from dpsim.scenario import Node, Override, Place, Plain, Scenario, Shape, fields_of, parse, shape_of
-from dpsim.studies.sweep import split
+from dpsim.studies.sweep import below, split
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +94,7 @@ def dimension(
     shape: Shape = shape_of(Scenario)
     part: Any = scenario
     for step in way:
-        shape, part = shape.below(step), _below(part, step)
+        shape, part = shape.below(step), below(part, step)
     union = shape.union()
     # Fields of a part with a single kind always apply, and so does the choice of the kind.
     if union is None or union.discriminator in (None, last):
@@ -115,15 +113,6 @@ def dimension(
 def _knowing(union: Shape, field: str) -> frozenset[str]:
     """Return the kinds that have such a field."""
     return frozenset(kind for kind, model in union.kinds().items() if field in fields_of(model))
-
-
-def _below(part: Any, step: str | int) -> Any:
-    if isinstance(part, BaseModel):
-        names = {field.alias or name: name for name, field in type(part).model_fields.items()}
-        return getattr(part, names.get(str(step), ""), None)
-    if isinstance(part, (tuple, list)) and isinstance(step, int) and step < len(part):
-        return part[step]
-    return None
 
 
 def _is_switch(path: str) -> bool:

@@ -6,17 +6,22 @@ Most are checked before simulating; the budget cannot be.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
 from dpsim.base.errors import DpsimError
 from dpsim.base.units import DATA, human
 from dpsim.engine import memory_use
 from dpsim.scenario import Scenario
-from dpsim.studies.tune.accuracy import accuracy_penalty, inexact
 
-# 0 is a valid limit for lost accuracy, but not for memory or money. Limits that are not listed must
-# be above 0.
-_LEAST = {"accuracy_penalty": 0, "batch": 1, "nodes": 1}
+# The option of each limit, and the least it may be. Without a least it must be above 0, which lost
+# accuracy may be, but not memory or money.
+_OPTIONS: dict[str, tuple[str, int | None]] = {
+    "memory": ("max-memory", None),
+    "batch": ("max-batch", 1),
+    "nodes": ("max-nodes", 1),
+    "budget": ("budget", None),
+    "accuracy_penalty": ("max-accuracy-penalty", 0),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,14 +42,11 @@ class Limits:
     accuracy_penalty: float | None = None
 
     def __post_init__(self) -> None:
-        for field in fields(self):
-            limit: float | None = getattr(self, field.name)
-            if limit is None:
-                continue
-            least = _LEAST.get(field.name)
-            if limit <= 0 if least is None else limit < least:
+        for name, (option, least) in _OPTIONS.items():
+            limit: float | None = getattr(self, name)
+            if limit is not None and (limit <= 0 if least is None else limit < least):
                 rule = "above 0" if least is None else f"at least {least}"
-                raise DpsimError(f"--{_OPTIONS[field.name]}: must be {rule}, but got {limit:g}")
+                raise DpsimError(f"--{option}: must be {rule}, but got {limit:g}")
 
     def broken(self, scenario: Scenario) -> str | None:
         """Return the first limit that ``scenario`` breaks, None if it meets all.
@@ -59,18 +61,10 @@ class Limits:
             yield f"more than {self.nodes:,} nodes (--max-nodes)"
         if self.batch is not None and scenario.global_batch > self.batch:
             yield f"a global batch above {self.batch:,} samples (--max-batch)"
-        if self.accuracy_penalty is not None:
-            yield from self._too_inexact(scenario, self.accuracy_penalty)
-        yield from self._too_large(scenario)
-
-    def _too_inexact(self, scenario: Scenario, most: float) -> Iterator[str]:
-        penalty = accuracy_penalty(scenario)
-        if penalty is None:
-            yield f"accuracy penalty not known (--max-accuracy-penalty): {inexact(scenario)[0]}"
-        elif penalty > most:
-            yield f"accuracy penalty above {most:g} (--max-accuracy-penalty)"
-
-    def _too_large(self, scenario: Scenario) -> Iterator[str]:
+        # Strategies with the same updates lose nothing, which no limit forbids.
+        if self.accuracy_penalty is not None and scenario.strategy.inexact:
+            why = scenario.strategy.inexact[0]
+            yield f"accuracy penalty not known (--max-accuracy-penalty): {why}"
         memory = memory_use(scenario)
         if not memory.fits and not scenario.run.allow_out_of_memory:
             yield f"does not fit in the {human(memory.capacity, DATA, 3)} of {memory.gpu}"
@@ -82,12 +76,3 @@ class Limits:
         if self.budget is None or (cost is not None and cost <= self.budget):
             return None
         return f"costs more than {self.budget:g} {unit} (--budget)"
-
-
-_OPTIONS = {
-    "memory": "max-memory",
-    "batch": "max-batch",
-    "nodes": "max-nodes",
-    "budget": "budget",
-    "accuracy_penalty": "max-accuracy-penalty",
-}

@@ -64,15 +64,9 @@ class Objective:
         return "to the target" if self.to_target else "of a million samples"
 
 
-def _time_to_target(result: Result) -> float | None:
-    return result.time_to_target_s
-
-
-def _cost_to_target(result: Result) -> float | None:
-    return _TO_TARGET.cost(result)
-
-
-_TO_TARGET = Objective("time-to-target", "time to the target", _time_to_target, to_target=True)
+_TO_TARGET = Objective(
+    "time-to-target", "time to the target", lambda result: result.time_to_target_s, to_target=True
+)
 
 OBJECTIVES: Registry[Objective] = Registry(
     "objective",
@@ -87,7 +81,7 @@ OBJECTIVES: Registry[Objective] = Registry(
         ),
         "time-to-target": _TO_TARGET,
         "cost-to-target": Objective(
-            "cost-to-target", "cost to the target", _cost_to_target, to_target=True, unit=""
+            "cost-to-target", "cost to the target", _TO_TARGET.cost, to_target=True, unit=""
         ),
     },
 )

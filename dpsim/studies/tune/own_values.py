@@ -17,7 +17,7 @@ from dpsim.scenario import (
     validate,
 )
 from dpsim.studies.kept_scale import kept_scale
-from dpsim.studies.sweep import scenario_key
+from dpsim.studies.sweep import line_about, scenario_key
 from dpsim.studies.tune.dimension import Dimension
 from dpsim.studies.tune.objective import Objective
 from dpsim.studies.tune.search import Numbers
@@ -79,13 +79,7 @@ def _problem(each: Dimension, number: int, found: Space, document: Document) -> 
     try:
         validate(changed, Scenario)
     except ScenarioError as error:
-        # Errors about other places come from conflicting values, and others may go with this one.
-        starts = tuple(
-            f"{place}: {each.path}{end}"
-            for place in (value.place, value.value.key_place)
-            for end in (":", ".", "[")
-        )
-        return next((line for line in str(error).splitlines() if line.startswith(starts)), None)
+        return line_about(str(error), each.path, (value.place, value.value.key_place))
     return None
 
 

@@ -9,7 +9,7 @@ tried in random order, until a better one replaces it: most of the remaining gai
 from __future__ import annotations
 
 from bisect import insort
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -19,7 +19,7 @@ from dpsim.base.budget import Budget, check
 from dpsim.base.errors import FailedError, how_to_install
 from dpsim.studies.tune.dimension import Dimension
 from dpsim.studies.tune.evaluator import Evaluation, Evaluator
-from dpsim.studies.tune.space import Space
+from dpsim.studies.tune.space import Allowed
 
 _SAMPLED = 0.5  # share of the evaluations after which neighbours are tried
 _STARTUP = 10  # random choices before the estimator is used
@@ -28,8 +28,6 @@ _TRIALS = 10  # suggestions per evaluation: if most are impossible, the search w
 _OPTUNA = f"optuna is needed to search a space too large to try whole; {how_to_install('tune')}"
 
 Numbers = dict[str, int]
-# The numbers of the values that a search may take, by path of the field.
-Allowed = Mapping[str, Sequence[int]]
 
 
 def watched(
@@ -57,12 +55,12 @@ def watched(
 
 
 def exhaustive(
-    evaluator: Evaluator, progress: Callable[[int], None], part: Space | None = None
+    evaluator: Evaluator, progress: Callable[[int], None], allowed: Allowed | None = None
 ) -> None:
-    """Evaluate every choice of the space, or of a ``part`` of it."""
-    for done, choice in enumerate((part or evaluator.space).choices(), 1):
+    """Evaluate every choice of the space, or of ``allowed`` values."""
+    for done, choice in enumerate(evaluator.space.choices(allowed), 1):
         check()  # a choice that breaks a limit is not simulated, so time is checked here
-        evaluator(evaluator.space.same(choice, part) if part else choice)
+        evaluator(choice)
         progress(done)
 
 
@@ -79,7 +77,7 @@ def sampled(
     Only ``allowed`` values are used, all if that is None. Raises FailedError without Optuna.
     """
     if allowed is None:
-        allowed = {each.path: range(len(each.values)) for each in evaluator.space.dimensions}
+        allowed = evaluator.space.all
     neighbours = _Neighbours(evaluator, np.random.default_rng(seed), allowed)
     begun, stale, trials = evaluator.count, 0, 0
     with _study(seed) as study:

@@ -19,6 +19,8 @@ from dpsim.studies.tune.objective import Objective
 
 # The number of the chosen value by path, for the fields that apply.
 Choice: TypeAlias = tuple[tuple[str, int], ...]
+# The numbers of the values that a search may take, by path of the field.
+Allowed: TypeAlias = Mapping[str, Sequence[int]]
 
 _ALGORITHMS = ("ring", "halving-doubling", "hierarchical", "double-binary-tree", "auto")
 _OVERLAPS = ("buckets", "sequential", "mg-wfbp", "priority")
@@ -49,8 +51,7 @@ class Space:
         # Switches one by one, the rest as a product: there may be millions of choices.
         rest = [each for each in self.dimensions if each not in self.switches]
         total = 0
-        for choice in _choices(self.switches, self):
-            values = self.plain(choice)
+        for values in self.decided():
             total += math.prod(len(each.values) for each in rest if each.applies(values))
         return total
 
@@ -63,9 +64,14 @@ class Space:
             if any(each.decides(other) for other in self.dimensions)
         ]
 
-    def choices(self) -> Iterator[Choice]:
-        """Yield every choice once, the last dimension varying fastest."""
-        return _choices(self.dimensions, self)
+    @property
+    def all(self) -> Allowed:
+        """The numbers of all values."""
+        return {each.path: range(len(each.values)) for each in self.dimensions}
+
+    def choices(self, allowed: Allowed | None = None) -> Iterator[Choice]:
+        """Yield every choice of ``allowed`` values once, the last dimension varying fastest."""
+        return self._choices(self.dimensions, self.all if allowed is None else allowed)
 
     def choice(self, numbers: Mapping[str, int]) -> Choice:
         """Return the choice by a number for every path, without fields that do not apply."""
@@ -74,14 +80,6 @@ class Space:
             if each.applies(self.plain(chosen)):
                 chosen = (*chosen, (each.path, numbers[each.path]))
         return chosen
-
-    def same(self, choice: Choice, part: Space) -> Choice:
-        """Convert a choice of a ``part`` of the space, with fewer values, to one of the space."""
-        mine = {each.path: each.values for each in self.dimensions}
-        return tuple(
-            (override.path, mine[override.path].index(override))
-            for override in part.overrides(choice)
-        )
 
     def overrides(self, choice: Choice) -> list[Override]:
         """Return the chosen values, in the order in which they are to be set."""
@@ -92,19 +90,22 @@ class Space:
         """Return the chosen values by path, as in a file."""
         return {override.path: override.value.plain() for override in self.overrides(choice)}
 
+    def _choices(
+        self, dimensions: Sequence[Dimension], allowed: Allowed, chosen: Choice = ()
+    ) -> Iterator[Choice]:
+        if not dimensions:
+            yield chosen
+            return
+        first, *rest = dimensions
+        if not first.applies(self.plain(chosen)):
+            yield from self._choices(rest, allowed, chosen)
+            return
+        for number in allowed[first.path]:
+            yield from self._choices(rest, allowed, (*chosen, (first.path, number)))
 
-def _choices(
-    dimensions: Sequence[Dimension], space: Space, chosen: Choice = ()
-) -> Iterator[Choice]:
-    if not dimensions:
-        yield chosen
-        return
-    first, *rest = dimensions
-    if not first.applies(space.plain(chosen)):
-        yield from _choices(rest, space, chosen)
-        return
-    for number in range(len(first.values)):
-        yield from _choices(rest, space, (*chosen, (first.path, number)))
+    def decided(self) -> Iterator[dict[str, Plain]]:
+        """Yield the values of each choice of the switches."""
+        return map(self.plain, self._choices(self.switches, self.all))
 
 
 def space(scenario: Scenario, over: Iterable[str], objective: Objective, limits: Limits) -> Space:
@@ -133,7 +134,7 @@ def space(scenario: Scenario, over: Iterable[str], objective: Objective, limits:
 
 
 def _check(found: Space) -> None:
-    chosen = [found.plain(choice) for choice in _choices(found.switches, found)]
+    chosen = list(found.decided())
     for each in found.dimensions:
         # Default fields that do not apply here are left out.
         if not each.asked or each.kinds is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, MutableMapping
 from functools import partial
 
@@ -17,7 +18,6 @@ from dpsim.scenario import (
     validate,
 )
 from dpsim.studies.front import pareto_front
-from dpsim.studies.tune.accuracy import accuracy_penalty, inexact
 from dpsim.studies.tune.dimension import Dimension
 from dpsim.studies.tune.evaluator import NO_TIME, Evaluation, Evaluator, Refused
 from dpsim.studies.tune.limits import Limits
@@ -30,7 +30,7 @@ from dpsim.studies.tune.own_values import (
     without_sweep,
 )
 from dpsim.studies.tune.search import Numbers, exhaustive, sampled, watched
-from dpsim.studies.tune.space import Choice, Space, space
+from dpsim.studies.tune.space import Allowed, Choice, Space, space
 from dpsim.studies.tune.tuning import Reason, Tuning
 
 _FINALISTS = 3  # the best of a search, compared again with all steps
@@ -90,7 +90,7 @@ def tune(
 
     def search() -> bool:
         """Search, and return whether all choices were tried."""
-        possible = _few(evaluator, searched, evaluations)
+        possible = _few(evaluator, evaluations)
         tried = watched(evaluator, budget, possible or evaluations, progress, say)
         if possible is None:
             _search(evaluator, document, evaluations, seed, tried)
@@ -102,18 +102,18 @@ def tune(
     return _tuning(document, evaluator, seed, whole, progress)
 
 
-def _few(evaluator: Evaluator, part: Space, most: int) -> int | None:
-    """Return how many choices of a ``part`` of the space are possible; None if above ``most``.
+def _few(evaluator: Evaluator, most: int, allowed: Allowed | None = None) -> int | None:
+    """Return how many choices, of ``allowed`` values, are possible; None if above ``most``.
 
     Only those are simulated. For a large model, a thousand choices may contain only some dozens.
     """
     possible = 0
     # Stops early, since there may be millions.
-    for looked_at, choice in enumerate(part.choices()):
+    for looked_at, choice in enumerate(evaluator.space.choices(allowed)):
         if looked_at == max(most, _LOOKED_AT):
             return None
         check()
-        possible += evaluator.is_feasible(evaluator.space.same(choice, part))
+        possible += evaluator.is_feasible(choice)
         if possible > most:
             return None
     return possible
@@ -131,22 +131,19 @@ def _search(
     own = own_values(searched, document)
     same = _same_updates(searched, document)
     begin = [own] if own else []
-    if same.size < searched.size:
-        numbers = _numbers(searched, same)
+    if same != {path: [*numbers] for path, numbers in searched.all.items()}:
         first = max(1, round(_FOR_SAME_UPDATES * evaluations))
 
         def done(count: int) -> None:
             progress("the same updates", count, first)
 
-        if _few(evaluator, same, first) is not None:
+        if _few(evaluator, first, same) is not None:
             exhaustive(evaluator, done, same)
         else:
             # A start outside the part would bring back the excluded values.
-            fitting = [
-                each for each in begin if all(n in numbers[path] for path, n in each.items())
-            ]
-            sampled(evaluator, first, seed, fitting, done, numbers)
-        begin += _changed_once(evaluator, numbers)
+            fitting = [each for each in begin if all(n in same[path] for path, n in each.items())]
+            sampled(evaluator, first, seed, fitting, done, same)
+        begin += _changed_once(evaluator, same)
     sampled(
         evaluator,
         evaluations,
@@ -156,8 +153,8 @@ def _search(
     )
 
 
-def _same_updates(searched: Space, document: Document) -> Space:
-    """Return the part of the space whose values keep the updates of synchronous training.
+def _same_updates(searched: Space, document: Document) -> dict[str, list[int]]:
+    """Return the numbers of the values that keep the updates of synchronous training, by path.
 
     For each field, these are the values with the fewest parts of the strategy that change updates.
     """
@@ -165,28 +162,19 @@ def _same_updates(searched: Space, document: Document) -> Space:
     def changes(each: Dimension, value: Override) -> int:
         values = [*switched(each, searched), value]
         try:
-            return len(inexact(validate(apply_overrides(document, values, Scenario), Scenario)))
+            changed = validate(apply_overrides(document, values, Scenario), Scenario)
+            return len(changed.strategy.inexact)
         except ScenarioError:
             return 0  # reported when it is tried
 
-    kept = []
+    kept = {}
     for each in searched.dimensions:
         counts = [changes(each, value) for value in each.values]
         # Other fields of the file may change the updates too, equally for all values here: only the
         # minimum of this field matters.
         least = min(counts)
-        pairs = zip(each.values, counts, strict=True)
-        kept.append(each.kept(value for value, count in pairs if count == least))
-    return Space.of(kept)
-
-
-def _numbers(searched: Space, part: Space) -> dict[str, list[int]]:
-    """Return the numbers of each field's values that a part of the space has, by path."""
-    has = {each.path: each.values for each in part.dimensions}
-    return {
-        each.path: [n for n, value in enumerate(each.values) if value in has[each.path]]
-        for each in searched.dimensions
-    }
+        kept[each.path] = [number for number, count in enumerate(counts) if count == least]
+    return kept
 
 
 def _changed_once(evaluator: Evaluator, same: Mapping[str, list[int]]) -> list[Numbers]:
@@ -246,7 +234,7 @@ def _tuning(
         )
     best = sorted(full.values(), key=lambda each: evaluator.objective.score(each.figure))
     rest = ranked if evaluator.partial else []
-    exact = next((each for each in (*best, *rest) if accuracy_penalty(each.scenario) == 0), None)
+    exact = next((each for each in (*best, *rest) if not each.changes_updates), None)
     baseline = evaluator.within(_BASED, evaluator.base) or Refused({}, NO_TIME)
     why = _why(best[0], evaluator, progress)
     why_exact = () if exact is None else _why(exact, evaluator, progress)
@@ -300,7 +288,7 @@ def _finalists(ranked: list[Evaluation]) -> list[Evaluation]:
 
     A long front is thinned out evenly.
     """
-    exact = [each for each in ranked if accuracy_penalty(each.scenario) == 0]
+    exact = [each for each in ranked if not each.changes_updates]
     front = _front(ranked)
     thinned = front if len(front) <= _MOST_OF_FRONT else front[:: -(-len(front) // _MOST_OF_FRONT)]
     return list(
@@ -316,8 +304,5 @@ def _front(evaluations: Iterable[Evaluation]) -> list[Evaluation]:
 
 def _nothing(refused: list[Refused]) -> str:
     """Return the message if no configuration is possible."""
-    counts: dict[str, int] = {}
-    for each in refused:
-        counts[each.why] = counts.get(each.why, 0) + 1
-    reasons = sorted(counts.items(), key=lambda pair: -pair[1])[:_SHOWN_REASONS]
+    reasons = Counter(each.why for each in refused).most_common(_SHOWN_REASONS)
     return "no configuration can be: " + "; ".join(f"{count:,} x {why}" for why, count in reasons)

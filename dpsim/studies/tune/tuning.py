@@ -6,21 +6,32 @@ configurations.
 
 from __future__ import annotations
 
+import os
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from textwrap import wrap
 from typing import Any
 
 from dpsim.base.budget import TIME_LIMIT
+from dpsim.base.errors import FailedError
 from dpsim.base.lazy import Shown
 from dpsim.base.provenance import provenance
 from dpsim.engine import PartName
-from dpsim.scenario import Document, Override, Plain, Scenario, apply_overrides
-from dpsim.studies.tune.accuracy import inexact
+from dpsim.scenario import (
+    Document,
+    Override,
+    Plain,
+    Scenario,
+    apply_overrides,
+    as_yaml,
+    from_text,
+    validate,
+)
+from dpsim.studies.sweep import scenario_key
 from dpsim.studies.tune.evaluator import Evaluation, Refused
 from dpsim.studies.tune.objective import Objective, currency
-from dpsim.studies.tune.scenario_text import scenario_text
 from dpsim.studies.tune.space import Space
 
 
@@ -125,7 +136,7 @@ class Tuning(Shown):
         elif self.baseline.scenario == self.best.scenario:
             yield "the best is the file as it is"
         yield from self._note_on_errors()
-        differs = inexact(self.best.scenario)
+        differs = self.best.changes_updates
         if differs:
             yield (
                 f"{' and '.join(differs)}: training may take more steps or end less accurate, "
@@ -183,7 +194,7 @@ class Tuning(Shown):
             # Names have at most 200 characters.
             Override.of("name", f"{self.best.scenario.name[:190]}-tuned", "name"),
         ]
-        return scenario_text(
+        return _scenario_text(
             apply_overrides(self.document, values, Scenario), self._comments(), target
         )
 
@@ -233,3 +244,43 @@ class Tuning(Shown):
             "seed": self.seed,
             "provenance": provenance(),
         }
+
+
+def _scenario_text(document: Document, comments: Iterable[str], target: Path) -> str:
+    """Return the YAML text of ``document``, below ``comments``, for a file at ``target``.
+
+    Paths of files are made relative to ``target``. Comments of the original file are lost. Raises
+    FailedError if the text would be another scenario.
+    """
+    content = _moved(document.plain(), Path(document.source).parent, target.parent)
+    lines = (part for line in comments for part in wrap(line, 118, subsequent_indent="  ") or [""])
+    text = "".join(f"# {line}\n" for line in lines) + as_yaml(content, 120)
+    # Read back to make sure: a number or a file's name may have been written differently.
+    read = validate(from_text(text, str(target)), Scenario)
+    if scenario_key(read) != scenario_key(validate(document, Scenario)):
+        raise FailedError(
+            f"{target}: would not be the scenario that was found: write it into "
+            f"{Path(document.source).parent}"
+        )
+    return text
+
+
+def _moved(value: Plain, source: Path, target: Path) -> Plain:
+    """Return the value with relative paths of files changed from one folder to the other."""
+    if isinstance(value, dict):
+        return {key: _moved(below, source, target) for key, below in value.items()}
+    if isinstance(value, list):
+        return [_moved(below, source, target) for below in value]
+    return _renamed(value, source, target) if isinstance(value, str) else value
+
+
+def _renamed(text: str, source: Path, target: Path) -> str:
+    name, colon, function = text.rpartition(":") if ".py:" in text else (text, "", "")
+    if source.resolve() == target.resolve():
+        return text
+    # Any text may be a file name: only plausible ones are looked up.
+    if not name or "\n" in name or len(name) > 4096:
+        return text
+    if Path(name).is_absolute() or not (source / name).is_file():
+        return text
+    return f"{os.path.relpath(source / name, target)}{colon}{function}"

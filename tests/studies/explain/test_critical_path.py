@@ -21,7 +21,7 @@ SLOW = {"slow": [{"workers": [1], "factor": 2}]}
 
 def found(scenario, step=0):
     return [
-        (each.name, each.worker, each.start, each.seconds)
+        (each.name, each.worker, each.start_s, each.seconds)
         for each in critical_path(run_scenario(scenario, Recording(None)), step).segments
     ]
 
@@ -75,14 +75,14 @@ def test_a_path_has_no_gaps_and_is_a_step_long(file):
     run = run_scenario(scenario, Recording(steps=1, first=2), settle=False)
     path, steps = critical_path(run, 2), run.all_steps
     for one, following in pairwise(path.segments):
-        assert following.start == pytest.approx(one.start + one.seconds, abs=1e-9)
+        assert following.start_s == pytest.approx(one.start_s + one.seconds, abs=1e-9)
     assert sum(path.by_kind.values()) == pytest.approx(path.seconds)
     ends = steps.step[:4].sum(axis=0)
     begin = (ends - steps.step[3]).min()
     last = path.segments[-1]
-    assert begin + last.start + last.seconds == pytest.approx(ends[path.worker])
+    assert begin + last.start_s + last.seconds == pytest.approx(ends[path.worker])
     first = path.segments[0]
-    assert begin + first.start == pytest.approx((ends - steps.step[3])[first.worker], abs=1e-8)
+    assert begin + first.start_s == pytest.approx((ends - steps.step[3])[first.worker], abs=1e-8)
 
 
 def test_the_path_goes_over_to_the_worker_that_a_collective_waits_for():

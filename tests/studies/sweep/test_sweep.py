@@ -66,7 +66,7 @@ def test_no_more_workers_than_points_and_none_without_memory_are_started(
         started.append(number)
         return iter(())
 
-    monkeypatch.setattr("dpsim.studies.sweep.execute.execute", noted)
+    monkeypatch.setattr("dpsim.studies.sweep.begin.execute", noted)
     found = sweep(write(SWEEP), tmp_path / "many", workers=1_000)
     assert started == [len(found.missing)]
     monkeypatch.setattr("dpsim.base.budget.memory_here", lambda: 1e8)
@@ -213,7 +213,7 @@ def test_the_python_face_is_the_function_whatever_was_imported_before(before):
     said = subprocess.run(
         [sys.executable, "-c", code], check=True, capture_output=True, text=True
     ).stdout
-    assert said == "function dpsim.studies.sweep.sweep\n"
+    assert said == "function dpsim.studies.sweep.begin\n"
 
 
 EDGES = (

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from dpsim.studies.sweep.expand import Plan
-    from dpsim.studies.sweep.store import Store
-    from dpsim.studies.sweep.summary import Sweep
+from dpsim.base.budget import check_memory
+from dpsim.base.errors import DpsimError
+from dpsim.studies.sweep.execute import check_address, execute
+from dpsim.studies.sweep.expand import Plan, plan
+from dpsim.studies.sweep.store import Store
+from dpsim.studies.sweep.summary import Sweep, manifest
+from dpsim.studies.sweep.tables import points_table, results_table
 
 _WORKER_BYTES = 7e7  # of a process with a small scenario; the quickstart's peak is 75 MB
 
@@ -39,12 +41,6 @@ def sweep(
     """
     from loky import cpu_count
 
-    from dpsim.base.budget import check_memory
-    from dpsim.base.errors import DpsimError
-    from dpsim.studies.sweep.execute import check_address, execute
-    from dpsim.studies.sweep.expand import plan
-    from dpsim.studies.sweep.store import Store
-
     if workers is not None and (workers < 1 or dask is not None):
         raise DpsimError(
             "workers must be at least 1, and stand without dask, but got "
@@ -66,9 +62,6 @@ def sweep(
 
 def _begin(store: Store, planned: Plan) -> Sweep:
     """Write the manifest and the points, and return the sweep with the existing rows."""
-    from dpsim.studies.sweep.summary import Sweep, manifest
-    from dpsim.studies.sweep.tables import points_table
-
     # Old results must not stay beside new points. The manifest is written after the points, so that
     # a folder with a manifest has both.
     store.remove("results.parquet")
@@ -80,9 +73,6 @@ def _begin(store: Store, planned: Plan) -> Sweep:
 
 def _end(store: Store, begun: Sweep) -> Sweep:
     """Write the table of all points."""
-    from dpsim.studies.sweep.summary import Sweep
-    from dpsim.studies.sweep.tables import results_table
-
     rows = store.rows()
     store.write_table("results.parquet", results_table(store.points(), rows))
     return Sweep(begun.folder, begun.plan, rows, begun.rows, begun.damage)
