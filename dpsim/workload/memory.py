@@ -229,11 +229,11 @@ def sample_activations(model: Model, setup: Setup) -> int:
     elif not setup.checkpointing:
         elements = model.activations
     elif setup.recompute is None:
-        elements = checkpointed_activations(model)
+        elements = model.kept(checkpointed_activations)
     else:
-        elements = setup.recompute.of(model).held
+        elements = model.kept(setup.recompute.of).held
     if setup.software.cross_entropy == "fused":
-        elements = max(elements - _words(model), 0)
+        elements = max(elements - model.kept(_words), 0)
     return WIDTH[setup.precision] * elements
 
 
@@ -278,7 +278,7 @@ def loss_bytes(model: Model, setup: Setup) -> int:
         "compiled": width,
         "chunked": _FLOAT + width + _FLOAT * 2 // _CHUNKS,
     }
-    return _words(model) * bytes_of_a_word[software.cross_entropy]
+    return model.kept(_words) * bytes_of_a_word[software.cross_entropy]
 
 
 def _words(model: Model) -> int:
@@ -333,14 +333,19 @@ def _buckets(model: Model, setup: Setup) -> tuple[float, float]:
     state = state_bytes(setup.precision, setup.optimizer, model.parameter_bytes)
     if setup.stage < 3:
         return float(state.gradients * min(2 * _REDUCE_BUCKET, model.trained)), 0.0
-    blocks = [model.layers[first:end] for first, end in model.blocks]
-    sizes = sorted((sum(layer.own_weights for layer in block) for block in blocks), reverse=True)
-    reduced = max(sum(layer.trained_weights for layer in block) for block in blocks)
+    sizes, reduced = model.kept(_of_blocks)
     held = len(sizes) if setup.units_ahead is None else 1 + setup.units_ahead
     if setup.shards == 1:
         held = 0
     gathered = min(setup.weight_bytes or state.weights, model.parameter_bytes)
     return float(gathered * sum(sizes[:held])), float((state.gradients + width) * reduced)
+
+
+def _of_blocks(model: Model) -> tuple[list[int], int]:
+    """Return the weights of each block, largest first, and the most trained weights of one."""
+    blocks = [model.layers[first:end] for first, end in model.blocks]
+    sizes = sorted((sum(layer.own_weights for layer in block) for block in blocks), reverse=True)
+    return sizes, max(sum(layer.trained_weights for layer in block) for block in blocks)
 
 
 def largest_batch(model: Model, setup: Setup, capacity: float) -> int:

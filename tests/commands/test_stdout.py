@@ -137,8 +137,13 @@ def said(folder, stdout):
     return text.decode().split("\0")[:-1]
 
 
-@pytest.mark.wide
-@pytest.mark.parametrize("stdout", ["pipe", "terminal"])
+@pytest.mark.parametrize(
+    "stdout",
+    [
+        pytest.param("pipe", marks=pytest.mark.long),
+        pytest.param("terminal", marks=pytest.mark.wide),
+    ],
+)
 def test_every_commands_json_is_all_of_stdout(answers, stdout):
     for line, text in zip(LINES, answers(stdout), strict=True):
         assert kind(text), line
