@@ -77,6 +77,8 @@ TOGETHER = {
 FIRST = (
     "ranks",
     "laws/test_scenarios.py",
+    "validate/published/test_step_tables.py",
+    "validate/published/test_accuracy.py",
     "fuzz/test_hostile_commands.py",
     "fuzz/test_hostile_scenarios.py",
     "test_determinism.py",

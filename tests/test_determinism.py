@@ -131,7 +131,7 @@ def answers(tmp_path_factory):
     [
         ("the first, a few", "others"),
         pytest.param("the first", "others, half", marks=pytest.mark.long),
-        pytest.param("the first", "yet others, half", marks=pytest.mark.wide),
+        pytest.param("the first", "yet others, half", marks=pytest.mark.long),
     ],
 )
 def test_other_hash_seeds_threads_time_zones_folders_orders_and_workers_give_the_same_bytes(

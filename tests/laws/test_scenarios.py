@@ -6,8 +6,10 @@ Each scenario is asked two of them always, and one of the others in turn: a law 
 from __future__ import annotations
 
 import json
+import os
+import subprocess
 from collections.abc import Iterator
-from functools import reduce
+from functools import cache, reduce
 from operator import attrgetter
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -24,6 +26,8 @@ from dpsim.scenario.shape import Shape, shape_of
 BLOCK = 50  # scenarios of a test
 BLOCKS = 60
 FIRST = 3  # blocks that `make test` has; `make test-wide` has the rest
+TURNS = 3  # continuous integration takes that part of the rest, which one by the commit
+CI = bool(os.environ.get("CI"))
 COMPARED = 10  # scenarios, each by four ways
 
 
@@ -33,10 +37,19 @@ def models() -> Iterator[list[str]]:
         yield drawn.profiles(Path(folder))
 
 
-@pytest.mark.parametrize(
-    "block",
-    [*range(FIRST), *(pytest.param(n, marks=pytest.mark.wide) for n in range(FIRST, BLOCKS))],
-)
+def _tier(block: int) -> list[pytest.MarkDecorator]:
+    if block < FIRST:
+        return []
+    return [pytest.mark.wide if not CI or block % TURNS == _turn() else pytest.mark.long]
+
+
+@cache
+def _turn() -> int:
+    said = subprocess.run(["git", "rev-parse", "HEAD"], check=False, capture_output=True, text=True)
+    return int(said.stdout.strip() or "0", 16) % TURNS
+
+
+@pytest.mark.parametrize("block", [pytest.param(n, marks=_tier(n)) for n in range(BLOCKS)])
 def test_a_drawn_scenario_keeps_the_laws(block: int, models: list[str]) -> None:
     broken = []
     for number in range(block * BLOCK, (block + 1) * BLOCK):

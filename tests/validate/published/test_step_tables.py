@@ -192,9 +192,9 @@ def test_a_regime_that_a_kind_lacks_is_refused(tmp_path):
     [
         ("single-gpu", "specification", 572, 0.206, 0.317),
         ("steps", "specification", 688, 0.162, 0.2),
-        ("steps", "calibrated", 478, 0.021, 0.056),
+        pytest.param("steps", "calibrated", 478, 0.021, 0.056, marks=pytest.mark.long),
         ("mlperf", "specification", 884, 0.076, 0.101),
-        ("mlperf", "calibrated", 356, 0.036, 0.089),
+        pytest.param("mlperf", "calibrated", 356, 0.036, 0.089, marks=pytest.mark.long),
         ("vtrain", "specification", 118, 0.118, 0.165),
         ("scaling", "specification", 633, 0.145, 0.212),
         ("overlap", "specification", 102, 0.105, 0.14),
