@@ -26,7 +26,7 @@ from dpsim.scenario.shape import Shape, shape_of
 BLOCK = 50  # scenarios of a test
 BLOCKS = 60
 FIRST = 3  # blocks that `make test` has; `make test-wide` has the rest
-TURNS = 3  # continuous integration takes that part of the rest, which one by the commit
+TURNS = 4  # continuous integration takes that part of the rest, which one by the commit
 CI = bool(os.environ.get("CI"))
 COMPARED = 10  # scenarios, each by four ways
 

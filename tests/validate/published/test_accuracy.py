@@ -50,7 +50,7 @@ CALIBRATED = [
     ("nccl_tests", "single-node", 0.050, 0.035),
     ("nccl_tests", "multi-node", 0.070, 0.050),
     pytest.param("nccl_tests_2", "single-node", 0.055, 0.035, marks=pytest.mark.long),
-    ("nccl_tests_2", "multi-node", 0.060, 0.050),
+    pytest.param("nccl_tests_2", "multi-node", 0.060, 0.050, marks=pytest.mark.long),
 ]
 # The same of every fourth or twelfth machine: each is calibrated by itself, and all of them take a
 # minute.
