@@ -7,7 +7,7 @@ from functools import lru_cache
 
 from app.reading import admitted
 from app.spec import Spec
-from dpsim.engine import calibrated, fitted_factor
+from dpsim.studies.kept_scale import scale_of
 
 
 @lru_cache(maxsize=64)
@@ -17,7 +17,5 @@ def with_fitted_times(spec: Spec) -> Spec:
     Otherwise every changed scenario would be fitted to the measured step again, which does not
     apply to it. Raises DpsimError.
     """
-    given = admitted(spec)
-    if given.fitted_to is None:
-        return spec
-    return spec.with_value("calibration", json.dumps(fitted_factor(calibrated(given))))
+    scale = scale_of(admitted(spec))
+    return spec if scale is None else spec.with_value("calibration", json.dumps(scale))

@@ -230,6 +230,7 @@ def _fsdp(draft: ScenarioDraft, config: Settings, trainer: str, precision: str) 
     width = 4 if precision == "fp32" else 2
     if frees is None:
         draft.set("strategy.aggregation.kind", "allreduce", source)
+        draft.assume("strategy.overlap.kind", "buckets", "DDP's own, of 25 MiB")
     else:
         # Weights are gathered unit by unit in any case, unlike in DeepSpeed's stage 2.
         draft.set("strategy.aggregation.kind", "sharded", source)
@@ -239,7 +240,6 @@ def _fsdp(draft: ScenarioDraft, config: Settings, trainer: str, precision: str) 
         said = "mixed_precision: weights and gradients travel in it"
         draft.set("strategy.aggregation.weight_bytes", width, said)
         draft.set("strategy.aggregation.gradients.dtype", "fp32" if width == 4 else "bf16", said)
-    if frees is not None:
         if not frees:
             draft.set("strategy.aggregation.reshard_after_forward", False, source)
         _ahead(draft, config)
@@ -249,8 +249,6 @@ def _fsdp(draft: ScenarioDraft, config: Settings, trainer: str, precision: str) 
             send_buckets(draft, size * width, config.path("min_num_params"))
         else:
             _units(draft, config)
-    else:
-        draft.assume("strategy.overlap.kind", "buckets", "DDP's own, of 25 MiB")
     if config.flag("activation_checkpointing"):
         draft.set("workload.checkpoint", "full", config.path("activation_checkpointing"))
     asked = [config.path("offload_params")] if config.flag("offload_params") else []

@@ -17,7 +17,7 @@ from dpsim.base.registry import Registry
 from dpsim.base.uncertainty import CONFIDENCE
 from dpsim.engine import Result, try_simulate
 from dpsim.scenario import Scenario, apply_overrides, load_scenario, load_yaml, validate
-from dpsim.studies.kept_scale import PATH, kept_scale
+from dpsim.studies.kept_scale import is_of_calibration, kept_scale
 from dpsim.studies.variants import Variant, variants
 
 
@@ -270,7 +270,7 @@ def _of_kept_scale(
     Variants that change the calibration itself keep theirs.
     """
     of_step = [
-        scenario.fitted_to is not None and variant and not any(map(_is_calibration, variant))
+        scenario.fitted_to is not None and variant and not any(map(is_of_calibration, variant))
         for variant, scenario in scenarios
     ]
     if not any(of_step):
@@ -282,10 +282,6 @@ def _of_kept_scale(
         else (variant, scenario)
         for scaled, (variant, scenario) in zip(of_step, scenarios, strict=True)
     ]
-
-
-def _is_calibration(path: str) -> bool:
-    return path.partition(".")[0] == PATH
 
 
 def _texts(variant: Variant) -> list[str]:

@@ -13,7 +13,7 @@ activations are in elements, so that the precision scales them.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -193,14 +193,18 @@ class Model:
         """Return one amount of all layers, in forward order."""
         return np.array([getattr(layer, amount) for layer in self.layers], dtype=float)
 
-    def kept(self, derive: Callable[[Model], T]) -> T:
-        """Return ``derive(self)``, which is computed once for this model."""
-        if derive not in self._kept:
-            self._kept[derive] = derive(self)
-        return cast(T, self._kept[derive])
+    def kept(self, derive: Callable[..., T], *given: Hashable) -> T:
+        """Return ``derive(self, *given)``, which is computed once for this model.
+
+        Keys compare by value: what is derived anew for each caller would never go.
+        """
+        key = (derive, *given)
+        if key not in self._kept:
+            self._kept[key] = derive(self, *given)
+        return cast(T, self._kept[key])
 
     @cached_property
-    def _kept(self) -> dict[Callable[[Model], object], object]:
+    def _kept(self) -> dict[tuple[Hashable, ...], object]:
         return {}
 
     def __repr__(self) -> str:

@@ -231,10 +231,14 @@ def sample_activations(model: Model, setup: Setup) -> int:
     elif setup.recompute is None:
         elements = model.kept(checkpointed_activations)
     else:
-        elements = model.kept(setup.recompute.of).held
+        elements = model.kept(_held, setup.recompute)
     if setup.software.cross_entropy == "fused":
         elements = max(elements - model.kept(_words), 0)
     return WIDTH[setup.precision] * elements
+
+
+def _held(model: Model, recompute: Recompute) -> int:
+    return recompute.of(model).held
 
 
 def _of_blocks_under_way(model: Model, setup: Setup) -> int:

@@ -21,8 +21,8 @@ from dpsim.scenario import (
     load_yaml,
     validate,
 )
-from dpsim.studies.kept_scale import PATH, kept_scale
-from dpsim.studies.sweep.axis import Axis, Values, axes, combine, line_about, split
+from dpsim.studies.kept_scale import is_of_calibration, kept_scale
+from dpsim.studies.sweep.axis import Axis, Values, axes, combine, line_about
 from dpsim.studies.sweep.point import Point, point
 
 MOST_POINTS = 100_000
@@ -109,7 +109,8 @@ def _inside(folder: Path) -> Iterator[Path]:
 
 def _of_file(document: Document) -> tuple[list[Point], str | None]:
     """Return the points of one file, and a note on what is left out. Raises ScenarioError."""
-    config = validate(document, Scenario).sweep
+    scenario = validate(document, Scenario)
+    config = scenario.sweep
     if config is None:
         return [point(document, [], ())], None
     varied = axes(config, document)
@@ -121,8 +122,8 @@ def _of_file(document: Document) -> tuple[list[Point], str | None]:
         rule = f"must have at most {MOST_POINTS:,} points (or a run_cap), but got {number:,}"
         raise error([Problem(place, ("sweep",), rule)])
     values = list(chosen)
-    if not any(split(each.path)[0] == PATH for each in varied):
-        document = kept_scale(document)
+    if not any(is_of_calibration(each.path) for each in varied):
+        document = kept_scale(document, scenario)
     points = [point(document, varied, each) for each in values]
     _refuse_mistakes(points, varied, values)
     if number == total:
