@@ -118,7 +118,8 @@ class _Group:
                 raise FailedError(f"ranks had not met after {_START_S:g} s")
             return
         seconds = next(item.seconds for item in self.items if item.name == current.name)
-        limit = max(_PATIENCE * seconds, _LEAST_S)
+        # Twice as long after each time that it was cut off: slow machines need more than expected.
+        limit = max(_PATIENCE * seconds, _LEAST_S) * 2 ** self.rows.cut_off(current)
         if self.rows.current_s > limit:
             raise _Cut(f"it had not ended after {limit:.0f} s")
 

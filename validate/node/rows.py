@@ -91,6 +91,11 @@ class Rows:
         mine = [each for each in self.attempts if each.name == name and each.item == item]
         return max(mine, key=lambda each: (each.ended == "done", len(each.rows)), default=None)
 
+    def cut_off(self, attempt: Attempt) -> int:
+        """Return how often an earlier attempt at the same item was cut off."""
+        alike = (attempt.name, attempt.item)
+        return sum((each.name, each.item) == alike and each.ended == "cut" for each in self.attempts)
+
     def _take(self, line: bytes) -> None:
         try:
             told = json.loads(line)

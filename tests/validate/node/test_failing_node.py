@@ -112,6 +112,17 @@ def test_an_item_that_was_cut_off_is_tried_again_after_all_others(node, monkeypa
     assert [each.name for each in rows.attempts] == ["first", "second", "third", "first"]
 
 
+def test_each_call_gives_an_item_that_was_cut_off_twice_the_time(node, monkeypatch):
+    monkeypatch.setattr(plan_runner, "_LEAST_S", 3.0)
+    monkeypatch.setattr(plan_runner, "_PATIENCE", 1.0)
+    for _ in range(2):
+        rows, _, _ = node("1 first hang", items=ITEMS[:1])
+    assert [each.why for each in rows.attempts] == [
+        "it had not ended after 3 s",
+        "it had not ended after 6 s",
+    ]
+
+
 def test_a_rank_alone_goes_on_where_its_memory_was_full(node):
     alone = [
         each.model_copy(update={"ranks": 1}) for each in (item("a", what="products"), ITEMS[2])
