@@ -223,7 +223,7 @@ def _runs_of(file: Path, steps: Path, overrides: Sequence[str]) -> list[Measured
 
 def _gpus_per_node(run: Scenario) -> int | None:
     """Return the ranks of each node of a run; None where nodes differ."""
-    counts = {part.gpus_per_node or part.node.gpus for part in run.cluster.parts}
+    counts = {part.gpus for part in run.cluster.parts}
     return counts.pop() if len(counts) == 1 else None
 
 

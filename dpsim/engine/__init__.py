@@ -49,6 +49,7 @@ if TYPE_CHECKING:
         slow_downs,
         with_quick_engine,
     )
+    from dpsim.engine.known_residuals import corrected, known_covariance
     from dpsim.engine.learners import learners_by_batch
     from dpsim.engine.link_transfers import OnLinks, Transfer, load_over_time, overlapping
     from dpsim.engine.log import NEVER, Act, Gradients, Log
@@ -68,7 +69,13 @@ if TYPE_CHECKING:
     from dpsim.engine.run_length import bytes_held, check_length, exchange_cycle
     from dpsim.engine.spending import Cost, Energy, Total
     from dpsim.engine.step_constants import adjusted
-    from dpsim.engine.step_priors import Prior, priors_of, step_noise
+    from dpsim.engine.step_priors import (
+        Prior,
+        ResidualPrior,
+        priors_of,
+        residual_prior,
+        step_noise,
+    )
     from dpsim.engine.steps import PARTS, Part, PartName, Steps, seconds_covered
     from dpsim.engine.timeline import Interval
     from dpsim.engine.to_target import TimeToTarget, Training, time_to_target
@@ -100,6 +107,7 @@ __all__ = [
     "Prior",
     "Recording",
     "RefittedModel",
+    "ResidualPrior",
     "Result",
     "Run",
     "StagedCall",
@@ -126,12 +134,14 @@ __all__ = [
     "compute_family",
     "constants_of",
     "constants_on",
+    "corrected",
     "engine_for",
     "errors_interval",
     "exact_for",
     "exchange_cycle",
     "fitted_factor",
     "in_simpy",
+    "known_covariance",
     "learner_times",
     "learners_by_batch",
     "link_classes",
@@ -152,6 +162,7 @@ __all__ = [
     "priors_of",
     "reduction_cost",
     "remedy_values",
+    "residual_prior",
     "run_job",
     "run_scenario",
     "run_vector",

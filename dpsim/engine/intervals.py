@@ -90,7 +90,7 @@ def _step_errors(job: Job, steps: Steps, computing: ModelError) -> StepErrors:
     rest = float(steps.step.mean()) - exposed
     # An error from known runs is of whole steps, where they show what communication takes; one from
     # the description is of computing alone.
-    here = _place(job)
+    here = job.scenario.place
     places = {(run.nodes, run.gpus_per_node) for run in job.scenario.known_runs}
     shown = _is_fitted(job) or (here.nodes, here.gpus_per_node) in places
     of_runs = shown and computing.drawn_as == _CALIBRATION
@@ -242,7 +242,7 @@ def calibrated_error(job: Job, runs: tuple[KnownRun, ...], *, fitted: bool) -> M
     """
     scenario, spreads = job.scenario, _table()["calibrated"]
     profile = scenario.profile
-    here = _place(job)
+    here = scenario.place
     rates = spreads["step constants" if fitted else "compute scaled"]
     by = np.array([rates[name] for name in ("nodes", "gpus_per_node", "batch")])
     away = variance_away(np.array([here.doublings_from(run) for run in runs]), by)
@@ -266,13 +266,6 @@ def calibrated_error(job: Job, runs: tuple[KnownRun, ...], *, fitted: bool) -> M
         source="computing",
         nearest=(f"your run on {where}",),
     )
-
-
-def _place(job: Job) -> KnownRun:
-    """Return the place of a job among known runs."""
-    nodes = [count for count in job.workers_of_nodes if count]
-    batch = job.scenario.workload.batch_per_gpu
-    return KnownRun(nodes=len(nodes), gpus_per_node=max(nodes), batch=batch)
 
 
 def variance_away(doublings: FloatArray, by: FloatArray) -> FloatArray:

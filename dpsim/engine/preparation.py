@@ -99,13 +99,19 @@ def prepare(
         from dpsim.engine.memory_contention import delayed
 
         job = delayed(job)
-    fitted = scenario.profile is not None and scenario.profile.step is not None
+    profile = scenario.profile
+    fitted = profile is not None and profile.step is not None
     if scenario.condition == "tuned" and not fitted:
         return job
     from dpsim.engine.step_constants import adjusted
-    from dpsim.engine.step_priors import constants_of_steps
+    from dpsim.engine.step_priors import constants_of_steps, residual_prior
 
-    return adjusted(job, constants_of_steps(scenario))
+    step = constants_of_steps(scenario)
+    if profile is not None and fitted:
+        from dpsim.engine.known_residuals import corrected
+
+        step = corrected(step, profile.known, scenario.place, residual_prior(scenario))
+    return adjusted(job, step)
 
 
 def _communication(

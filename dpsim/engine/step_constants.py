@@ -5,8 +5,9 @@ Where ``g`` GPUs share a node, a pass whose kernels take P s on the GPU takes
     ((compute (1 + crowding (g - 1)) P)^n + (host (1 + host_crowding (g - 1)))^n)^(1/n),   n = 1.45,
 
 because the host's work partly overlaps with the GPU's. The bytes of collectives take ``inside``
-times as long inside a node, and ``between`` (N / 2)^decay times between N nodes. Of B s of
-communication during the last backward pass, computing loses (1 - overlap) B.
+times as long inside a node, and ``between`` (N / 2)^decay times between N nodes, on exactly two
+nodes ``two_nodes`` times that. Of B s of communication during the last backward pass, computing
+loses (1 - overlap) B.
 """
 
 from __future__ import annotations
@@ -56,7 +57,8 @@ def _communication(job: Job, constants: StepConstants) -> float:
     nodes = np.count_nonzero(job.workers_of_nodes)
     if nodes == 1:
         return constants.inside
-    return float(constants.between * (nodes / 2) ** constants.decay)
+    factor = constants.between * (nodes / 2) ** constants.decay
+    return float(factor * constants.two_nodes if nodes == 2 else factor)
 
 
 def _slower(turns: Turns, factor: float) -> Turns:

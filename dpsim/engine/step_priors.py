@@ -26,6 +26,18 @@ def step_noise() -> float:
     return float(_file()["noise"])
 
 
+class ResidualPrior(NamedTuple):
+    """What step constants leave: the spread of its logarithm, and over how many doublings."""
+
+    spread: float
+    doublings: float
+
+
+def residual_prior(scenario: Scenario) -> ResidualPrior:
+    """Return how much of a step its constants leave, and how far nearby runs share it."""
+    return ResidualPrior(**{**_file()["residual"], **_replaced(scenario).get("residual", {})})
+
+
 def constants_of_steps(scenario: Scenario) -> StepConstants:
     """Return the calibration's step constants, or the centres of an ordinary cluster's priors."""
     profile = scenario.profile
@@ -43,7 +55,7 @@ def priors_of(scenario: Scenario) -> Iterator[Prior]:
 
     On a tuned cluster they are centred on constants that change nothing.
     """
-    tuned = _file()["tuned_cluster"] if scenario.condition == "tuned" else {}
+    tuned = _replaced(scenario)
     members = {
         "host": scenario.workload.software,
         "inside": "nvlink" if _has_nvlink(scenario) else "pcie",
@@ -55,6 +67,12 @@ def priors_of(scenario: Scenario) -> Iterator[Prior]:
             entry = entry[members[name]]
         entry = {**entry, **tuned.get(name, {})}
         yield Prior(name, float(entry["value"]), float(entry.get("spread", 0)), entry["unit"])
+
+
+def _replaced(scenario: Scenario) -> Mapping[str, Any]:
+    """Return the entries that replace those of an ordinary cluster."""
+    found: dict[str, Any] = _file()["tuned_cluster"] if scenario.condition == "tuned" else {}
+    return found
 
 
 def _has_nvlink(scenario: Scenario) -> bool:

@@ -246,6 +246,9 @@ class KnownRun(Config):
     nodes: PositiveInt = Field(description="Nodes with GPUs that took part.")
     gpus_per_node: PositiveInt = Field(description="GPUs of the fullest of them.")
     batch: PositiveInt = Field(description="Samples a GPU and pass.")
+    residual: float = Field(
+        default=0.0, description="ln(measured / predicted), where step constants were fitted to it."
+    )
 
     def doublings_from(self, other: KnownRun) -> tuple[float, float, float]:
         """Return the distance of two runs in doublings of nodes, GPUs per node and batch."""
@@ -286,6 +289,9 @@ class StepConstants(Config):
     )
     between: PositiveFloat = Field(
         1.0, le=1e4, description="The same between nodes: 5 where a fifth of the rate is reached."
+    )
+    two_nodes: PositiveFloat = Field(
+        1.0, le=1e2, description="What ``between`` is multiplied by on exactly two nodes."
     )
     decay: NonNegativeFloat = Field(
         0.0, le=2.0, description="The exponent by which ``between`` grows with nodes beyond two."

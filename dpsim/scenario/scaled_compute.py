@@ -71,7 +71,7 @@ class MeasuredStep(ScaledCompute):
 
     def known_on(self, cluster: ClusterConfig, batch: int) -> tuple[KnownRun, ...]:
         """Return the measured step, of the same batch on full nodes."""
-        return (KnownRun(nodes=self.nodes, gpus_per_node=_fullest(cluster), batch=batch),)
+        return (KnownRun(nodes=self.nodes, gpus_per_node=fullest(cluster), batch=batch),)
 
     @property
     def description(self) -> str:
@@ -117,7 +117,7 @@ class MeasuredCell(ScaledCompute):
 
     def known_on(self, cluster: ClusterConfig, batch: int) -> tuple[KnownRun, ...]:
         """Return the step of a cell, of the same batch."""
-        inside = min(self.cell, _fullest(cluster))
+        inside = min(self.cell, fullest(cluster))
         return (KnownRun(nodes=self.cell // inside, gpus_per_node=inside, batch=batch),)
 
     @property
@@ -158,5 +158,6 @@ class ComputeScale(ScaledCompute):
         return f"compute times are the catalogue's times {self.compute_scale:g} ({self.source})."
 
 
-def _fullest(cluster: ClusterConfig) -> int:
-    return max(part.gpus_per_node or part.node.gpus for part in cluster.parts)
+def fullest(cluster: ClusterConfig) -> int:
+    """Return the GPUs in use of the fullest node."""
+    return max(part.gpus for part in cluster.parts)

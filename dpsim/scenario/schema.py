@@ -27,7 +27,13 @@ from dpsim.disturbance import DisturbanceConfig, JitterConfig
 from dpsim.hardware import CalibrationProfile, KnownRun, MeasuredModel, ProfileRef, RankSpread
 from dpsim.scenario.cost import CostConfig
 from dpsim.scenario.replay import ReplayConfig
-from dpsim.scenario.scaled_compute import ComputeScale, MeasuredCell, MeasuredStep, ScaledCompute
+from dpsim.scenario.scaled_compute import (
+    ComputeScale,
+    MeasuredCell,
+    MeasuredStep,
+    ScaledCompute,
+    fullest,
+)
 from dpsim.strategy import StrategyConfig
 from dpsim.topology import ClusterConfig, Condition
 from dpsim.workload import Model, WorkloadConfig
@@ -236,6 +242,15 @@ class Scenario(Config):
             is_research = self.workload.software == "reference" and is_known and not measured
             return "ordinary" if is_research and self.testbed is None else "tuned"
         return self.cluster.condition
+
+    @property
+    def place(self) -> KnownRun:
+        """The nodes, GPUs per node and batch, by which a run is near to known ones."""
+        return KnownRun(
+            nodes=sum(part.nodes for part in self.cluster.parts),
+            gpus_per_node=fullest(self.cluster),
+            batch=self.workload.batch_per_gpu,
+        )
 
     @property
     def known_runs(self) -> tuple[KnownRun, ...]:

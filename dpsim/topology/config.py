@@ -58,7 +58,12 @@ class NodeGroup(Config):
     @property
     def ranks(self) -> int:
         """The number of GPUs in use."""
-        return self.nodes * (self.gpus_per_node or self.node.gpus)
+        return self.nodes * self.gpus
+
+    @property
+    def gpus(self) -> int:
+        """The number of GPUs in use per node."""
+        return self.gpus_per_node or self.node.gpus
 
 
 Condition = Literal["ordinary", "tuned"]

@@ -10,10 +10,10 @@ from os import PathLike
 from statistics import fmean, median
 from typing import Any
 
-from dpsim.engine import prepare, simulate
+from dpsim.engine import simulate
 from dpsim.hardware import CalibrationProfile, tell_network
 from dpsim.scenario import Scenario
-from dpsim.studies.calibrate.fit import Fitted, MeasuredRun, exposed_seconds, fitted
+from dpsim.studies.calibrate.fit import Fitted, MeasuredRun, fitted
 from dpsim.studies.calibrate.next_runs import Proposed, measure_next
 from dpsim.studies.calibrate.profile import (
     disturbance_of,
@@ -83,7 +83,7 @@ class Calibration:
         """Warnings about constants that the runs do not determine, and about a poor fit."""
         found, said = self.found, []
         several = sum(part.nodes for part in self.target.cluster.parts) > 1
-        if several and not tell_network(run.known for run in found.runs):
+        if several and not tell_network(found.known):
             said.append(_NO_NODES)
         rms = float((found.residuals**2).mean() ** 0.5)
         if rms > _HIGH:
@@ -131,23 +131,18 @@ class Calibration:
         return [
             {
                 **_row(run, float(seconds), low, high),
-                "predicted_exposed_ms": self._exposed_ms(run, float(seconds)),
+                "predicted_exposed_ms": None if run.exposed is None else 1e3 * found.exposed(run),
                 "left_out": None if isnan(apart) else -float(apart),
             }
             for run, seconds, (low, high), apart in each
         ]
-
-    def _exposed_ms(self, run: MeasuredRun, step: float) -> float | None:
-        if run.exposed is None:
-            return None
-        return 1e3 * exposed_seconds(prepare(run.scenario), self.found.constants, step)
 
 
 def _row(
     run: MeasuredRun, predicted: float, low: float | None, high: float | None
 ) -> dict[str, Any]:
     return {
-        **run.known.model_dump(),
+        **run.place.model_dump(exclude={"residual"}),
         "predicted_ms": predicted * 1e3,
         "measured_ms": run.step_time * 1e3,
         "low_ms": None if low is None else low * 1e3,

@@ -2,7 +2,8 @@
 
 Each measured run is a scenario; the engine predicts its step with trial constants. The fitted
 constants minimise the squares of ln(predicted / measured) and of the distances from the priors. The
-posterior is approximated by a normal distribution (of logarithms), from the curvature there.
+posterior is approximated by a normal distribution (of logarithms), from the curvature there. What
+the constants leave of a run, runs nearby share (`dpsim.engine.known_residuals`).
 """
 
 from __future__ import annotations
@@ -17,7 +18,19 @@ import numpy as np
 from dpsim.base.arrays import FloatArray
 from dpsim.base.errors import DpsimError
 from dpsim.disturbance import TimedJob
-from dpsim.engine import Job, Prior, adjusted, mean_step, prepare, priors_of, step_noise
+from dpsim.engine import (
+    Job,
+    Prior,
+    ResidualPrior,
+    adjusted,
+    corrected,
+    known_covariance,
+    mean_step,
+    prepare,
+    priors_of,
+    residual_prior,
+    step_noise,
+)
 from dpsim.hardware import KnownRun, StepConstants
 from dpsim.scenario import Scenario
 
@@ -25,7 +38,7 @@ NINE_IN_TEN = 1.645  # standard deviations of a normal distribution
 _MOST_STEPS = 20  # of a disturbed run, in the fit
 _EVALUATIONS = 15
 _SHARES = ("overlap",)
-_ALONE = 0.2  # of a run's own noise: with less left, the run alone determines a constant
+_ALONE = 0.2  # of a run's own variance to that without it: with less, it alone fixes a constant
 _IDENTIFIED = 0.5  # of the prior's spread: the most that an identified constant has left
 
 
@@ -45,14 +58,9 @@ class MeasuredRun:
     held_out: bool = False
 
     @property
-    def known(self) -> KnownRun:
+    def place(self) -> KnownRun:
         """The nodes, GPUs per node and batch of the run."""
-        parts, workload = self.scenario.cluster.parts, self.scenario.workload
-        return KnownRun(
-            nodes=sum(part.nodes for part in parts),
-            gpus_per_node=max(part.gpus_per_node or part.node.gpus for part in parts),
-            batch=workload.batch_per_gpu,
-        )
+        return self.scenario.place
 
 
 @dataclass(frozen=True)
@@ -60,9 +68,10 @@ class Fitted:
     """Fitted constants with their posterior, and their predictions of the runs.
 
     ``free`` are the priors of the fitted constants, ``at`` is the posterior's centre in their units
-    (logarithms, logits) and ``covariance`` its covariance. ``seconds`` are the predicted steps of
-    the ``runs`` and ``slopes`` the derivatives of their logarithms by ``at``. ``noise`` is the
-    unexplained spread of a run.
+    (logarithms, logits) and ``covariance`` its covariance. ``residuals`` are ln(measured /
+    predicted) of the ``runs`` by the constants alone, and ``slopes`` the derivatives of the
+    predictions' logarithms by ``at``. ``noise`` is the unexplained spread of a run, and ``shared``
+    what runs nearby share besides.
     """
 
     runs: tuple[MeasuredRun, ...]
@@ -70,24 +79,50 @@ class Fitted:
     free: tuple[Prior, ...]
     at: FloatArray
     covariance: FloatArray
-    seconds: FloatArray
+    residuals: FloatArray
     slopes: FloatArray
     noise: float
+    shared: ResidualPrior
 
     @cached_property
     def constants(self) -> StepConstants:
         """The most likely constants."""
         return _constants(self.free, self.fixed, self.at)
 
-    @property
-    def _variances(self) -> FloatArray:
-        """The variance of each run's logarithm by the posterior."""
-        return np.asarray(np.einsum("ij,jk,ik->i", self.slopes, self.covariance, self.slopes))
+    @cached_property
+    def known(self) -> tuple[KnownRun, ...]:
+        """The nodes, GPUs per node and batch of each run, with its residual."""
+        pairs = zip(self.runs, self.residuals.tolist(), strict=True)
+        return tuple(run.place.model_copy(update={"residual": left}) for run, left in pairs)
+
+    @cached_property
+    def covariance_of_runs(self) -> FloatArray:
+        """The covariance of the runs' residuals: what runs nearby share, and noise."""
+        return known_covariance(self.known, self.shared)
+
+    def exposed(self, run: MeasuredRun) -> float:
+        """Return the predicted exposed communication (s) of a run."""
+        job = prepare(_plain(run.scenario))
+        constants = corrected(self.constants, self.known, run.place, self.shared)
+        return exposed_seconds(job, constants, mean_step(adjusted(job, constants)))
 
     @property
-    def residuals(self) -> FloatArray:
-        """ln(measured / predicted) of each run."""
-        return np.log([run.step_time for run in self.runs] / self.seconds)
+    def seconds(self) -> FloatArray:
+        """The predicted steps of the runs, corrected by the residuals nearby (s)."""
+        measured = np.array([run.step_time for run in self.runs])
+        return np.asarray(measured * np.exp(-(self.noise**2) * self._weights))
+
+    @property
+    def _weights(self) -> FloatArray:
+        """The residuals, multiplied by the inverse of their covariance."""
+        return np.asarray(np.linalg.solve(self.covariance_of_runs, self.residuals))
+
+    @cached_property
+    def _precision(self) -> FloatArray:
+        """One over the variance of each run's logarithm as predicted from all other runs."""
+        inverse = np.linalg.inv(self.covariance_of_runs)
+        by_constants = self.slopes @ self.covariance @ self.slopes.T
+        return np.asarray(np.diag(inverse - inverse @ by_constants @ inverse))
 
     @property
     def left_out(self) -> FloatArray:
@@ -95,13 +130,14 @@ class Fitted:
 
         NaN for a run that alone determines a constant: without it, only the prior does.
         """
-        left = 1 - self._variances / self.noise**2
-        return np.where(left > _ALONE, self.residuals / np.maximum(left, _ALONE), np.nan)
+        own = np.diag(self.covariance_of_runs)
+        return np.where(self._precision * own > _ALONE, self._weights / self._precision, np.nan)
 
     @property
     def intervals(self) -> list[tuple[float, float]]:
         """The 90 % interval of each run's step (s), by the posterior and the noise."""
-        wide = np.exp(NINE_IN_TEN * np.sqrt(self._variances + self.noise**2))
+        variances = 2 * self.noise**2 - self.noise**4 * self._precision
+        wide = np.exp(NINE_IN_TEN * np.sqrt(variances))
         return [(float(s / w), float(s * w)) for s, w in zip(self.seconds, wide, strict=True)]
 
     def interval(self, index: int) -> tuple[float, float]:
@@ -115,7 +151,7 @@ class Fitted:
         return bool(self.covariance[index, index] ** 0.5 < _IDENTIFIED * self.free[index].spread)
 
 
-def fitted(runs: Sequence[MeasuredRun], noise: float | None = None) -> Fitted:
+def fitted(runs: Sequence[MeasuredRun]) -> Fitted:
     """Fit the constants to ``runs``. Raises DpsimError if there are none."""
     from scipy.optimize import least_squares
 
@@ -126,7 +162,9 @@ def fitted(runs: Sequence[MeasuredRun], noise: float | None = None) -> Fitted:
     fixed = tuple(prior for prior in priors if not prior.spread)
     jobs = [prepare(_plain(run.scenario)) for run in runs]
     measured = np.log([run.step_time for run in runs])
-    noise = noise or step_noise()
+    noise = step_noise()
+    shared = residual_prior(runs[0].scenario)
+    correlated = np.linalg.cholesky(known_covariance([run.place for run in runs], shared))
     centre = np.array([_encoded(prior.name, prior.value) for prior in free])
     spread = np.array([prior.spread for prior in free])
 
@@ -142,8 +180,9 @@ def fitted(runs: Sequence[MeasuredRun], noise: float | None = None) -> Fitted:
             for run, job, step in zip(runs, jobs, np.exp(predicted), strict=True)
             if run.exposed is not None
         ]
-        errors = np.concatenate([predicted - measured, exposed])
-        return np.concatenate([errors / noise, (at - centre) / spread])
+        errors = np.linalg.solve(correlated, predicted - measured)
+        own = np.array(exposed) / noise
+        return np.concatenate([errors, own, (at - centre) / spread])
 
     found = least_squares(
         residuals,
@@ -153,10 +192,10 @@ def fitted(runs: Sequence[MeasuredRun], noise: float | None = None) -> Fitted:
         x_scale=spread,
     )
     jacobian = np.asarray(found.jac, dtype=np.float64)
-    slopes = jacobian[: len(runs)] * noise
+    slopes = correlated @ jacobian[: len(runs)]
     covariance = np.asarray(np.linalg.inv(jacobian.T @ jacobian))
-    seconds = np.exp(logarithms(found.x))
-    return Fitted(tuple(runs), fixed, free, found.x, covariance, seconds, slopes, noise)
+    left = measured - logarithms(found.x)
+    return Fitted(tuple(runs), fixed, free, found.x, covariance, left, slopes, noise, shared)
 
 
 def slopes_of(found: Fitted, scenario: Scenario) -> tuple[float, FloatArray]:

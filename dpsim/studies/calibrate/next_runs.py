@@ -41,7 +41,7 @@ def plan(scenario: Scenario) -> tuple[Proposed, ...]:
     nodes with a middle batch. On a single node, the last is half of its GPUs.
     """
     part, batch = scenario.cluster.parts[0], scenario.workload.batch_per_gpu
-    full = part.gpus_per_node or part.node.gpus
+    full = part.gpus
     least = max(batch // 4, 1)
     middle = max(round((least * batch) ** 0.5), 1)
     nodes = sum(each.nodes for each in scenario.cluster.parts)
@@ -55,7 +55,9 @@ def measure_next(found: Fitted, target: Scenario) -> tuple[Proposed, ...]:
     """Return up to four runs that narrow the prediction of ``target`` most, chosen one by one."""
     _, slope = slopes_of(found, target)
     covariance = found.covariance
-    slopes = {run: _slope(found, target, run) for run in _candidates(target)}
+    measured = [run.place for run in found.runs]
+    new = (run for run in _candidates(target) if run not in measured)
+    slopes = {run: _slope(found, target, run) for run in new}
     candidates = [(run, other) for run, other in slopes.items() if other is not None]
     chosen: list[Proposed] = []
     start = float(slope @ covariance @ slope)
@@ -85,9 +87,9 @@ def _updated(covariance: FloatArray, slope: FloatArray, noise: float) -> FloatAr
 
 def _candidates(target: Scenario) -> Iterator[KnownRun]:
     part, batch = target.cluster.parts[0], target.workload.batch_per_gpu
-    full = part.gpus_per_node or part.node.gpus
+    full = part.gpus
     nodes = sum(each.nodes for each in target.cluster.parts)
-    for count in sorted({1, min(2, nodes)}):
+    for count in sorted({1, min(2, nodes), min(4, nodes)}):
         for per_node in sorted({1, full}):
             for samples in sorted({max(batch // 4, 1), max(batch // 2, 1), batch}):
                 yield KnownRun(nodes=count, gpus_per_node=per_node, batch=samples)

@@ -22,8 +22,8 @@ def profile_of(
     Each constant is in ``step`` and, with the interval of its posterior, in ``step_intervals``; the
     jitter of runs that were logged step by step is in ``spreads``.
     """
-    errors = found.seconds / [run.step_time for run in found.runs] - 1
-    residuals = Residuals.of(errors, "fitted rows")
+    # Without the correction by runs nearby: how well the constants describe the cluster.
+    residuals = Residuals.of(np.expm1(-found.residuals), "fitted rows")
     step = found.constants
     intervals = {
         prior.name: Parameter(
@@ -34,11 +34,10 @@ def profile_of(
         )
         for index, prior in enumerate(found.free)
     }
-    known = tuple(run.known for run in found.runs)
     jitter = jitter_of(found.runs)
     spreads = () if jitter is None else (jitter,)
     if base is not None:
-        changes: dict[str, Any] = {"step": step, "step_intervals": intervals, "known": known}
+        changes: dict[str, Any] = {"step": step, "step_intervals": intervals, "known": found.known}
         # Ranks timed one by one are more precise than whole steps.
         changes["spreads"] = base.spreads or spreads
         changes |= {"kind": STEPS, "residuals": residuals} if base.kind in (STEPS, COMPUTE) else {}
@@ -49,7 +48,7 @@ def profile_of(
         formula=_FORMULA,
         step=step,
         step_intervals=intervals,
-        known=known,
+        known=found.known,
         spreads=spreads,
         residuals=residuals,
     )

@@ -7,7 +7,7 @@ import pytest
 
 from dpsim import load_scenario, simulate
 from dpsim.base.errors import DpsimError
-from dpsim.engine import adjusted, prepare, priors_of, simulate_steps
+from dpsim.engine import adjusted, corrected, prepare, priors_of, simulate_steps
 from dpsim.hardware import CalibrationProfile, StepConstants
 from dpsim.studies.calibrate import (
     MeasuredRun,
@@ -117,8 +117,8 @@ def test_what_no_run_tells_stays_at_its_prior_and_is_said(own):
 
 
 def test_exposed_communication_tells_network_from_computing(own):
-    """One run of two nodes: its step alone may be due to either."""
-    run = run_at(own, 2, 4, 128)
+    """One run of four nodes: its step alone may be due to either."""
+    run = run_at(own, 4, 4, 128)
     job = job_of(run.scenario)
     exposed = exposed_seconds(job, TRUTH, run.step_time)
     alone, told = fitted([run]), fitted([replace(run, exposed=exposed)])
@@ -126,8 +126,19 @@ def test_exposed_communication_tells_network_from_computing(own):
     index = [prior.name for prior in told.free].index("between")
     assert told.is_identified(index)
     assert told.covariance[index, index] < 0.5 * alone.covariance[index, index]
-    found = exposed_seconds(job, told.constants, float(told.seconds[0]))
-    assert found == pytest.approx(exposed, abs=0.05 * run.step_time)
+    assert told.exposed(run) == pytest.approx(exposed, abs=0.05 * run.step_time)
+
+
+def test_two_nodes_alone_leave_open_whether_more_reach_the_same_rate(own):
+    slow = TRUTH.model_copy(update={"two_nodes": 2.0})
+    runs = [run_at(own, *place, slow) for place in PLACES]
+    one, both = fitted(runs[:4]), fitted(runs)
+    names = [prior.name for prior in one.free]
+    between, two = names.index("between"), names.index("two_nodes")
+    assert not one.is_identified(two)
+    assert both.is_identified(two)
+    assert both.covariance[between, between] < 0.5 * one.covariance[between, between]
+    assert both.constants.two_nodes == pytest.approx(2.0, rel=0.15)
 
 
 def test_a_run_on_one_gpu_exposes_nothing(own):
@@ -145,7 +156,8 @@ def test_what_to_measure_next_goes_beyond_a_node(own):
     found = fitted([run_at(own, *place) for place in PLACES[:3]])
     proposed = measure_next(found, load_scenario(own))
     assert 0 < len(proposed) <= 4
-    assert proposed[0].run.nodes == 2
+    assert proposed[0].run.nodes > 1
+    assert not {each.run for each in proposed} & {run.place for run in found.runs}
     left = [each.left for each in proposed]
     assert left == sorted(left, reverse=True)
     assert left[-1] < 0.7
@@ -165,12 +177,46 @@ def test_a_profile_predicts_as_the_fit_does(own):
     again = CalibrationProfile.model_validate_json(profile.to_json())
     assert again.step == found.constants
     result = simulate(load_scenario(own, ["calibration=profile.json"]))
-    assert result.step_time_s["mean"] == pytest.approx(seconds(load_scenario(own), found.constants))
+    scenario = load_scenario(own)
+    constants = corrected(found.constants, found.known, scenario.place, found.shared)
+    assert result.step_time_s["mean"] == pytest.approx(seconds(scenario, constants))
     plain = simulate(load_scenario(own))
     near = simulate(load_scenario(own, ["calibration=profile.json", "cluster.nodes=2"]))
     widths = [each.interval.high / each.interval.low for each in (near, result, plain)]
     assert widths == pytest.approx(sorted(widths))
     assert "4 measured run(s), the nearest on " in near.interval.basis
+
+
+def test_what_the_constants_leave_corrects_runs_nearby_and_fades(own):
+    """One known run is 30 % longer than constants can make it beside the others."""
+    runs = [run_at(own, *place) for place in PLACES]
+    runs[2] = replace(runs[2], step_time=1.3 * runs[2].step_time)
+    found = fitted(runs)
+    left = found.residuals[2]
+    assert left > 0.1
+
+    def correction(*place):
+        step = corrected(found.constants, found.known, run_at(own, *place).place, found.shared)
+        return np.log(step.compute / found.constants.compute)
+
+    at_it = correction(*PLACES[2])
+    assert 0.7 * left < at_it < left
+    assert at_it > correction(1, 4, 128) > correction(1, 4, 64) > 0
+    assert correction(1024, 4, 256) == pytest.approx(0, abs=1e-3)
+    # What the profile predicts of a fitted run is what the fit says of it.
+    place = runs[2].place
+    step = corrected(found.constants, found.known, place, found.shared)
+    assert seconds(runs[2].scenario, step) == pytest.approx(found.seconds[2], rel=2e-3)
+
+
+def test_a_run_left_out_is_predicted_as_a_fit_without_it_does(own):
+    runs = [run_at(own, *place) for place in PLACES]
+    runs[2] = replace(runs[2], step_time=1.1 * runs[2].step_time)
+    found = fitted(runs)
+    rest = fitted(runs[:2] + runs[3:])
+    step = corrected(rest.constants, rest.known, runs[2].place, rest.shared)
+    apart = np.log(runs[2].step_time / seconds(runs[2].scenario, step))
+    assert found.left_out[2] == pytest.approx(apart, abs=0.02)
 
 
 def test_tables_name_fields_of_the_scenario_and_placements(own, tmp_path):
@@ -180,8 +226,8 @@ def test_tables_name_fields_of_the_scenario_and_placements(own, tmp_path):
     one, two = measured_runs(own, tmp_path / "steps.csv")
     assert [part.gpus_per_node for part in one.scenario.cluster.parts] == [4, 3, 1]
     assert one.scenario.workload.batch_per_gpu == 64
-    assert (one.step_time, one.known.nodes, one.known.gpus_per_node) == (0.15, 3, 4)
-    assert two.known.nodes == 1
+    assert (one.step_time, one.place.nodes, one.place.gpus_per_node) == (0.15, 3, 4)
+    assert two.place.nodes == 1
     assert (one.exposed, two.exposed) == (0.03, None)
 
 

@@ -61,7 +61,7 @@ def test_a_log_stands_for_its_median_step_after_warm_up(files):
         files,
         "cluster.nodes,log,step_time_ms\n1,logs/one.log,\n2,two.log,\n2,,260\n",
     )
-    assert (one.step_time, one.known.nodes) == (0.25, 1)
+    assert (one.step_time, one.place.nodes) == (0.25, 1)
     assert one.steps == (0.25,) * 12 + (0.4,) * 5
     assert two.step_time == pytest.approx(0.5, rel=0.05)
     assert two.steps == ()
@@ -116,7 +116,7 @@ def test_a_trace_of_several_ranks_must_have_their_collectives(files):
 
 def test_a_table_of_single_steps_is_a_run_of_the_scenario_itself(files):
     (run,) = read(files, "rank,step_ms\n" + "0,100\n1,120\n" * 30)
-    assert (run.known.nodes, run.step_time, len(run.steps)) == (4, 0.12, 30)
+    assert (run.place.nodes, run.step_time, len(run.steps)) == (4, 0.12, 30)
     assert run.by_rank.slow_down == pytest.approx(12 / 11)
 
 
