@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dpsim.base.errors import DpsimError
-from dpsim.base.terminal import narrate
 from dpsim.commands.help import Commands
 from dpsim.commands.import_options import (
     Json,
@@ -26,9 +25,7 @@ from dpsim.commands.import_options import (
 from dpsim.commands.options import Length, Output
 
 if TYPE_CHECKING:
-    from dpsim.hardware import CalibrationProfile
     from dpsim.imports.draft import NodeDraft
-    from dpsim.imports.nccl_tests_log import NcclTestsLog
     from dpsim.imports.scenario_draft import ScenarioDraft, TrainingSizes
 
 import_app = Commands(
@@ -137,57 +134,6 @@ def nccl_tests(
     notes = list(log.notes)
     if log.wrong_values:
         notes.append(f"ignored: the log says that {log.wrong_values} values were wrong")
-    _show_fit(profile, log, notes, output, as_json)
-
-
-@import_app.command("nccl-inspector")
-def nccl_inspector(
-    path: Annotated[
-        Path,
-        typer.Argument(
-            help="A log of NCCL's inspector plugin, or the folder of those of all processes.",
-            show_default=False,
-        ),
-    ],
-    output: Output = None,
-    operation: Annotated[
-        str | None,
-        typer.Option(help="The operation; the one that took most time if left out."),
-    ] = None,
-    ranks: Annotated[
-        int | None,
-        typer.Option(
-            min=1, max=2**20, help="Number of ranks of the communicator, where the log has several."
-        ),
-    ] = None,
-    as_json: Json = False,
-) -> None:
-    """Fit latency and bandwidth on what NCCL's inspector logged of a job: a calibration profile.
-
-    Example: dpsim import nccl-inspector nccl-inspector-4711/ -o profile.json
-    """
-    from dpsim.imports.nccl_inspector import read_inspector
-    from dpsim.imports.nccl_tests_fit import fit_nccl_tests
-    from dpsim.imports.reading import ImportFileError
-
-    log = read_inspector(path, operation, ranks)
-    narrate(f"{log.calls:,} collectives of {len(log.table.rows)} sizes")
-    try:
-        profile = fit_nccl_tests(log.table, path.resolve().stem, path.name)
-    except ImportFileError as problem:
-        # The fit gets a table, without the log's name.
-        raise problem.of(path) from None
-    _show_fit(profile, log.table, log.notes, output, as_json)
-
-
-def _show_fit(
-    profile: CalibrationProfile,
-    log: NcclTestsLog,
-    notes: Sequence[str],
-    output: Path | None,
-    as_json: bool,
-) -> None:
-    """Report how well the formula describes the rows, and write or print the profile."""
     left, hosts = profile.residuals, f"{log.hosts} host{'s' if log.hosts > 1 else ''}"
     taken = [
         f"{left.n} rows of {log.operation}, {log.ranks} ranks on {hosts}",
