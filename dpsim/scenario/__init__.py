@@ -28,7 +28,6 @@ from dpsim.scenario.shape import Shape, fields_of, shape_of
 from dpsim.scenario.yaml_text import as_yaml, from_text, parse
 
 if TYPE_CHECKING:
-    from dpsim.scenario.json_schema import text
     from dpsim.scenario.overrides import Override, apply_overrides, full_path
     from dpsim.scenario.shipped_files import shipped
     from dpsim.scenario.sweep import ParameterConfig, SweepConfig
@@ -70,6 +69,5 @@ __all__ = [
     "parse",
     "shape_of",
     "shipped",
-    "text",
     "validate",
 ]

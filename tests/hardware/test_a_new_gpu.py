@@ -15,7 +15,7 @@ from dpsim.imports.nccl_topo import node_from_nccl_topo
 from dpsim.imports.nvidia_topo import node_from_nvidia_topo, parse_nvidia_topo
 from dpsim.imports.options import NodeOptions
 from dpsim.network.libraries.nccl import NVSWITCH, describe
-from dpsim.scenario import Scenario, text
+from dpsim.scenario import Scenario
 from validate.published.tables.machines import gpu_in
 
 X900 = """\
@@ -114,7 +114,7 @@ def test_a_run_computes_with_its_figures():
 
 
 def test_the_schema_offers_it_to_editors():
-    gpu_of_cluster = json.loads(text(Scenario))["$defs"]["ClusterConfig"]["properties"]["gpu"]
+    gpu_of_cluster = Scenario.model_json_schema()["$defs"]["ClusterConfig"]["properties"]["gpu"]
     name, *_ = gpu_of_cluster["anyOf"]
     assert "x900" in name["examples"]
 
