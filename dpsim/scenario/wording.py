@@ -81,23 +81,28 @@ def problems(errors: Iterable[ErrorDetails], model: type[BaseModel], root: Node)
 
 def _locate(error: ErrorDetails, model: type[BaseModel], root: Node) -> _Located:
     shape = whole = parent = chosen = shape_of(model)
+    node: Node | None = root
     path: Path = ()
     branches: tuple[tuple[Path, str], ...] = ()
     for part in error["loc"]:
         # pydantic's marker for the key itself; the part before it is that key.
         if part == "[key]":
             continue
-        if isinstance(part, str) and len(shape.options) > 1:
+        here = shape.select(node)
+        below = node.child(part) if node else None
+        if below is None and isinstance(part, str) and part not in here.fields():
             # The tag or label of a union's member, which is not in the file.
-            if shape.discriminator is None:
+            union = shape.union()
+            if union is None or union.kind(part) is None:
                 branches += ((path, part),)
-            shape = shape.choose(part)
-        elif shape.options or root.nearest(path).child(part):
-            # Otherwise it is a tag or a label where the type is unknown.
-            parent, chosen = whole, shape
-            if not _is_bare(part, root.at(path)):
-                path += (part,)
-            shape = whole = shape.below(part)
+                # Labels consist of Python names: function-after[check(), Inline].
+                named = [member for member in shape.models() if member.__name__ in part]
+                shape = Shape((named[0],)) if len(named) == 1 else shape
+            continue
+        parent, chosen = whole, here
+        shape = whole = here.below(part)
+        if not _is_bare(part, node):
+            path, node = (*path, part), below
     return _Located(error, path, branches, whole, parent, chosen)
 
 
