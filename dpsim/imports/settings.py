@@ -63,13 +63,21 @@ _UNKNOWN = "not known here: where it changes a step, the prediction lacks that c
 class Settings:
     """The keys of a configuration, each checked and recorded when it is read.
 
-    ``place`` is their path in the file. A key may have the ``prefix`` there, which wins.
+    ``place`` is their path in the file. A key may have the ``prefix`` there, which wins, or one of
+    ``names``: the path by which the file calls it.
     """
 
-    def __init__(self, values: Mapping[Any, Any], place: str = "", prefix: str = "") -> None:
+    def __init__(
+        self,
+        values: Mapping[Any, Any],
+        place: str = "",
+        prefix: str = "",
+        names: Mapping[str, str] | None = None,
+    ) -> None:
         self._values = values
         self._place = place
         self._prefix = prefix
+        self._names = names or {}
         self._asked: set[str] = set()
         self._open: set[str] = set()
         self._sections: dict[str, Settings] = {}
@@ -80,12 +88,14 @@ class Settings:
 
     def path(self, key: str) -> str:
         """Return the full path of a key, for errors and comments."""
-        return self._below(self._spelled(key))
+        home, name = self._home(key)
+        return home._below(name)
 
     def has(self, key: str) -> bool:
         """Return whether the file has a value for a key."""
         # Without `_get`: checking for a key does not use it, so it may still be reported as unused.
-        return self._values.get(self._spelled(key)) is not None
+        home, name = self._home(key)
+        return home._values.get(name) is not None
 
     def section(self, key: str, prefix: str = "") -> Settings:
         """Return the keys below one; empty if the file has no such section."""
@@ -164,25 +174,32 @@ class Settings:
 
     def is_open(self, key: str) -> bool:
         """Return whether a value is auto, left to the program; the caller then reports it."""
-        self._open.discard(self._spelled(key))
-        return bool(self._values.get(self._spelled(key)) == _AUTO)
+        home, name = self._home(key)
+        home._open.discard(name)
+        return bool(home._values.get(name) == _AUTO)
 
     def _below(self, key: str) -> str:
         return f"{self._place}.{key}" if self._place else key
 
-    def _spelled(self, key: str) -> str:
-        """Return the key as the file has it."""
-        prefixed = f"{self._prefix}{key}"
-        return key if self._values.get(prefixed) is None else prefixed
+    def _home(self, key: str) -> tuple[Settings, str]:
+        """Return the section that holds a key, and the key as the file has it."""
+        *sections, last = self._names.get(key, f"{self._prefix}{key}").split(".")
+        home, values = self, self._values
+        for section in sections:
+            values = values.get(section, {})
+            if not isinstance(values, Mapping):
+                return self, key
+            home = home.section(section)
+        return (self, key) if values.get(last) is None else (home, last)
 
     def _get(self, key: str) -> Any:
-        key = self._spelled(key)
-        self._asked.add(key)
-        value = self._values.get(key)
+        home, name = self._home(key)
+        home._asked.add(name)
+        value = home._values.get(name)
         if value != _AUTO:
             return value
         # The word by which these files leave a value to the program.
-        self._open.add(key)
+        home._open.add(name)
         return None
 
     def _problem(self, key: str, rule: str, value: object) -> ImportFileError:
