@@ -8,8 +8,8 @@ from typing import Annotated
 import typer
 
 from dpsim.base.errors import DpsimError
-from dpsim.commands.import_options import Json, KnownModel, KnownNode, read_file, show_scenario
-from dpsim.commands.options import Output, read_option
+from dpsim.commands.import_options import KnownModel, KnownNode, read_file, show_scenario
+from dpsim.commands.options import Json, Output, read_option
 
 SlurmFile = Annotated[
     Path,

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 _ASSUMED = "assumed: "  # prefix of a note on an assumption
 
-Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 KnownModel = Annotated[
     str | None,
     typer.Option("--model", metavar="NAME", help="The model (dpsim catalogue models)."),

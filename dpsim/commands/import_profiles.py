@@ -10,8 +10,8 @@ import typer
 
 from dpsim.base.errors import DpsimError
 from dpsim.base.terminal import narrate, save, show, show_answer
-from dpsim.commands.import_options import Json, TracedBatch, deliver_profile, summarise_notes
-from dpsim.commands.options import Output, whole_numbers
+from dpsim.commands.import_options import TracedBatch, deliver_profile, summarise_notes
+from dpsim.commands.options import Json, Output, whole_numbers
 from dpsim.commands.progress import progress
 
 if TYPE_CHECKING:

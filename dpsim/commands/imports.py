@@ -12,7 +12,6 @@ import typer
 from dpsim.base.errors import DpsimError
 from dpsim.commands.help import Commands
 from dpsim.commands.import_options import (
-    Json,
     KnownModel,
     KnownNode,
     deliver,
@@ -22,7 +21,7 @@ from dpsim.commands.import_options import (
     summarise,
     summarise_notes,
 )
-from dpsim.commands.options import Length, Output
+from dpsim.commands.options import Json, Length, Output
 
 if TYPE_CHECKING:
     from dpsim.imports.draft import NodeDraft
