@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from pkgutil import resolve_name
+from typing import Annotated
 
 import typer
 
@@ -22,10 +21,6 @@ from dpsim.commands.import_options import (
     summarise_notes,
 )
 from dpsim.commands.options import Json, Length, Output
-
-if TYPE_CHECKING:
-    from dpsim.imports.draft import NodeDraft
-    from dpsim.imports.scenario_draft import ScenarioDraft, TrainingSizes
 
 import_app = Commands(
     "Read what you already have: topologies of nodes, measurements of collectives, models and "
@@ -75,16 +70,19 @@ def _node_command(tool: str, file_help: str, about: str, example: str) -> None:
         as_json: Json = False,
     ) -> None:
         from dpsim.imports.nccl_topo import node_from_nccl_topo
-        from dpsim.imports.nvidia_topo import node_from_nvidia_topo, parse_nvidia_topo
+        from dpsim.imports.nvidia_topo import node_from_nvidia_topo
         from dpsim.imports.options import NodeOptions
 
-        def node(content: bytes) -> NodeDraft:
-            options = NodeOptions(gpu, nic)
-            if tool == "nccl-topo":
-                return node_from_nccl_topo(content, options, file.name)
-            return node_from_nvidia_topo(parse_nvidia_topo(content), options, file.name)
-
-        _node(file, output, as_json, node)
+        read = node_from_nccl_topo if tool == "nccl-topo" else node_from_nvidia_topo
+        options = NodeOptions(gpu, nic)
+        draft = read_file(file, lambda content: read(content, options, file.name))
+        try:
+            node = draft.to_node()
+        except ValueError as error:
+            raise DpsimError(f"{file}: does not describe one connected node: {error}") from None
+        summarise(*draft.summary())
+        content = {"node": node.model_dump(mode="json"), "assumptions": draft.assumptions()}
+        deliver(draft.to_yaml(), output, as_json, "import-node", content)
 
 
 _node_command(
@@ -144,7 +142,55 @@ def nccl_tests(
     deliver_profile(profile, output, as_json)
 
 
-def _scenario_command(tool: str, file_help: str, what: str, example: str) -> None:
+# By program: the function that reads its configuration, what that file is, what becomes a scenario,
+# and an example.
+_CONFIGURATIONS = {
+    "deepspeed": (
+        "deepspeed:scenario_from_deepspeed",
+        "A DeepSpeed configuration (ds_config.json).",
+        "a DeepSpeed configuration",
+        "ds_config.json --model llama3-8b --nnodes 2",
+    ),
+    "accelerate": (
+        "accelerate:scenario_from_accelerate",
+        "accelerate's YAML, or Trainer's arguments with fsdp_config.",
+        "accelerate's configuration, or Trainer's with FSDP,",
+        "default_config.yaml --model llama3-8b --batch 2",
+    ),
+    "torchtitan": (
+        "torchtitan:scenario_from_torchtitan",
+        "A job configuration of torchtitan (TOML).",
+        "a job configuration of torchtitan",
+        "llama3_8b.toml --nnodes 8 --nproc-per-node 8",
+    ),
+    "axolotl": (
+        "trainer_dialects:axolotl",
+        "A configuration of axolotl (YAML).",
+        "Axolotl's configuration",
+        "config.yml --nnodes 1 --nproc-per-node 8",
+    ),
+    "llama-factory": (
+        "trainer_dialects:llama_factory",
+        "A configuration of llama-factory (YAML).",
+        "LLaMA-Factory's configuration",
+        "sft.yaml --nproc-per-node 8",
+    ),
+    "torchtune": (
+        "trainer_dialects:torchtune",
+        "A configuration of torchtune (YAML).",
+        "a torchtune recipe's configuration",
+        "8B_full.yaml --model llama3-8b",
+    ),
+    "composer": (
+        "trainer_dialects:composer",
+        "A configuration of composer (YAML).",
+        "Composer's or llm-foundry's configuration",
+        "mpt-7b.yaml --model mpt-7b",
+    ),
+}
+
+
+def _scenario_command(tool: str, home: str, file_help: str, what: str, example: str) -> None:
     """Add the command that makes a scenario of a training tool's configuration."""
     argument = typer.Argument(..., help=file_help, show_default=False)
     about = f"Turn {what} into a scenario, with a comment on each value."
@@ -164,84 +210,11 @@ def _scenario_command(tool: str, file_help: str, what: str, example: str) -> Non
     ) -> None:
         from dpsim.imports.scenario_draft import TrainingSizes
 
-        read = _reader(tool)
+        read = resolve_name(f"dpsim.imports.{home}")
         sizes = TrainingSizes(model, nnodes, nproc_per_node, node, batch, sequence_length)
         draft = read_file(file, lambda content: read(content, file.name, sizes))
         show_scenario(file, draft, output, as_json)
 
 
-def _reader(tool: str) -> Callable[[bytes, str, TrainingSizes], ScenarioDraft]:
-    """Return the function that reads a tool's configuration; the other tools' are not imported."""
-    if tool == "accelerate":
-        from dpsim.imports.accelerate import scenario_from_accelerate
-
-        return scenario_from_accelerate
-    if tool == "deepspeed":
-        from dpsim.imports.deepspeed import scenario_from_deepspeed
-
-        return scenario_from_deepspeed
-    if tool == "torchtitan":
-        from dpsim.imports.torchtitan import scenario_from_torchtitan
-
-        return scenario_from_torchtitan
-    from dpsim.imports.trainer_dialects import scenario_from_dialect
-
-    return partial(scenario_from_dialect, tool)
-
-
-_scenario_command(
-    "deepspeed",
-    "A DeepSpeed configuration (ds_config.json).",
-    "a DeepSpeed configuration",
-    "ds_config.json --model llama3-8b --nnodes 2",
-)
-_scenario_command(
-    "accelerate",
-    "accelerate's YAML, or Trainer's arguments with fsdp_config.",
-    "accelerate's configuration, or Trainer's with FSDP,",
-    "default_config.yaml --model llama3-8b --batch 2",
-)
-_scenario_command(
-    "torchtitan",
-    "A job configuration of torchtitan (TOML).",
-    "a job configuration of torchtitan",
-    "llama3_8b.toml --nnodes 8 --nproc-per-node 8",
-)
-_scenario_command(
-    "axolotl",
-    "A configuration of axolotl (YAML).",
-    "Axolotl's configuration",
-    "config.yml --nnodes 1 --nproc-per-node 8",
-)
-_scenario_command(
-    "llama-factory",
-    "A configuration of llama-factory (YAML).",
-    "LLaMA-Factory's configuration",
-    "sft.yaml --nproc-per-node 8",
-)
-_scenario_command(
-    "torchtune",
-    "A configuration of torchtune (YAML).",
-    "a torchtune recipe's configuration",
-    "8B_full.yaml --model llama3-8b",
-)
-_scenario_command(
-    "composer",
-    "A configuration of composer (YAML).",
-    "Composer's or llm-foundry's configuration",
-    "mpt-7b.yaml --model mpt-7b",
-)
-
-
-def _node(
-    file: Path, output: Path | None, as_json: bool, build: Callable[[bytes], NodeDraft]
-) -> None:
-    """Build the node that the file describes, validate it, and write or print it."""
-    draft = read_file(file, build)
-    try:
-        node = draft.to_node()
-    except ValueError as error:
-        raise DpsimError(f"{file}: does not describe one connected node: {error}") from None
-    summarise(*draft.summary())
-    content = {"node": node.model_dump(mode="json"), "assumptions": draft.assumptions()}
-    deliver(draft.to_yaml(), output, as_json, "import-node", content)
+for _tool, _words in _CONFIGURATIONS.items():
+    _scenario_command(_tool, *_words)

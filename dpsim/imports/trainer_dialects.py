@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, NamedTuple
 
 from dpsim.imports.accelerate import scenario_of_trainer
@@ -88,6 +89,12 @@ def scenario_from_dialect(
     for path, value, source in own:
         draft.set(path, value, source)
     return draft
+
+
+axolotl = partial(scenario_from_dialect, "axolotl")
+llama_factory = partial(scenario_from_dialect, "llama-factory")
+torchtune = partial(scenario_from_dialect, "torchtune")
+composer = partial(scenario_from_dialect, "composer")
 
 
 def _trained(keys: _Adapters, values: dict[str, Any]) -> list[tuple[str, Any, str]]:
