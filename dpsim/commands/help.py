@@ -156,12 +156,13 @@ class Group(_FullSentence, TyperGroup):
 def _say_clearly(error: Exception) -> None:
     """Raise DpsimError instead of a usage error: one line with place, rule and value."""
     # Only pydantic's errors have a list of them; help must not wait for its import.
-    problems = getattr(error.__cause__, "errors", None)
-    if problems is not None:
-        from dpsim.scenario import broken_rule
+    cause: Any = error.__cause__
+    if hasattr(cause, "errors"):
+        from dpsim.base.config import first_problem
 
+        _, rule, given = first_problem(cause)
         option = error.param.opts[0]  # type: ignore[attr-defined]
-        raise DpsimError(f"{option}: {broken_rule(problems()[0])}") from None
+        raise DpsimError(f"{option}: {rule}, but got {given!r:.60}") from None
     # Only click's usage errors have it; messages of others are not for users. One of them is no
     # error: it shows the help of a group called without a command.
     if not hasattr(error, "format_message") or type(error).__name__ == "NoArgsIsHelpError":

@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from dpsim.scenario.overrides import Override, apply_overrides, full_path
     from dpsim.scenario.shipped_files import shipped
     from dpsim.scenario.sweep import ParameterConfig, SweepConfig
-    from dpsim.scenario.wording import broken_rule
 else:
     __getattr__, __dir__ = on_demand(__name__, __file__)
 
@@ -57,7 +56,6 @@ __all__ = [
     "SweepConfig",
     "apply_overrides",
     "as_yaml",
-    "broken_rule",
     "error",
     "fields_of",
     "from_text",
