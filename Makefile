@@ -50,7 +50,6 @@ rules: .venv/.dev
 	@$(BIN)/ruff format --check .
 	@$(BIN)/lint-imports --no-logo
 	@$(BIN)/python -m tools.doors
-	@$(BIN)/python -m tools.circles
 	@$(BIN)/python -m bandit -q -c pyproject.toml -r dpsim validate app tools
 	@$(BIN)/python -m pip --disable-pip-version-check check -q
 

@@ -25,7 +25,7 @@ from dpsim.hardware import CalibrationProfile, load_profile
 from dpsim.imports.kineto import profile_kineto
 from dpsim.imports.nccl_tests import parse_nccl_tests
 from dpsim.imports.nccl_tests_fit import fit_nccl_tests
-from dpsim.imports.nvidia_topo import node_from_nvidia_topo, parse_nvidia_topo
+from dpsim.imports.nvidia_topo import node_from_nvidia_topo
 from dpsim.imports.options import NodeOptions
 from dpsim.scenario import Scenario
 from dpsim.workload import ConfigSource, Model, ProfileSource, load_model_profile
@@ -133,7 +133,7 @@ def _nccl_tests(path: Path, content: bytes) -> Found:
 
 
 def _nvidia_topo(path: Path, content: bytes) -> Found:
-    draft = node_from_nvidia_topo(parse_nvidia_topo(content), NodeOptions(), "the upload")
+    draft = node_from_nvidia_topo(content, NodeOptions(), "the upload")
     text = draft.to_yaml()
     # The scenario takes it as one value, in JSON; the text keeps its comments.
     node = YAML(typ="safe", pure=True).load(text)

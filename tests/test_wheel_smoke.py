@@ -53,7 +53,6 @@ import nccl-tests all-reduce-2x8-a100.log -o profile.json
 import kineto cpu.kineto.json -o layers.json
 import kineto traces -o layers.json --disturbance jitter.yaml
 import nsys report.sqlite -o layers.json
-import nccl-inspector nccl-inspector.log -o profile.json
 import slurm-topology slurm-tree.conf -o slurm.yaml
 import deepspeed ds_config.json --model llama3-8b --nnodes 2 -o deepspeed.yaml
 import accelerate accelerate_fsdp.yaml --model llama3-8b --batch 2 -o accelerate.yaml

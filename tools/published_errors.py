@@ -13,17 +13,17 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, cast
 
-import validate.published
 from app.published import KEPT, TABLES
 from dpsim.base.terminal import narrate, write_whole
 from dpsim.report.figures.measured_figure import Pair
+from tools.catalogue_errors import DATA
+from tools.catalogue_errors import TABLES as NCCL_TABLES
 from validate.published import StepKind, compare, compare_steps
 from validate.published.nccl.scores import Score, summary, transport_group
 from validate.published.nccl.table import kind_of
 
 MOST_POINTS = 400  # of a table; evenly chosen
-# Tables of collectives, whose machines are distinguished by where they communicate.
-NCCL_TABLES = ("nccl_tests.csv", "nccl_tests_2.csv", "nccl_single_node.csv", "vtrain_allreduce.csv")
+# Tables of collectives, by where their machines communicate.
 _PLACES = {
     "nccl-nvlink": "single-node NVLink",
     "nccl-pcie": "single-node PCIe",
@@ -91,15 +91,14 @@ def _short(value: float) -> float:
 
 def main(kinds: list[str]) -> None:
     """Compute the tables of ``kinds``, all if empty, and write the whole file."""
-    folder = Path(str(validate.published.__file__)).parent / "data"
     tables = (
         json.loads(KEPT.read_text(encoding="utf-8"))["tables"] if kinds and KEPT.exists() else {}
     )
     for kind in kinds or [*(kind for kind in TABLES if kind not in _PLACES), "nccl"]:
         if kind == "nccl":
-            anew = compared_collectives(folder)
+            anew = compared_collectives(DATA)
         else:
-            anew = {kind: compared(cast("StepKind", kind), folder)}
+            anew = {kind: compared(cast("StepKind", kind), DATA)}
         tables |= anew
         for name, table in anew.items():
             narrate(f"{name}: {table['errors']}")

@@ -1,8 +1,8 @@
 """The documentation as a site: ``python -m tools.site`` builds it into ``docs/site`` (make docs).
 
 MkDocs builds it from the Markdown in the repository. The pages keep their layout, so that all links
-between them work, and three are generated: the scenarios with a figure each, predictions beside
-measurements with their figures, and the reference of the Python API. A broken link is an error.
+between them work, and two are generated: the scenarios with a figure each, and the reference of the
+Python API. A broken link is an error.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ from dpsim.base.errors import DpsimError
 from dpsim.commands.scenarios import about
 from dpsim.report.pages.document import figure_html
 from dpsim.scenario import shipped
-from tools.measured_page import LOAD_PLOTLY, measured_page
 
 ROOT = Path(__file__).parents[1]
 LAID_OUT = ROOT / "build" / "site"
@@ -37,6 +36,8 @@ PARTS = (
     "scenarios",
 )
 Draw = Callable[[Path], str]
+# The gallery is one folder below the site's root, where this file is.
+_LOAD_PLOTLY = '<script src="../plotly-basic.min.js"></script>'
 _STEPS = ("run.steps=4", "run.warmup=1")
 
 
@@ -57,7 +58,6 @@ def lay_out(folder: Path, draw: Draw) -> None:
             shutil.copy(source, target)
     shutil.copy(PLOTLY, pages / PLOTLY.name)
     (pages / "scenarios" / "gallery.md").write_text("\n".join(gallery(draw)), encoding="utf-8")
-    (pages / "docs" / "measured.md").write_text("\n".join(measured_page()) + "\n", encoding="utf-8")
     (pages / "docs" / "api.md").write_text("\n".join(api()), encoding="utf-8")
     shutil.copy(ROOT / "tools" / "mkdocs.yml", folder / "mkdocs.yml")
 
@@ -68,7 +68,7 @@ def gallery(draw: Draw) -> Iterator[str]:
     yield ""
     yield "Every file that comes with dpsim; the [tour](tour.md) explains them one after the other."
     yield ""
-    yield LOAD_PLOTLY
+    yield _LOAD_PLOTLY
     files = shipped()
     # Each scenario takes a simulation, independent of the others.
     with ProcessPoolExecutor() as pool:

@@ -6,7 +6,7 @@ The checked and frozen content of a scenario or a catalogue entry.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple
 
 from pydantic import (
     AfterValidator,
@@ -22,7 +22,47 @@ from pydantic import (
 
 from dpsim.base.files import digest
 
+if TYPE_CHECKING:
+    from pydantic_core import ErrorDetails
+
 LARGEST_INTEGER = 2**63 - 1  # of 64 bits, as in integer arrays
+
+# The rules that pydantic's errors report, by the error's type.
+RULES = {
+    "missing": "is missing",
+    "extra_forbidden": "is not a known key",
+    "string_type": "must be text",
+    "string_too_short": "must have at least {min_length} characters",
+    "string_too_long": "must have at most {max_length} characters",
+    "string_pattern_mismatch": "must match the pattern {pattern}",
+    "int_type": "must be an integer",
+    "int_parsing": "must be an integer",
+    "int_parsing_size": "must be an integer of fewer digits",
+    "int_from_float": "must be an integer",
+    "float_type": "must be a number",
+    "float_parsing": "must be a number",
+    "finite_number": "must be a finite number",
+    "bool_type": "must be true or false",
+    "bool_parsing": "must be true or false",
+    "greater_than": "must be greater than {gt}",
+    "greater_than_equal": "must be at least {ge}",
+    "less_than": "must be less than {lt}",
+    "less_than_equal": "must be at most {le}",
+    "multiple_of": "must be a multiple of {multiple_of}",
+    "none_required": "must be left empty",
+    "list_type": "must be a list",
+    "tuple_type": "must be a list",
+    "set_type": "must be a list",
+    "frozen_set_type": "must be a list",
+    "iterable_type": "must be a list",
+    "too_short": "must have at least {min_length} entries",
+    "too_long": "must have at most {max_length} entries",
+    "dict_type": "must be a mapping",
+    "mapping_type": "must be a mapping",
+    "model_type": "must be a mapping",
+    "model_attributes_type": "must be a mapping",
+    "dataclass_type": "must be a mapping",
+}
 
 
 class Config(BaseModel):
@@ -70,11 +110,17 @@ class Problem(NamedTuple):
         return f"{self.where}: {self.rule}" if self.where else self.rule
 
 
+def plain_rule(error: ErrorDetails) -> str:
+    """Return the rule that a value breaks: ``must be at least 1``."""
+    if error["type"] in RULES:
+        return RULES[error["type"]].format_map(error.get("ctx", {}))
+    return error["msg"].removeprefix("Value error, ").replace("Input should", "must")
+
+
 def first_problem(error: ValidationError) -> Problem:
     """Return the first of the problems that pydantic found, for a one-line error."""
     first = error.errors(include_url=False)[0]
-    where = ".".join(map(str, first["loc"]))
-    return Problem(where, first["msg"].removeprefix("Value error, "), first["input"])
+    return Problem(".".join(map(str, first["loc"])), plain_rule(first), first["input"])
 
 
 def beside_scenario(path: str, info: ValidationInfo) -> str:

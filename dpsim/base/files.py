@@ -40,7 +40,8 @@ def is_input(status: os.stat_result) -> bool:
     return (status.st_dev, status.st_ino) in (files_read.get() or ())
 
 
-def _note(status: os.stat_result) -> None:
+def note_input(status: os.stat_result) -> None:
+    """Record the file with this status as read, so that `is_input` knows it."""
     noted = files_read.get()
     if noted is not None and stat.S_ISREG(status.st_mode):
         noted.add((status.st_dev, status.st_ino))
@@ -61,7 +62,7 @@ def read_limited(path: str | os.PathLike[str], most: int) -> bytes:
                 raise DpsimError(
                     f"{shown}: must be at most {most:,} bytes, but got {status.st_size:,}"
                 )
-            _note(status)
+            note_input(status)
             content = _all(file.fileno(), most)
     except OSError as error:
         raise DpsimError(f"{shown}: cannot be read: {error.strerror}") from None
@@ -131,7 +132,7 @@ def digest(path: str | os.PathLike[str]) -> str:
     """
     try:
         with open(path, "rb") as file:
-            _note(os.fstat(file.fileno()))
+            note_input(os.fstat(file.fileno()))
             return hashlib.file_digest(file, "sha256").hexdigest()
     except OSError as error:
         raise DpsimError(f"{shown_path(path)}: cannot be read: {error.strerror}") from None

@@ -63,12 +63,12 @@ def table(
     """Return a table; the columns whose headings are in ``left`` hold text, the others numbers."""
     from rich.table import Table
 
-    made = Table(title=title, title_justify="left", show_edge=False)
+    made = Table(title=spelled_out(title), title_justify="left", show_edge=False)
     for heading in headings:
         justify: JustifyMethod = "left" if heading in left else "right"
-        made.add_column(heading, justify=justify, overflow="fold")
+        made.add_column(spelled_out(heading), justify=justify, overflow="fold")
     for cells in rows:
-        made.add_row(*cells)
+        made.add_row(*map(spelled_out, cells))
     return made
 
 
@@ -88,7 +88,6 @@ def show(*parts: Table | str) -> None:
             for line in spelled_out(part).splitlines() or [""]:
                 console.print(_wrapped(line, width), soft_wrap=True)
             continue
-        _spell_out(part)
         if part.title:
             console.print(part.title, style="table.title", soft_wrap=True)
             part.title = None  # a title would be wrapped to the width of its table
@@ -105,17 +104,6 @@ def _keep_whole(table: Table) -> None:
         else:
             words = [word for cell in (str(column.header), *cells) for word in cell.split()]
             column.min_width = min(max(map(len, words), default=0), _LONGEST_WORD)
-
-
-def _spell_out(table: Table) -> None:
-    """Escape control characters in the texts of a table."""
-    if isinstance(table.title, str):
-        table.title = spelled_out(table.title)
-    for column in table.columns:
-        cells = (column.header, *column.cells)
-        column.header, *column._cells = (
-            spelled_out(cell) if isinstance(cell, str) else cell for cell in cells
-        )
 
 
 def _wrapped(line: str, width: int) -> str:

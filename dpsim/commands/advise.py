@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dpsim.base.terminal import narrate, show, show_answer
+from dpsim.commands.options import Json
 
 if TYPE_CHECKING:
     from dpsim.studies.advise import Advice
@@ -20,7 +21,7 @@ def advise(
             help="A trace of PyTorch's profiler of some steps on several GPUs.", show_default=False
         ),
     ],
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
+    as_json: Json = False,
 ) -> None:
     """Say which buckets, or which sharding, would suit a traced step, and the code to write.
 

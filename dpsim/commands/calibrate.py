@@ -199,8 +199,8 @@ def _runs_of(file: Path, steps: Path, overrides: Sequence[str]) -> list[Measured
 
     A folder of traces is a run of the scenario itself. Raises DpsimError.
     """
+    from dpsim.imports.kineto_ranks import read_traced_steps
     from dpsim.imports.step_logs import read_step_log
-    from dpsim.imports.traced_steps import read_traced_steps
     from dpsim.scenario import load_scenario
     from dpsim.studies.calibrate import LOG, TRACE, measured_runs, own_run
 

@@ -1,12 +1,11 @@
-"""Commands and groups of commands: the look of ``--help``, and the import of their modules.
+"""Commands and groups of commands: what all of them take, and the import of their modules.
 
-Help has each example on a line of its own, ready to be copied, and lists commands with their first
-sentence in full. A group that names the homes of its commands imports each on demand.
+Help is Typer's, with each example on a line of its own, ready to be copied, and with sentences that
+are not cut. A group that names the homes of its commands imports each on demand.
 """
 
 from __future__ import annotations
 
-import inspect
 import re
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -24,7 +23,7 @@ from dpsim.base.errors import DpsimError
 from dpsim.base.files import refuse_code
 from dpsim.base.terminal import Talk, answer_goes, clear_line, narrate, set_talk
 
-EXAMPLE = "Example: "
+_EXAMPLE = "\nExample: "
 _OF_ALL = ("quiet", "verbose")
 # Commands that limit the time of each of many simulations, or of their study, whose answer they
 # print thereafter, or simulate nothing. All others have a limit as a whole. "scenario" is
@@ -35,15 +34,30 @@ _OPTION = re.compile(r"--[a-z-]*")
 _GOES_ON = re.compile(r"\n {4,}")
 
 
-class Command(TyperCommand):
-    """A command whose help shows each example on a line of its own.
+class _FullSentence:
+    """Lists of commands have the first sentence of each in full."""
+
+    def get_short_help_str(self, limit: int = 0) -> str:
+        """Return the first sentence of the help, however long."""
+        sentence: str = super().get_short_help_str(limit=1000)  # type: ignore[misc]
+        return sentence
+
+
+class Command(_FullSentence, TyperCommand):
+    """A command with the options of all commands, whose help shows each example on one line.
 
     Its examples are the lines of its docstring that begin with ``Example:``. One that is too long
-    for a line of source continues in a line that is indented further; it is shown as one line.
+    for a line of source continues in a line that is indented further.
     """
 
     def __init__(self, *args: Any, **settings: Any) -> None:
         super().__init__(*args, **settings)
+        text, *examples = _GOES_ON.sub(" ", self.help or "").split(_EXAMPLE)
+        if examples:
+            # Typer does not wrap a paragraph that begins with \b.
+            lines = "".join(f"\n  {example}" for example in examples)
+            heading = "Examples" if len(examples) > 1 else "Example"
+            self.help = f"{text.rstrip()}\n\n\b\n{heading}:{lines}"
         # A command's own option of that name, such as -o for a file it writes, is kept.
         taken = {name for param in self.params for name in param.opts}
         answers = "--json" in taken
@@ -87,36 +101,8 @@ class Command(TyperCommand):
         narrate(f"took {time.perf_counter() - start:.3g} s", Talk.VERBOSE)
         return answer
 
-    @property
-    def text(self) -> str:
-        """The docstring without its examples."""
-        return "\n".join(line for line in self._lines if not line.startswith(EXAMPLE)).strip()
 
-    @property
-    def examples(self) -> list[str]:
-        """The example command lines."""
-        return [line.removeprefix(EXAMPLE) for line in self._lines if line.startswith(EXAMPLE)]
-
-    @property
-    def _lines(self) -> list[str]:
-        return _GOES_ON.sub(" ", inspect.cleandoc(self.help or "")).splitlines()
-
-    def format_help_text(self, ctx: Any, formatter: Any) -> None:
-        """Write the text as paragraphs, and below it the examples.
-
-        Examples are not wrapped, so that they can be copied.
-        """
-        formatter.write_paragraph()
-        with formatter.indentation():
-            formatter.write_text(self.text)
-        if not self.examples:
-            return
-        with formatter.section("Examples" if len(self.examples) > 1 else "Example"):
-            indent = " " * formatter.current_indent
-            formatter.write("".join(f"{indent}{example}\n" for example in self.examples))
-
-
-class Group(TyperGroup):
+class Group(_FullSentence, TyperGroup):
     """A group that lists its commands with the first sentence of each.
 
     ``homes`` maps commands to ``"module:name"`` of their functions, or of the ``Commands`` below
@@ -154,13 +140,13 @@ class Group(TyperGroup):
             raise
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
-        """Write the list; sentences take as many lines as they need."""
+        """Write the list of commands, below the headings of sections if there are any."""
         for heading, names in (self.sections or {"Commands": self.list_commands(ctx)}).items():
             commands = [(name, self.get_command(ctx, name)) for name in names]
             with formatter.section(heading):
                 formatter.write_dl(
                     [
-                        (name, command.get_short_help_str(limit=1000))
+                        (name, command.get_short_help_str())
                         for name, command in commands
                         if not command.hidden
                     ]
@@ -170,12 +156,13 @@ class Group(TyperGroup):
 def _say_clearly(error: Exception) -> None:
     """Raise DpsimError instead of a usage error: one line with place, rule and value."""
     # Only pydantic's errors have a list of them; help must not wait for its import.
-    problems = getattr(error.__cause__, "errors", None)
-    if problems is not None:
-        from dpsim.scenario import broken_rule
+    cause: Any = error.__cause__
+    if hasattr(cause, "errors"):
+        from dpsim.base.config import first_problem
 
+        _, rule, given = first_problem(cause)
         option = error.param.opts[0]  # type: ignore[attr-defined]
-        raise DpsimError(f"{option}: {broken_rule(problems()[0])}") from None
+        raise DpsimError(f"{option}: {rule}, but got {given!r:.60}") from None
     # Only click's usage errors have it; messages of others are not for users. One of them is no
     # error: it shows the help of a group called without a command.
     if not hasattr(error, "format_message") or type(error).__name__ == "NoArgsIsHelpError":

@@ -8,8 +8,8 @@ from typing import Annotated
 import typer
 
 from dpsim.base.errors import DpsimError
-from dpsim.commands.import_options import Json, KnownModel, KnownNode, read_file, show_scenario
-from dpsim.commands.options import Output, read_option
+from dpsim.commands.import_options import KnownModel, KnownNode, read_file, show_scenario
+from dpsim.commands.options import Json, Output, read_option
 
 SlurmFile = Annotated[
     Path,
@@ -65,7 +65,6 @@ def slurm_topology(
     Example: dpsim import slurm-topology topology.yaml --topology gpus --switch rack7
     """
     from dpsim.base.units import RATE, parse
-    from dpsim.imports.network_draft import NetworkOptions
     from dpsim.imports.slurm_topology import SlurmOptions, scenario_from_slurm
 
     unit = None
@@ -73,7 +72,6 @@ def slurm_topology(
         unit = read_option("--speed-unit", lambda text: parse(text, RATE), speed_unit)
         if unit <= 0:
             raise DpsimError(f"--speed-unit: must be above 0, but got {speed_unit!r}")
-    options = NetworkOptions(model, node, nic, oversubscription)
-    of = SlurmOptions(topology, switch, unit)
-    draft = read_file(file, lambda content: scenario_from_slurm(content, file.name, options, of))
+    options = SlurmOptions(topology, switch, model, node, nic, oversubscription, unit)
+    draft = read_file(file, lambda content: scenario_from_slurm(content, file.name, options))
     show_scenario(file, draft, output, as_json)

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 _ASSUMED = "assumed: "  # prefix of a note on an assumption
 
-Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 KnownModel = Annotated[
     str | None,
     typer.Option("--model", metavar="NAME", help="The model (dpsim catalogue models)."),
@@ -70,7 +69,7 @@ def show_scenario(file: Path, draft: ScenarioDraft, output: Path | None, as_json
         checked(text, output or file.with_suffix(".yaml"))
     except DpsimError as error:
         raise DpsimError(f"{file}: {error}") from None
-    summarise_draft(draft)
+    summarise(draft.taken, draft.assumed, [f"{key}: {why}" for key, why in draft.ignored])
     deliver(text, output, as_json, "import-scenario", draft.to_json())
 
 
@@ -82,11 +81,6 @@ def checked(text: str, path: Path) -> Scenario:
         return validate(from_text(text, str(path)), Scenario)
     except DpsimError as error:
         raise DpsimError(f"does not make a scenario: {str(error).splitlines()[0]}") from None
-
-
-def summarise_draft(draft: ScenarioDraft) -> None:
-    """Report what a scenario took from another tool's file, what it assumes, and what it lacks."""
-    summarise(draft.taken, draft.assumed, [f"{key}: {why}" for key, why in draft.ignored])
 
 
 def deliver(

@@ -10,8 +10,8 @@ import typer
 
 from dpsim.base.errors import DpsimError
 from dpsim.base.terminal import narrate, save, show, show_answer
-from dpsim.commands.import_options import Json, TracedBatch, deliver_profile, summarise_notes
-from dpsim.commands.options import Output, whole_numbers
+from dpsim.commands.import_options import TracedBatch, deliver_profile, summarise_notes
+from dpsim.commands.options import Json, Output, whole_numbers
 from dpsim.commands.progress import progress
 
 if TYPE_CHECKING:
@@ -42,12 +42,20 @@ def torch(
 
     Example: dpsim import torch mypackage.models:build --input 3,224,224 -o profile.json
     """
-    from dpsim.imports.torch_model import profile_torch
+    from dpsim.base.provenance import stamp
+    from dpsim.workload import ModelProfile, import_torch, trace
 
     if dtype not in ("float32", "int64"):
         raise DpsimError(f"--dtype must be float32 or int64, but got {dtype!r}")
     sides = tuple(whole_numbers("--input", shape))
-    show_profile(profile_torch(factory, sides, dtype), output, as_json)
+    model = trace(factory, sides, dtype)
+    lengths = ",".join(map(str, sides))
+    provenance = {
+        "source": f"dpsim import torch {factory} --input {lengths} --dtype {dtype}",
+        "torch": str(import_torch().__version__),
+        **stamp(),
+    }
+    show_profile(ModelProfile.of(model, provenance), output, as_json)
 
 
 def kineto(

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from pkgutil import resolve_name
+from typing import Annotated
 
 import typer
 
 from dpsim.base.errors import DpsimError
-from dpsim.base.terminal import narrate
 from dpsim.commands.help import Commands
 from dpsim.commands.import_options import (
-    Json,
     KnownModel,
     KnownNode,
     deliver,
@@ -23,13 +20,7 @@ from dpsim.commands.import_options import (
     summarise,
     summarise_notes,
 )
-from dpsim.commands.options import Length, Output
-
-if TYPE_CHECKING:
-    from dpsim.hardware import CalibrationProfile
-    from dpsim.imports.draft import NodeDraft
-    from dpsim.imports.nccl_tests_log import NcclTestsLog
-    from dpsim.imports.scenario_draft import ScenarioDraft, TrainingSizes
+from dpsim.commands.options import Json, Length, Output
 
 import_app = Commands(
     "Read what you already have: topologies of nodes, measurements of collectives, models and "
@@ -79,16 +70,19 @@ def _node_command(tool: str, file_help: str, about: str, example: str) -> None:
         as_json: Json = False,
     ) -> None:
         from dpsim.imports.nccl_topo import node_from_nccl_topo
-        from dpsim.imports.nvidia_topo import node_from_nvidia_topo, parse_nvidia_topo
+        from dpsim.imports.nvidia_topo import node_from_nvidia_topo
         from dpsim.imports.options import NodeOptions
 
-        def node(content: bytes) -> NodeDraft:
-            options = NodeOptions(gpu, nic)
-            if tool == "nccl-topo":
-                return node_from_nccl_topo(content, options, file.name)
-            return node_from_nvidia_topo(parse_nvidia_topo(content), options, file.name)
-
-        _node(file, output, as_json, node)
+        read = node_from_nccl_topo if tool == "nccl-topo" else node_from_nvidia_topo
+        options = NodeOptions(gpu, nic)
+        draft = read_file(file, lambda content: read(content, options, file.name))
+        try:
+            node = draft.to_node()
+        except ValueError as error:
+            raise DpsimError(f"{file}: does not describe one connected node: {error}") from None
+        summarise(*draft.summary())
+        content = {"node": node.model_dump(mode="json"), "assumptions": draft.assumptions()}
+        deliver(draft.to_yaml(), output, as_json, "import-node", content)
 
 
 _node_command(
@@ -137,57 +131,6 @@ def nccl_tests(
     notes = list(log.notes)
     if log.wrong_values:
         notes.append(f"ignored: the log says that {log.wrong_values} values were wrong")
-    _show_fit(profile, log, notes, output, as_json)
-
-
-@import_app.command("nccl-inspector")
-def nccl_inspector(
-    path: Annotated[
-        Path,
-        typer.Argument(
-            help="A log of NCCL's inspector plugin, or the folder of those of all processes.",
-            show_default=False,
-        ),
-    ],
-    output: Output = None,
-    operation: Annotated[
-        str | None,
-        typer.Option(help="The operation; the one that took most time if left out."),
-    ] = None,
-    ranks: Annotated[
-        int | None,
-        typer.Option(
-            min=1, max=2**20, help="Number of ranks of the communicator, where the log has several."
-        ),
-    ] = None,
-    as_json: Json = False,
-) -> None:
-    """Fit latency and bandwidth on what NCCL's inspector logged of a job: a calibration profile.
-
-    Example: dpsim import nccl-inspector nccl-inspector-4711/ -o profile.json
-    """
-    from dpsim.imports.nccl_inspector import read_inspector
-    from dpsim.imports.nccl_tests_fit import fit_nccl_tests
-    from dpsim.imports.reading import ImportFileError
-
-    log = read_inspector(path, operation, ranks)
-    narrate(f"{log.calls:,} collectives of {len(log.table.rows)} sizes")
-    try:
-        profile = fit_nccl_tests(log.table, path.resolve().stem, path.name)
-    except ImportFileError as problem:
-        # The fit gets a table, without the log's name.
-        raise problem.of(path) from None
-    _show_fit(profile, log.table, log.notes, output, as_json)
-
-
-def _show_fit(
-    profile: CalibrationProfile,
-    log: NcclTestsLog,
-    notes: Sequence[str],
-    output: Path | None,
-    as_json: bool,
-) -> None:
-    """Report how well the formula describes the rows, and write or print the profile."""
     left, hosts = profile.residuals, f"{log.hosts} host{'s' if log.hosts > 1 else ''}"
     taken = [
         f"{left.n} rows of {log.operation}, {log.ranks} ranks on {hosts}",
@@ -199,7 +142,55 @@ def _show_fit(
     deliver_profile(profile, output, as_json)
 
 
-def _scenario_command(tool: str, file_help: str, what: str, example: str) -> None:
+# By program: the function that reads its configuration, what that file is, what becomes a scenario,
+# and an example.
+_CONFIGURATIONS = {
+    "deepspeed": (
+        "deepspeed:scenario_from_deepspeed",
+        "A DeepSpeed configuration (ds_config.json).",
+        "a DeepSpeed configuration",
+        "ds_config.json --model llama3-8b --nnodes 2",
+    ),
+    "accelerate": (
+        "accelerate:scenario_from_accelerate",
+        "accelerate's YAML, or Trainer's arguments with fsdp_config.",
+        "accelerate's configuration, or Trainer's with FSDP,",
+        "default_config.yaml --model llama3-8b --batch 2",
+    ),
+    "torchtitan": (
+        "torchtitan:scenario_from_torchtitan",
+        "A job configuration of torchtitan (TOML).",
+        "a job configuration of torchtitan",
+        "llama3_8b.toml --nnodes 8 --nproc-per-node 8",
+    ),
+    "axolotl": (
+        "trainer_dialects:axolotl",
+        "A configuration of axolotl (YAML).",
+        "Axolotl's configuration",
+        "config.yml --nnodes 1 --nproc-per-node 8",
+    ),
+    "llama-factory": (
+        "trainer_dialects:llama_factory",
+        "A configuration of llama-factory (YAML).",
+        "LLaMA-Factory's configuration",
+        "sft.yaml --nproc-per-node 8",
+    ),
+    "torchtune": (
+        "trainer_dialects:torchtune",
+        "A configuration of torchtune (YAML).",
+        "a torchtune recipe's configuration",
+        "8B_full.yaml --model llama3-8b",
+    ),
+    "composer": (
+        "trainer_dialects:composer",
+        "A configuration of composer (YAML).",
+        "Composer's or llm-foundry's configuration",
+        "mpt-7b.yaml --model mpt-7b",
+    ),
+}
+
+
+def _scenario_command(tool: str, home: str, file_help: str, what: str, example: str) -> None:
     """Add the command that makes a scenario of a training tool's configuration."""
     argument = typer.Argument(..., help=file_help, show_default=False)
     about = f"Turn {what} into a scenario, with a comment on each value."
@@ -219,84 +210,11 @@ def _scenario_command(tool: str, file_help: str, what: str, example: str) -> Non
     ) -> None:
         from dpsim.imports.scenario_draft import TrainingSizes
 
-        read = _reader(tool)
+        read = resolve_name(f"dpsim.imports.{home}")
         sizes = TrainingSizes(model, nnodes, nproc_per_node, node, batch, sequence_length)
         draft = read_file(file, lambda content: read(content, file.name, sizes))
         show_scenario(file, draft, output, as_json)
 
 
-def _reader(tool: str) -> Callable[[bytes, str, TrainingSizes], ScenarioDraft]:
-    """Return the function that reads a tool's configuration; the other tools' are not imported."""
-    if tool == "accelerate":
-        from dpsim.imports.accelerate import scenario_from_accelerate
-
-        return scenario_from_accelerate
-    if tool == "deepspeed":
-        from dpsim.imports.deepspeed import scenario_from_deepspeed
-
-        return scenario_from_deepspeed
-    if tool == "torchtitan":
-        from dpsim.imports.torchtitan import scenario_from_torchtitan
-
-        return scenario_from_torchtitan
-    from dpsim.imports.trainer_dialects import scenario_from_dialect
-
-    return partial(scenario_from_dialect, tool)
-
-
-_scenario_command(
-    "deepspeed",
-    "A DeepSpeed configuration (ds_config.json).",
-    "a DeepSpeed configuration",
-    "ds_config.json --model llama3-8b --nnodes 2",
-)
-_scenario_command(
-    "accelerate",
-    "accelerate's YAML, or Trainer's arguments with fsdp_config.",
-    "accelerate's configuration, or Trainer's with FSDP,",
-    "default_config.yaml --model llama3-8b --batch 2",
-)
-_scenario_command(
-    "torchtitan",
-    "A job configuration of torchtitan (TOML).",
-    "a job configuration of torchtitan",
-    "llama3_8b.toml --nnodes 8 --nproc-per-node 8",
-)
-_scenario_command(
-    "axolotl",
-    "A configuration of axolotl (YAML).",
-    "Axolotl's configuration",
-    "config.yml --nnodes 1 --nproc-per-node 8",
-)
-_scenario_command(
-    "llama-factory",
-    "A configuration of llama-factory (YAML).",
-    "LLaMA-Factory's configuration",
-    "sft.yaml --nproc-per-node 8",
-)
-_scenario_command(
-    "torchtune",
-    "A configuration of torchtune (YAML).",
-    "a torchtune recipe's configuration",
-    "8B_full.yaml --model llama3-8b",
-)
-_scenario_command(
-    "composer",
-    "A configuration of composer (YAML).",
-    "Composer's or llm-foundry's configuration",
-    "mpt-7b.yaml --model mpt-7b",
-)
-
-
-def _node(
-    file: Path, output: Path | None, as_json: bool, build: Callable[[bytes], NodeDraft]
-) -> None:
-    """Build the node that the file describes, validate it, and write or print it."""
-    draft = read_file(file, build)
-    try:
-        node = draft.to_node()
-    except ValueError as error:
-        raise DpsimError(f"{file}: does not describe one connected node: {error}") from None
-    summarise(*draft.summary())
-    content = {"node": node.model_dump(mode="json"), "assumptions": draft.assumptions()}
-    deliver(draft.to_yaml(), output, as_json, "import-node", content)
+for _tool, _words in _CONFIGURATIONS.items():
+    _scenario_command(_tool, *_words)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
@@ -14,12 +13,12 @@ import typer
 
 from dpsim.base.errors import DpsimError, UnknownNameError
 from dpsim.base.terminal import narrate
-from dpsim.commands.import_options import checked, deliver, read_file, summarise_draft
+from dpsim.commands.import_options import checked, deliver
 from dpsim.commands.options import Json, Length, Output, whole_numbers
 
 if TYPE_CHECKING:
     from dpsim.imports.first_scenario import Answers
-    from dpsim.imports.scenario_draft import ScenarioDraft, TrainingSizes
+    from dpsim.imports.scenario_draft import ScenarioDraft
     from dpsim.scenario import Scenario
 
 _MOST_TOKENS = 16_384  # of a pass, without a given batch
@@ -91,14 +90,6 @@ GlobalBatch = Annotated[
 Precision = Annotated[
     str | None, typer.Option("--precision", help="bf16 where the GPU has it, else fp16 or fp32.")
 ]
-Source = Annotated[
-    Path | None,
-    typer.Option(
-        "--from",
-        metavar="FILE",
-        help="Start from a configuration of DeepSpeed, accelerate or torchtitan instead.",
-    ),
-]
 Force = Annotated[bool, typer.Option("--force", help="Replace a file that is there already.")]
 
 
@@ -116,7 +107,6 @@ def init(
     batch: Batch = None,
     global_batch: GlobalBatch = None,
     precision: Precision = None,
-    source: Source = None,
     output: Output = None,
     force: Force = False,
     as_json: Json = False,
@@ -127,7 +117,6 @@ def init(
 
     Example: dpsim init -o first.yaml
     Example: dpsim init --gpu H100 --nodes 4 --model llama3-8b --global-batch 1024 -o llama.yaml
-    Example: dpsim init --from ds_config.json --model llama3-8b --nodes 2 -o run.yaml
     """
     if output is not None and output.is_file() and not force:
         raise DpsimError(f"{output}: must be a new file, or be given with --force, but exists")
@@ -149,7 +138,7 @@ def init(
     # Values without an option are asked for in a terminal, and otherwise have defaults.
     said = {name: value for name, value in given.items() if value is not None}
     try:
-        draft = _drafted(said, output) if source is None else _configured(source, said)
+        draft = _drafted(said, output)
     except UnknownNameError as error:
         option = _NAMED_BY.get(error.what)
         raise DpsimError(f"{option}: {error}" if option else str(error)) from None
@@ -157,36 +146,6 @@ def init(
     _scenario(draft, output)
     more = f": dpsim run {output}"
     deliver(draft.to_yaml(), output, as_json, "init", draft.to_json(), more)
-
-
-def _configured(source: Path, said: dict[str, Any]) -> ScenarioDraft:
-    """Return the scenario of another tool's configuration, recognised by its ending."""
-    from dpsim.imports.accelerate import scenario_from_accelerate
-    from dpsim.imports.deepspeed import scenario_from_deepspeed
-    from dpsim.imports.scenario_draft import TrainingSizes
-    from dpsim.imports.torchtitan import scenario_from_torchtitan
-
-    readers: dict[str, Callable[[bytes, str, TrainingSizes], ScenarioDraft]] = {
-        ".json": scenario_from_deepspeed,
-        ".toml": scenario_from_torchtitan,
-        ".yaml": scenario_from_accelerate,
-        ".yml": scenario_from_accelerate,
-    }
-    read = readers.get(source.suffix.lower())
-    if read is None:
-        raise DpsimError(f"--from: must end in {', '.join(readers)}, but got {source.name!r}")
-
-    known = ("model", "nodes", "gpus_per_node", "node", "batch", "sequence_length")
-    for name in said:
-        if name in known:
-            continue
-        option = name.replace("_", "-")
-        raise DpsimError(f"--{option}: must not be given with --from, but is given with it")
-
-    sizes = TrainingSizes(**said)
-    draft = read_file(source, lambda content: read(content, source.name, sizes))
-    summarise_draft(draft)
-    return draft
 
 
 def _drafted(said: dict[str, Any], output: Path | None) -> ScenarioDraft:

@@ -26,7 +26,7 @@ Sets = Annotated[
         "--set", metavar="KEY=VALUE", help="Replace a value: cluster.nodes=8. Repeatable."
     ),
 ]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Plot = Annotated[
     Path | None,
     typer.Option(

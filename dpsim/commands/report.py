@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from dpsim.base.terminal import narrate, show_answer, write_whole
+from dpsim.commands.options import Json
 
 
 def report(
@@ -19,9 +20,7 @@ def report(
         ),
     ],
     html: Annotated[Path, typer.Option(help="Write the page to this file: it needs nothing else.")],
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print what was written as JSON.")
-    ] = False,
+    as_json: Json = False,
 ) -> None:
     """Write results as one self-contained HTML page.
 

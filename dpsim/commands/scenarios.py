@@ -10,7 +10,7 @@ import typer
 
 from dpsim.base.errors import DpsimError, UnknownNameError
 from dpsim.base.terminal import save, show, show_answer
-from dpsim.commands.options import Json
+from dpsim.commands.options import Json, Output
 
 _LONGEST = 110  # characters of a line about a scenario
 _SHORTEST = 40  # of a sentence that is long enough alone
@@ -20,10 +20,7 @@ def scenarios(
     name: Annotated[
         str | None, typer.Argument(help="One of them, to be copied.", show_default=False)
     ] = None,
-    output: Annotated[
-        Path | None,
-        typer.Option("-o", "--output", help="Copy it to this file; on stdout if left out."),
-    ] = None,
+    output: Output = None,
     as_json: Json = False,
 ) -> None:
     """List the scenarios that come with dpsim, a line each; or copy one.

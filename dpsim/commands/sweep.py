@@ -11,8 +11,10 @@ from dpsim.base.errors import DpsimError
 from dpsim.base.terminal import narrate, show, show_json
 from dpsim.commands.options import (
     Epochs,
+    Json,
     Plot,
     Samples,
+    Sets,
     Tokens,
     check_plot,
     draw,
@@ -48,11 +50,6 @@ Resume = Annotated[
     bool,
     typer.Option("--resume", help="Continue in an existing folder: compute only what is missing."),
 ]
-Set = Annotated[
-    list[str] | None,
-    typer.Option("--set", metavar="KEY=VALUE", help="Replace a value in every file. Repeatable."),
-]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
 
 
 def sweep(
@@ -65,8 +62,8 @@ def sweep(
     tokens: Tokens = None,
     samples: Samples = None,
     epochs: Epochs = None,
-    set_: Set = None,
-    as_json: AsJson = False,
+    set_: Sets = None,
+    as_json: Json = False,
 ) -> None:
     """Predict many scenarios: every point of files with a sweep block, every file of a folder.
 

@@ -48,13 +48,23 @@ _PREFETCH = {
     "none": "none",
 }
 _DISTRIBUTED = {word: word for word in ("no", "multi_gpu", "fsdp", "deepspeed")}
-_PRECISIONS = {"no": "fp32", "fp16": "fp16", "bf16": "bf16", "fp8": "fp8"}
+# accelerate's words, and Composer's.
+_PRECISIONS = {
+    "no": "fp32",
+    "fp32": "fp32",
+    "fp16": "fp16",
+    "amp_fp16": "fp16",
+    "bf16": "bf16",
+    "amp_bf16": "bf16",
+    "fp8": "fp8",
+}
 _COMPILERS = {"no": "eager", "eager": "eager", "inductor": "compile"}
 _TRAINERS_OTHER_WORDS = ("true", "auto_wrap", "offload")
 _WRAPS = {"transformer_based_wrap": "block", "size_based_wrap": "size", "no_wrap": "model"}
 _RESHARD = {"true": (True, False), "false": (False, False), **_STRATEGIES}
 _WHOLE_MODEL = 2**40  # elements: more than any model has
-# Trainer's names, and torchtune's classes; adamw_torch_fused and the like differ only in kernels.
+# Names of Trainer and Composer, and torchtune's classes; adamw_torch_fused and the like differ only
+# in kernels.
 _OPTIMIZERS = {
     "adagrad": "adagrad",
     "adam": "adam",
@@ -66,6 +76,7 @@ _OPTIMIZERS = {
     "adamw_torch": "adamw",
     "adamw_torch_8bit": "adamw-8bit",
     "adamw_torch_fused": "adamw",
+    "decoupled_adamw": "adamw",
     "paged_adamw": "adamw",
     "paged_adamw_32bit": "adamw",
     "paged_adamw_8bit": "adamw-8bit",
@@ -156,7 +167,7 @@ def _model(draft: ScenarioDraft, sizes: TrainingSizes, settings: Settings) -> No
     # Unchanged, without the owner, and without the suffix of converted checkpoints.
     alone = said.rpartition("/")[2]
     spellings = (said, alone, alone.removesuffix("-hf"))
-    name_model(draft, sizes, (said, "model_name_or_path"), spellings)
+    name_model(draft, sizes, (said, settings.path("model_name_or_path")), spellings)
 
 
 def _replicas(draft: ScenarioDraft, config: Settings, workers: int | None) -> None:
@@ -180,11 +191,11 @@ def _replicas(draft: ScenarioDraft, config: Settings, workers: int | None) -> No
 
 def _batches(draft: ScenarioDraft, settings: Settings, sizes: TrainingSizes) -> None:
     key = "per_device_train_batch_size"
-    set_batch(draft, sizes, settings.number(key), key)
+    set_batch(draft, sizes, settings.number(key), settings.path(key))
     set_passes(draft, settings)
     length = settings.number("max_seq_length") or settings.number("max_length")
     if length is not None and sizes.sequence_length is None:
-        draft.set("workload.sequence_length", length, "max_seq_length")
+        draft.set("workload.sequence_length", length, settings.path("max_seq_length"))
 
 
 def _precision(draft: ScenarioDraft, settings: Settings) -> str:
@@ -196,7 +207,7 @@ def _precision(draft: ScenarioDraft, settings: Settings) -> str:
         chosen = flags[-1]
         draft.set("workload.precision", chosen, chosen)
     elif said is not None:
-        draft.set("workload.precision", chosen, "mixed_precision")
+        draft.set("workload.precision", chosen, settings.path("mixed_precision"))
     elif left_open:
         chosen = left_open[0]
         why = f"{chosen} is auto: the program fills it in, and may also say fp32"
@@ -215,13 +226,14 @@ def _program(draft: ScenarioDraft, settings: Settings) -> None:
         key = f"dynamo_config.dynamo_backend = {backend}"
         draft.ignore(key, "this compiler is not simulated: kernels are taken as in eager mode")
     elif settings.flag("torch_compile"):
-        draft.set("workload.execution", "compile", "torch_compile")
+        draft.set("workload.execution", "compile", settings.path("torch_compile"))
     if settings.flag("gradient_checkpointing"):
-        draft.set("workload.checkpoint", "full", "gradient_checkpointing")
+        draft.set("workload.checkpoint", "full", settings.path("gradient_checkpointing"))
     said = settings.word("optim")
-    set_optimizer(draft, said, _OPTIMIZERS, "optim")
+    key = settings.path("optim")
+    set_optimizer(draft, said, _OPTIMIZERS, key)
     if said in _OPTIMIZERS and said.startswith("paged"):
-        draft.ignore(f"optim = {said}", _PAGED)
+        draft.ignore(f"{key} = {said}", _PAGED)
 
 
 def _fsdp(draft: ScenarioDraft, config: Settings, trainer: str, precision: str) -> None:

@@ -144,8 +144,7 @@ def _named(report: _Report) -> str | None:
 
 def _problem(error: ValidationError) -> str:
     """Return the first problem, with its place: ``results.3.size: must be ...``."""
-    place, rule, given = first_problem(error)
-    what = rule[:1].lower() + rule[1:]
+    place, what, given = first_problem(error)
     if not place:
         return f"must be the JSON of an nccl-tests program, but: {what}"
     shown = f", but got {given!r}" if isinstance(given, str | int | float) else ""

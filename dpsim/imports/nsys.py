@@ -74,7 +74,7 @@ class NsysReport:
 
 
 def read_nsys_profile(
-    path: Path, *, batch: int | None = None, name: str | None = None, steps: str | None = None
+    path: Path, *, batch: int | None = None, steps: str | None = None
 ) -> NsysReport:
     """Read the steps and the layers of an SQLite export of nsys.
 
@@ -99,7 +99,7 @@ def read_nsys_profile(
         _step(number, taken, copies[place])
         for place, (number, taken) in enumerate(step_times(trace, path).items())
     )
-    profile, why_none = _profile(trace, batch, name or path.name.split(".")[0], path.name)
+    profile, why_none = _profile(trace, batch, path.name.split(".")[0], path.name)
     return NsysReport(found, trace.device, profile, why_none, tuple(notes))
 
 

@@ -19,7 +19,7 @@ from urllib.parse import quote
 
 from dpsim.base.budget import check_memory
 from dpsim.base.errors import DpsimError
-from dpsim.base.files import digest, shown_path
+from dpsim.base.files import note_input, shown_path
 
 MOST_BYTES = 8 * 2**30
 MOST_ROWS = 1_000_000  # of a table and a process, which are held in memory
@@ -124,8 +124,8 @@ def _check_file(path: Path) -> None:
         )
     held = min(_HELD * found.st_size, _MOST_HELD)
     check_memory(held, f"{shown_path(path)}: to read it", "profile fewer steps")
-    # Its content is recorded as an input, so that no output of this command may overwrite it.
-    digest(path)
+    # As an input, so that no output of this command may overwrite it.
+    note_input(found)
 
 
 def _opened(path: Path) -> sqlite3.Connection:

@@ -175,11 +175,13 @@ def _matrix(
     )
 
 
-def node_from_nvidia_topo(matrix: TopoMatrix, options: NodeOptions, file: str = "") -> NodeDraft:
-    """Return the node that ``matrix`` describes.
+def node_from_nvidia_topo(content: bytes, options: NodeOptions, file: str = "") -> NodeDraft:
+    """Return the node that the matrix in ``content`` describes.
 
-    Missing information comes from ``options`` or is assumed, with a note.
+    Missing information comes from ``options`` or is assumed, with a note. Raises ImportFileError
+    with the invalid line.
     """
+    matrix = parse_nvidia_topo(content)
     pairs = matrix.nvlinks()
     at_a_gpu = [
         [count for pair, count in pairs.items() if gpu in pair] for gpu in range(matrix.gpus)

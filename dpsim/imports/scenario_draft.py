@@ -68,7 +68,6 @@ class ScenarioDraft:
     """The values of a scenario by path, each with its source, and the ignored keys.
 
     ``heading`` is the file's first line, instead of the one that names ``file`` and ``program``.
-    ``own_words`` maps another program's names of keys to the file's.
     """
 
     file: str
@@ -77,12 +76,11 @@ class ScenarioDraft:
     sources: dict[str, str] = field(default_factory=dict)
     ignored: list[tuple[str, str]] = field(default_factory=list)
     heading: str | None = None
-    own_words: dict[str, str] = field(default_factory=dict)
 
     def set(self, path: str, value: Value, source: str) -> None:
         """Set the value at ``path``, with its source in the configuration."""
         self.values[path] = value
-        self.sources[path] = self.own_words.get(source, source)
+        self.sources[path] = source
 
     def assume(self, path: str, value: Value, why: str) -> None:
         """Set a value that the configuration lacks; its effect must be known."""

@@ -7,7 +7,6 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from dpsim.imports.ignored_keys import effect_of
 from dpsim.imports.reading import ImportFileError
 
 _AUTO = "auto"  # in files for Hugging Face's Trainer, which fills the value in
@@ -22,16 +21,63 @@ _DEGREE = re.compile(
 )
 
 
+# The effect of ignored keys on a predicted step.
+_CLIPPING = (
+    "clipping is not simulated: it reads all gradients and sums up one number over all workers"
+)
+_EFFECTS = {
+    "gradient_clipping": _CLIPPING,
+    "max_norm": _CLIPPING,
+    "max_grad_norm": _CLIPPING,
+    "enable_fsdp_float8_all_gather": "weights are simulated as gathered in the width of mixed "
+    "precision: in fp8 half as many bytes travel",
+    "implementation": "the update is simulated as torch's default, foreach: fused is faster, "
+    "for-loop slower",
+    "dataset": "samples are simulated as ready in memory",
+    "allgather_bucket_size": "updated weights are simulated as gathered in one piece",
+}
+# Sections and keys of torchtitan, DeepSpeed, accelerate and Trainer about starting, learning,
+# measuring and saving.
+_NAMES = """
+job profiling metrics checkpoint lr_scheduler validation comm memory_estimation debug
+tokenizer_path hf_assets_path lr min_lr beta1 beta2 eps weight_decay warmup_steps steps seed
+gc_freq gc_debug deterministic print_after_conversion pipeline_parallel_schedule
+disable_loss_parallel filter_fqns precompute_float8_dynamic_scale_for_fsdp
+scheduler steps_per_print wall_clock_breakdown tensorboard wandb csv_monitor comet
+flops_profiler comms_logger params loss_scale loss_scale_window initial_scale_power hysteresis
+min_loss_scale dump_state contiguous_gradients pin_memory
+compute_environment machine_rank main_training_function main_process_ip main_process_port
+rdzv_backend same_network gpu_ids downcast_bf16 enable_cpu_affinity tpu_env tpu_use_cluster
+tpu_use_sudo tpu_name tpu_zone commands command_file zero3_init_flag fsdp_state_dict_type
+fsdp_sync_module_states fsdp_use_orig_params fsdp_cpu_ram_efficient_loading fsdp_version
+fsdp_transformer_layer_cls_to_wrap state_dict_type sync_module_states use_orig_params
+cpu_ram_efficient_loading transformer_layer_cls_to_wrap learning_rate lr_scheduler_type
+warmup_ratio num_train_epochs max_steps output_dir logging_steps save_steps save_strategy
+eval_strategy evaluation_strategy report_to adam_beta1 adam_beta2 adam_epsilon
+"""
+_NO_PART = frozenset(_NAMES.split())
+_OFF = ("", "no", "none", "false", "disabled")
+_UNKNOWN = "not known here: where it changes a step, the prediction lacks that change"
+
+
 class Settings:
     """The keys of a configuration, each checked and recorded when it is read.
 
-    ``place`` is their path in the file. A key may have the ``prefix`` there, which wins.
+    ``place`` is their path in the file. A key may have the ``prefix`` there, which wins, or one of
+    ``names``: the path by which the file calls it.
     """
 
-    def __init__(self, values: Mapping[Any, Any], place: str = "", prefix: str = "") -> None:
+    def __init__(
+        self,
+        values: Mapping[Any, Any],
+        place: str = "",
+        prefix: str = "",
+        names: Mapping[str, str] | None = None,
+    ) -> None:
         self._values = values
         self._place = place
         self._prefix = prefix
+        self._names = names or {}
         self._asked: set[str] = set()
         self._open: set[str] = set()
         self._sections: dict[str, Settings] = {}
@@ -42,12 +88,14 @@ class Settings:
 
     def path(self, key: str) -> str:
         """Return the full path of a key, for errors and comments."""
-        return self._below(self._spelled(key))
+        home, name = self._home(key)
+        return home._below(name)
 
     def has(self, key: str) -> bool:
         """Return whether the file has a value for a key."""
         # Without `_get`: checking for a key does not use it, so it may still be reported as unused.
-        return self._values.get(self._spelled(key)) is not None
+        home, name = self._home(key)
+        return home._values.get(name) is not None
 
     def section(self, key: str, prefix: str = "") -> Settings:
         """Return the keys below one; empty if the file has no such section."""
@@ -111,7 +159,7 @@ class Settings:
             if key in self._open:
                 yield self._below(key), "auto: the program fills it in; read as if it were left out"
             elif str(key) not in self._asked and not _DEGREE.fullmatch(str(key)):
-                yield self._below(str(key)), effect_of(self._below(str(key)), value)
+                yield self._below(str(key)), _effect_of(self._below(str(key)), value)
         for section in self._sections.values():
             yield from section.unused()
 
@@ -126,25 +174,32 @@ class Settings:
 
     def is_open(self, key: str) -> bool:
         """Return whether a value is auto, left to the program; the caller then reports it."""
-        self._open.discard(self._spelled(key))
-        return bool(self._values.get(self._spelled(key)) == _AUTO)
+        home, name = self._home(key)
+        home._open.discard(name)
+        return bool(home._values.get(name) == _AUTO)
 
     def _below(self, key: str) -> str:
         return f"{self._place}.{key}" if self._place else key
 
-    def _spelled(self, key: str) -> str:
-        """Return the key as the file has it."""
-        prefixed = f"{self._prefix}{key}"
-        return key if self._values.get(prefixed) is None else prefixed
+    def _home(self, key: str) -> tuple[Settings, str]:
+        """Return the section that holds a key, and the key as the file has it."""
+        *sections, last = self._names.get(key, f"{self._prefix}{key}").split(".")
+        home, values = self, self._values
+        for section in sections:
+            values = values.get(section, {})
+            if not isinstance(values, Mapping):
+                return self, key
+            home = home.section(section)
+        return (self, key) if values.get(last) is None else (home, last)
 
     def _get(self, key: str) -> Any:
-        key = self._spelled(key)
-        self._asked.add(key)
-        value = self._values.get(key)
+        home, name = self._home(key)
+        home._asked.add(name)
+        value = home._values.get(name)
         if value != _AUTO:
             return value
         # The word by which these files leave a value to the program.
-        self._open.add(key)
+        home._open.add(name)
         return None
 
     def _problem(self, key: str, rule: str, value: object) -> ImportFileError:
@@ -210,3 +265,13 @@ def _sections_of(values: object) -> Settings:
     if not isinstance(values, Mapping) or not values:
         raise ImportFileError("must be a configuration with keys, but is not")
     return Settings(values)
+
+
+def _effect_of(path: str, value: object) -> str:
+    """Return the effect of ignoring the key at ``path`` on the prediction of a step."""
+    if not value or value in _OFF:
+        return "switched off or empty"
+    section, name = path.split(".", maxsplit=1)[0], path.rpartition(".")[2]
+    if name in _EFFECTS:
+        return _EFFECTS[name]
+    return "no part of a simulated step" if {section, name} & _NO_PART else _UNKNOWN

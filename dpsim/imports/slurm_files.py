@@ -8,15 +8,18 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import product
 from typing import Any
 
 from dpsim.base.errors import ScenarioError
-from dpsim.imports.hostlist import MOST_HOSTS, expand_hosts
 from dpsim.imports.reading import ImportFileError, text_lines
 
 _MOST_YAML = 2**20  # letters: its reader takes a minute for more
 _MOST_NAMED = 2**20
+_MOST_HOSTS = 2**16
 CORE = "core"  # the switch that connects blocks, which Slurm does not name
+_PART = re.compile(r"[^,\[\]]+|\[[^\[\]]*\]|,")  # of a hostlist
+_RANGE = re.compile(r"(\d{1,9})(?:-(\d{1,9}))?")
 _PAIR = re.compile(r"(\w+)\s*=\s*(\"[^\"]*\"|\S+)")
 _KEY = re.compile(r"^\s*(SwitchName|BlockName|BlockSizes)\s*=", re.IGNORECASE | re.MULTILINE)
 
@@ -227,8 +230,8 @@ def _of_switches(switches: list[Switch]) -> Topology:
     for one in switches:
         # One line may describe several switches, which then have the same nodes and speed.
         for name in expand_hosts(one.name, one.line):
-            if len(found) >= MOST_HOSTS:
-                raise ImportFileError(f"must name at most {MOST_HOSTS:,} switches", one.line)
+            if len(found) >= _MOST_HOSTS:
+                raise ImportFileError(f"must name at most {_MOST_HOSTS:,} switches", one.line)
             if name in found:
                 raise ImportFileError(f"switch {name!r} must be named once", one.line)
             found[name] = Switch(name, one.nodes, one.children, one.speed, one.line)
@@ -269,5 +272,58 @@ def _check_hosts(switches: dict[str, Switch]) -> None:
                     one.line,
                 )
             seen[host] = one.name
-    if not 1 <= len(seen) <= MOST_HOSTS:
-        raise ImportFileError(f"must name 1 to {MOST_HOSTS:,} nodes, but names {len(seen):,}")
+    if not 1 <= len(seen) <= _MOST_HOSTS:
+        raise ImportFileError(f"must name 1 to {_MOST_HOSTS:,} nodes, but names {len(seen):,}")
+
+
+def expand_hosts(text: str, line: int | None = None) -> list[str]:
+    """Return the names of a Slurm hostlist: tux0, tux1 and login of ``tux[0-1],login``.
+
+    A name may have several ranges in brackets; numbers are padded to the width of the range's
+    first. Raises ImportFileError for an invalid hostlist, or more than 65,536 names.
+    """
+    found: list[str] = []
+    for word in _words(text, line):
+        pieces = [_numbers(piece, line) if piece[:1] == "[" else [piece] for piece in word]
+        for name in product(*pieces):
+            found.append("".join(name))
+            if len(found) > _MOST_HOSTS:
+                raise ImportFileError(f"must name at most {_MOST_HOSTS:,} hosts", line)
+    if not found:  # only commas
+        raise _no_hostlist(text, line)
+    return found
+
+
+def _no_hostlist(text: str, line: int | None) -> ImportFileError:
+    return ImportFileError(f"must be a hostlist such as tux[0-3,12], but got {text[:60]!r}", line)
+
+
+def _words(text: str, line: int | None) -> Iterator[list[str]]:
+    """Yield the pieces of each name: texts, and ranges in their brackets."""
+    pieces = _PART.findall(text)
+    if "".join(pieces) != text or not text:
+        raise _no_hostlist(text, line)
+    word: list[str] = []
+    # An additional comma ends the last name like the others.
+    for piece in [*pieces, ","]:
+        if piece != ",":
+            word.append(piece.strip())
+        elif word:
+            yield word
+            word = []
+
+
+def _numbers(brackets: str, line: int | None) -> list[str]:
+    found: list[str] = []
+    for part in brackets[1:-1].split(","):
+        match = _RANGE.fullmatch(part.strip())
+        first, last = (0, -1) if match is None else (int(match[1]), int(match[2] or match[1]))
+        if match is None or not 0 <= last - first < _MOST_HOSTS:
+            raise ImportFileError(
+                f"must have ranges such as [0-3,12], but got {brackets[:60]!r}", line
+            )
+        # Leading zeros are kept: [08-10] is 08, 09, 10.
+        found += [str(number).zfill(len(match[1])) for number in range(first, last + 1)]
+        if len(found) > _MOST_HOSTS:
+            raise ImportFileError(f"must name at most {_MOST_HOSTS:,} hosts", line)
+    return found

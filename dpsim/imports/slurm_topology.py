@@ -13,34 +13,33 @@ from dataclasses import dataclass
 import networkx as nx
 import numpy as np
 
-from dpsim.imports.network_draft import (
-    LATENCY,
-    NetworkOptions,
-    card_of,
-    cards_of,
-    gbit,
-    names_of_hosts,
-    set_edges,
-    start_draft,
-    switch_name,
-)
+from dpsim.hardware import Link, links, nodes
 from dpsim.imports.reading import ImportFileError
-from dpsim.imports.scenario_draft import ASSUMED, Edge, ScenarioDraft
+from dpsim.imports.scenario_draft import ASSUMED, Edge, ScenarioDraft, TrainingSizes, name_model
 from dpsim.imports.slurm_files import CORE, Switch, Topology, parse_topology
 
 _MOST_SWITCHES = 4096  # the nodes below are computed for every one
+_MOST_EDGES = 20_000
+_LATENCY = "0.5 us"  # of a link between switches: assumed, as in dpsim's own fabrics
+_NODE = "dgx-h100"
 _RATIO = "cluster.network.oversubscription"
 
 
 @dataclass(frozen=True, slots=True)
 class SlurmOptions:
-    """The options that select a topology of a topology.yaml, and a switch as its root.
+    """The command's options: what to take of the file, and what the file lacks.
 
+    ``topology`` is a name in a topology.yaml, ``switch`` the root of the part that is taken;
+    ``nic`` is the link of each card, ``oversubscription`` a switch's rate down over its rate up.
     ``speed_unit`` is the rate in B/s of a LinkSpeed of 1; if None, LinkSpeed is not used.
     """
 
     topology: str | None = None
     switch: str | None = None
+    model: str | None = None
+    node: str | None = None
+    nic: str | None = None
+    oversubscription: float | None = None
     speed_unit: float | None = None
 
 
@@ -83,26 +82,31 @@ class _Tree:
         )
 
 
-def scenario_from_slurm(
-    content: bytes, name: str, options: NetworkOptions, of: SlurmOptions
-) -> ScenarioDraft:
+def scenario_from_slurm(content: bytes, name: str, options: SlurmOptions) -> ScenarioDraft:
     """Return the scenario of a topology.conf or a topology.yaml.
 
     Raises ImportFileError, with the line if there is one.
     """
-    topology = parse_topology(content, of.topology)
-    tree = _checked(_Tree(topology.switches), of.switch)
-    draft = start_draft(name, f"Slurm (topology/{topology.plugin})", options)
-    draft.set("cluster.nodes", len(tree.hosts), names_of_hosts(tree.hosts))
-    _say_what_is_left(draft, topology, tree, of)
+    topology = parse_topology(content, options.topology)
+    tree = _checked(_Tree(topology.switches), options.switch)
+    draft = ScenarioDraft(name, f"Slurm (topology/{topology.plugin})")
+    name_model(draft, TrainingSizes(model=options.model))
+    draft.assume("workload.batch_per_gpu", 1, "the file is of a network")
+    if options.node is None:
+        draft.assume("cluster.node", _NODE, "the file does not say; --node NAME")
+    else:
+        draft.set("cluster.node", options.node, "--node")
+    first, last = tree.hosts[0], len(tree.hosts) - 1
+    named = f"node0 is {first}" + (f", node{last} is {tree.hosts[last]}" if last else "")
+    draft.set("cluster.nodes", len(tree.hosts), named)
+    _say_what_is_left(draft, topology, tree, options)
     if len(tree.switches) == 1:
         draft.set("cluster.network.fabric", "single-switch", f"{tree.tops[0]} alone")
-        card_of(draft, options)
+        _card(draft, options)
     elif tree.is_regular:
-        _leaf_spine(draft, tree, options, of.speed_unit)
+        _leaf_spine(draft, tree, options)
     else:
-        edges = list(_edges(draft, tree, options, of.speed_unit))
-        set_edges(draft, edges, "switches of unequal sizes, or more than two levels")
+        _custom(draft, tree, options)
     return draft
 
 
@@ -137,9 +141,9 @@ def _checked(tree: _Tree, switch: str | None) -> _Tree:
 
 
 def _say_what_is_left(
-    draft: ScenarioDraft, topology: Topology, tree: _Tree, of: SlurmOptions
+    draft: ScenarioDraft, topology: Topology, tree: _Tree, options: SlurmOptions
 ) -> None:
-    if of.speed_unit is None and any(one.speed for one in tree.switches.values()):
+    if options.speed_unit is None and any(one.speed for one in tree.switches.values()):
         draft.ignore("LinkSpeed", "it has no unit, and Slurm does not use it; --speed-unit RATE")
     if topology.sizes:
         draft.ignore("BlockSizes", "they say how jobs are placed, not what joins the nodes")
@@ -147,54 +151,85 @@ def _say_what_is_left(
         draft.ignore("what joins the blocks", "the file does not say: one layer of switches here")
 
 
-def _leaf_spine(
-    draft: ScenarioDraft, tree: _Tree, options: NetworkOptions, unit: float | None
-) -> None:
+def _card(draft: ScenarioDraft, options: SlurmOptions) -> Link:
+    """Return the link of a network card: the option, which is set, or the node's own."""
+    if options.nic is None:
+        return nodes()[str(draft.values["cluster.node"])].nics.link
+    draft.set("cluster.network.nic", links()[options.nic].name, "--nic")
+    return links()[options.nic]
+
+
+def _cards(draft: ScenarioDraft) -> int:
+    """Return the number of network cards of each node."""
+    return nodes()[str(draft.values["cluster.node"])].nics.count
+
+
+def _leaf_spine(draft: ScenarioDraft, tree: _Tree, options: SlurmOptions) -> None:
     leaf = tree.leaves[0]
     draft.set("cluster.network.fabric", "leaf-spine", "equal leaves below the same switches")
     draft.set("cluster.network.nodes_per_leaf", len(leaf.nodes), f"as {leaf.name}")
     draft.set("cluster.network.spines", len(tree.tops), ", ".join(tree.tops)[:60])
-    card = card_of(draft, options)
-    if unit is None or leaf.speed is None:
+    card = _card(draft, options)
+    if options.speed_unit is None or leaf.speed is None:
         ratio, source = _ratio(options)
         draft.set(_RATIO, ratio, source)
         return
-    down = len(leaf.nodes) * cards_of(draft) * card.rate.value
+    down = len(leaf.nodes) * _cards(draft) * card.rate.value
     # A leaf has a link of its own speed to each switch above it.
-    up = leaf.speed * unit * len(tree.tops)
+    up = leaf.speed * options.speed_unit * len(tree.tops)
     # A leaf's uplinks are never faster than all its nodes together: there is no more traffic.
     draft.set(_RATIO, round(max(1.0, down / up), 6), "LinkSpeed")
 
 
-def _ratio(options: NetworkOptions) -> tuple[float, str]:
+def _ratio(options: SlurmOptions) -> tuple[float, str]:
     if options.oversubscription is not None:
         return options.oversubscription, "--oversubscription"
     return 1.0, f"{ASSUMED}the file does not say; --oversubscription X"
 
 
-def _edges(
-    draft: ScenarioDraft, tree: _Tree, options: NetworkOptions, unit: float | None
-) -> Iterator[Edge]:
-    """Yield edges from cards to their leaf, and from each switch to those above it."""
-    card = card_of(draft, options)
+def _custom(draft: ScenarioDraft, tree: _Tree, options: SlurmOptions) -> None:
+    """Set a custom network. Raises ImportFileError for none, or too many edges."""
+    edges = list(_edges(draft, tree, options))
     draft.values.pop("cluster.network.nic", None)  # each edge has its own
+    if not edges:
+        raise ImportFileError("must have links between nodes and switches, but has none")
+    # Checked before writing: a scenario has a limited number of values, and an edge several.
+    if len(edges) > _MOST_EDGES:
+        raise ImportFileError(
+            f"must have at most {_MOST_EDGES:,} links of its own, but has {len(edges):,}: --switch "
+            "NAME takes what is under one switch"
+        )
+    why = "switches of unequal sizes, or more than two levels"
+    draft.set("cluster.network.fabric", "custom", why)
+    draft.set("cluster.network.edges", edges, "full duplex; node0/nic0 is a card, others switches")
+
+
+def _edges(draft: ScenarioDraft, tree: _Tree, options: SlurmOptions) -> Iterator[Edge]:
+    """Yield edges from cards to their leaf, and from each switch to those above it."""
+    card, unit = _card(draft, options), options.speed_unit
     ratio, source = _ratio(options)
     if unit is None:
         draft.ignore("rates of links up", f"what is below sends, over {ratio:g} ({source})")
     number, nodes_below = 0, tree.nodes_below()
     for leaf in tree.leaves:
         for _ in leaf.nodes:
-            ends = [f"node{number}/nic*", switch_name(leaf.name)]
+            ends = [f"node{number}/nic*", _switch_name(leaf.name)]
             yield {"between": ends, "link": card.name}
             number += 1
     for name in tree.switches:
         speed, parents = tree.switches[name].speed, tree.parents(name)
-        below = nodes_below[name] * cards_of(draft) * card.bandwidth
+        below = nodes_below[name] * _cards(draft) * card.bandwidth
         for parent in parents:
             rate = below / ratio / len(parents)
             if unit is not None and speed is not None:
                 # The achievable share is that of the cards' links.
                 rate = speed * unit * card.achievable.value
             if rate > 0:
-                ends = [switch_name(name), switch_name(parent)]
-                yield {"between": ends, "rate": gbit(rate), "latency": LATENCY}
+                ends = [_switch_name(name), _switch_name(parent)]
+                yield {"between": ends, "rate": f"{rate * 8e-9:.6g} Gbit/s", "latency": _LATENCY}
+
+
+def _switch_name(name: str) -> str:
+    """Return a switch's name for a custom network: no pattern, and not like a card or a port."""
+    plain = "".join(letter if letter.isalnum() or letter in "-_.:" else "_" for letter in name)
+    return f"switch-{plain}"

@@ -13,8 +13,9 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
@@ -129,15 +130,7 @@ def _megatron(lines: Sequence[str]) -> Iterator[_Reading]:
         yield _Reading(begin, end, seconds)
 
 
-def _torchtitan(lines: Sequence[str]) -> Iterator[_Reading]:
-    return _stamped(lines, _TORCHTITAN)
-
-
-def _deepspeed(lines: Sequence[str]) -> Iterator[_Reading]:
-    return _stamped(lines, _DEEPSPEED)
-
-
-def _stamped(lines: Sequence[str], pattern: re.Pattern[str]) -> Iterator[_Reading]:
+def _stamped(pattern: re.Pattern[str], lines: Sequence[str]) -> Iterator[_Reading]:
     """Yield readings between lines with a time and a step; other ranks repeat the step."""
     at: dict[int, float] = {}
     start: datetime | None = None
@@ -251,9 +244,9 @@ def _elapsed(text: str) -> int:
     return seconds
 
 
-_TOOLS = {
+_TOOLS: dict[str, Callable[[Sequence[str]], Iterator[_Reading]]] = {
     "Megatron-LM": _megatron,
-    "torchtitan": _torchtitan,
-    "DeepSpeed": _deepspeed,
+    "torchtitan": partial(_stamped, _TORCHTITAN),
+    "DeepSpeed": partial(_stamped, _DEEPSPEED),
     "Composer": _composer,
 }

@@ -1,73 +1,71 @@
 """Import YAML of Axolotl, LLaMA-Factory, torchtune and Composer (llm-foundry) as scenarios.
 
-Each program has its own names for settings of Hugging Face's Trainer: a table translates them, and
-Trainer's importer reads the result. Other keys are reported as ignored. The names are from the
+Each program has its own names for settings of Hugging Face's Trainer: a table has them, and
+Trainer's importer reads the file by it. Other keys are reported as ignored. The names are from the
 programs' documentation of 2025.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Mapping
+from functools import partial
+from typing import Any, NamedTuple
 
 from dpsim.imports.accelerate import scenario_of_trainer
 from dpsim.imports.reading import ImportFileError
 from dpsim.imports.scenario_draft import ScenarioDraft, TrainingSizes
 from dpsim.imports.settings import Settings, yaml_settings
 
-_BATCH, _PASSES = "per_device_train_batch_size", "gradient_accumulation_steps"
-_LENGTH, _MODEL, _CHECKPOINT = "max_seq_length", "model_name_or_path", "gradient_checkpointing"
+_BATCH, _LENGTH, _MODEL = "per_device_train_batch_size", "max_seq_length", "model_name_or_path"
+_CHECKPOINT = "gradient_checkpointing"
+# By program, Trainer's names and the paths of the same settings in its files.
+NAMES: Mapping[str, Mapping[str, str]] = {
+    "axolotl": {
+        _MODEL: "base_model",
+        _BATCH: "micro_batch_size",
+        _LENGTH: "sequence_len",
+        "optim": "optimizer",
+    },
+    "llama-factory": {_LENGTH: "cutoff_len"},
+    "torchtune": {
+        _BATCH: "batch_size",
+        _LENGTH: "tokenizer.max_seq_len",
+        _CHECKPOINT: "enable_activation_checkpointing",
+        "torch_compile": "compile",
+    },
+    "composer": {
+        _MODEL: "model.pretrained_model_name_or_path",
+        _BATCH: "device_train_microbatch_size",
+        _LENGTH: "max_seq_len",
+        _CHECKPOINT: "fsdp_config.activation_checkpointing",
+        "mixed_precision": "precision",
+        "optim": "optimizer.name",
+    },
+}
 _COMPONENT = "model._component_"  # torchtune's
 
 
-@dataclass(frozen=True, slots=True)
-class Dialect:
-    """A program's names: ``keys`` by Trainer's, each a path; ``values`` of words by key.
+class _Adapters(NamedTuple):
+    """The keys of a program's adapters.
 
-    ``lora`` has the key that enables adapters, its word for that, the key of their rank, the key
-    that says beside which products they are, and its values for all linear layers (None: left out).
+    ``key`` is set to ``word`` where only adapters are trained; ``where`` is one of ``everywhere``
+    (None: left out) where they are beside all linear layers.
     """
 
-    keys: Mapping[str, str]
-    values: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    lora: tuple[str, str, str, str, tuple[Any, ...]] | None = None
+    key: str
+    word: str
+    rank: str
+    where: str
+    everywhere: tuple[Any, ...]
 
 
-_FLAGS = {"amp_bf16": {"bf16": True}, "amp_fp16": {"fp16": True}, "fp32": {}}
-DIALECTS: Mapping[str, Dialect] = {
-    "axolotl": Dialect(
-        {
-            _MODEL: "base_model",
-            _BATCH: "micro_batch_size",
-            _LENGTH: "sequence_len",
-            "optim": "optimizer",
-        },
-        lora=("adapter", "lora", "lora_r", "lora_target_linear", (True,)),
+_ADAPTERS = {
+    "axolotl": _Adapters("adapter", "lora", "lora_r", "lora_target_linear", (True,)),
+    "llama-factory": _Adapters(
+        "finetuning_type", "lora", "lora_rank", "lora_target", ("all", None)
     ),
-    "llama-factory": Dialect(
-        {_LENGTH: "cutoff_len"},
-        lora=("finetuning_type", "lora", "lora_rank", "lora_target", ("all", None)),
-    ),
-    "torchtune": Dialect(
-        {
-            _BATCH: "batch_size",
-            _LENGTH: "tokenizer.max_seq_len",
-            _CHECKPOINT: "enable_activation_checkpointing",
-            "torch_compile": "compile",
-        },
-        lora=(_COMPONENT, "lora", "lora_rank", "apply_lora_to_mlp", (True,)),
-    ),
-    "composer": Dialect(
-        {
-            _BATCH: "device_train_microbatch_size",
-            _LENGTH: "max_seq_len",
-            _CHECKPOINT: "fsdp_config.activation_checkpointing",
-            _MODEL: "model.pretrained_model_name_or_path",
-        },
-        {"precision": _FLAGS},
-    ),
+    "torchtune": _Adapters(_COMPONENT, "lora", "lora_rank", "apply_lora_to_mlp", (True,)),
 }
 
 
@@ -75,130 +73,95 @@ def scenario_from_dialect(
     program: str, content: bytes, name: str, sizes: TrainingSizes
 ) -> ScenarioDraft:
     """Return the scenario of a file of ``program``. Raises DpsimError for unsupported settings."""
-    dialect, values = DIALECTS[program], yaml_settings(content, name).whole()
-    own = {trainers: own for trainers, own in dialect.keys.items() if _at(values, own) is not None}
-    moved = {trainers: _take(values, path) for trainers, path in own.items()}
-    for key, words in dialect.values.items():
-        said = values.pop(key, None)
-        if said is not None and str(said) not in words:
-            raise ImportFileError(f"{key} must be one of {', '.join(words)}, but got {said!r:.60}")
-        moved |= {} if said is None else words[str(said)]
-    if program in _OTHERS:
-        _OTHERS[program](values, moved)
-    draft = ScenarioDraft(name, program, own_words=own)
-    adapters = _adapters(dialect, values)
-    found = scenario_of_trainer(Settings({**values, **moved}), draft, sizes)
-    if adapters is not None and dialect.lora is not None:
-        rank, where = adapters
-        found.set("workload.trainable.lora.rank", rank, dialect.lora[2])
-        if where is not None:
-            found.set("workload.trainable.lora.on", "all-linear", where)
+    values = yaml_settings(content, name).whole()
+    # Set after what Trainer has: path in the scenario, value, and source.
+    own: list[tuple[str, Any, str]] = []
+    if program == "torchtune":
+        own += _torchtune(values)
+    if program in _ADAPTERS:
+        own = _trained(_ADAPTERS[program], values) + own
     together = values.get("global_train_batch_size")
     if isinstance(together, int) and not isinstance(together, bool) and together > 0:
-        found.set("workload.global_batch", together, "global_train_batch_size")
-        found.ignored = [each for each in found.ignored if each[0] != "global_train_batch_size"]
-    for key, source in (("parameter_dtype", "dtype"), ("cross_entropy", "loss._component_")):
-        if key in moved:
-            found.set(f"workload.{key}", moved[key], source)
-            found.ignored = [each for each in found.ignored if each[0] != key]
-    return found
+        del values["global_train_batch_size"]
+        own.append(("workload.global_batch", together, "global_train_batch_size"))
+    settings = Settings(values, names=NAMES[program])
+    draft = scenario_of_trainer(settings, ScenarioDraft(name, program), sizes)
+    for path, value, source in own:
+        draft.set(path, value, source)
+    return draft
 
 
-def _adapters(dialect: Dialect, values: dict[str, Any]) -> tuple[int, str | None] | None:
-    """Return the rank of adapters if only they are trained, None if all weights are.
+axolotl = partial(scenario_from_dialect, "axolotl")
+llama_factory = partial(scenario_from_dialect, "llama-factory")
+torchtune = partial(scenario_from_dialect, "torchtune")
+composer = partial(scenario_from_dialect, "composer")
 
-    Also returns what says that they are beside all linear layers, None if nothing does.
+
+def _trained(keys: _Adapters, values: dict[str, Any]) -> list[tuple[str, Any, str]]:
+    """Return what is trained if only adapters are, and remove their keys.
 
     Raises ImportFileError for 4-bit weights, which are not simulated.
     """
-    if dialect.lora is None:
-        return None
-    key, word, rank, place, everywhere = dialect.lora
-    if values.get(key) == "qlora" or values.get("load_in_4bit") is True:
+    kind = values.get(keys.key)
+    if kind == "qlora" or values.get("load_in_4bit") is True:
         raise ImportFileError(
-            f"{key} must be {word} or left out, since weights of 4 bits are not simulated, but got "
-            f"{values.get(key)!r} (load_in_4bit: {values.get('load_in_4bit', False)})"
+            f"{keys.key} must be {keys.word} or left out, since weights of 4 bits are not "
+            f"simulated, but got {kind!r} (load_in_4bit: {values.get('load_in_4bit', False)})"
         )
-    if values.get(key) != word:
-        if values.get(key) == "full":
-            del values[key]  # the simulated case
-        return None
-    del values[key]
-    number = values.pop(rank, 8)
-    if not isinstance(number, int) or isinstance(number, bool) or number < 1:
-        raise ImportFileError(f"{rank} must be a whole number of at least 1, but got {number!r}")
-    if values.get(place) not in everywhere:
-        return number, None  # its key stays, to be reported as ignored
-    return number, f"{place} is {values.pop(place, 'left out')}"
+    if kind in (keys.word, "full"):  # full is the simulated case
+        del values[keys.key]
+    if kind != keys.word:
+        return []
+    rank = values.pop(keys.rank, 8)
+    if not isinstance(rank, int) or isinstance(rank, bool) or rank < 1:
+        raise ImportFileError(f"{keys.rank} must be a whole number of at least 1, but got {rank!r}")
+    found: list[tuple[str, Any, str]] = [("workload.trainable.lora.rank", rank, keys.rank)]
+    # A key with another value stays, to be reported as ignored.
+    if values.get(keys.where) in keys.everywhere:
+        said = f"{keys.where} is {values.pop(keys.where, 'left out')}"
+        found.append(("workload.trainable.lora.on", "all-linear", said))
+    return found
 
 
-_ADAPTERS = ("lora_rank", "apply_lora_to_mlp")
 _VERSION = re.compile(r"(\d)_(\d)_")
 _VARIANT = re.compile(r"_(base|instruct)$")
 
 
-def _torchtune(values: dict[str, Any], moved: dict[str, Any]) -> None:
-    """Translate dtype, the precision of weights, and components named by their class."""
+def _torchtune(values: dict[str, Any]) -> list[tuple[str, Any, str]]:
+    """Translate dtype, the precision of weights, and components named by their class.
+
+    Returns what Trainer's settings lack: paths in the scenario, values and sources.
+    """
+    found = []
     if values.get("dtype") == "bf16":
         values.pop("dtype")
-        moved |= {"bf16": True, "parameter_dtype": "bf16"}
-    optimizer = values.get("optimizer")
-    if isinstance(optimizer, dict) and "_component_" in optimizer:
-        kind = str(optimizer.pop("_component_")).rpartition(".")[2].lower()
-        moved["optim"] = {"adamw": "adamw_torch"}.get(kind, kind)
+        values["bf16"] = True
+        found.append(("workload.parameter_dtype", "bf16", "dtype"))
+    optimizer, kind = _component(values, "optimizer")
+    if optimizer is not None:
+        values["optim"] = {"adamw": "adamw_torch"}.get(kind, kind)
     loss = values.get("loss")
     if isinstance(loss, dict) and str(loss.get("_component_")).endswith("CEWithChunkedOutputLoss"):
         del values["loss"]
-        moved["cross_entropy"] = "chunked"
-    model = values.get("model")
-    if isinstance(model, dict) and "_component_" in model:
-        name = str(model.pop("_component_")).rpartition(".")[2].lower()
+        found.append(("workload.cross_entropy", "chunked", "loss._component_"))
+    model, name = _component(values, "model")
+    if model is not None:
         kind, adapted, alone = name.rpartition("lora_")
         if adapted:
             values[_COMPONENT] = kind + "lora"
-            values |= {key: model.pop(key) for key in _ADAPTERS if key in model}
-        _spread(values, "model")
+            values |= {key: model.pop(key) for key in _ADAPTERS["torchtune"][2:4] if key in model}
+        # The others are reported as ignored.
+        values |= {f"model.{key}": value for key, value in values.pop("model").items()}
         # llama3_1_8b is Llama 3.1.
-        moved[_MODEL] = _VERSION.sub(r"\1.\2_", _VARIANT.sub("", alone))
+        values[_MODEL] = _VERSION.sub(r"\1.\2_", _VARIANT.sub("", alone))
     # It is distributed by FSDP 2 (full_finetune_distributed, lora_finetune_distributed).
-    moved.setdefault("distributed_type", "FSDP")
-
-
-def _composer(values: dict[str, Any], moved: dict[str, Any]) -> None:
-    """Translate fsdp_config, whose sharding_strategy is accelerate's fsdp_sharding_strategy."""
-    optimizer = values.get("optimizer")
-    if isinstance(optimizer, dict) and "name" in optimizer:
-        name = str(optimizer.pop("name"))
-        moved["optim"] = {"decoupled_adamw": "adamw_torch"}.get(name, name)
-    config = values.get("fsdp_config")
-    if isinstance(config, dict):
-        config = {key: value for key, value in config.items() if key != "activation_checkpointing"}
-        if "sharding_strategy" in config:
-            config["fsdp_sharding_strategy"] = config.pop("sharding_strategy")
-        values["fsdp_config"] = config
-        moved["distributed_type"] = "FSDP"
-
-
-_OTHERS: Mapping[str, Callable[[dict[str, Any], dict[str, Any]], None]] = {
-    "torchtune": _torchtune,
-    "composer": _composer,
-}
-
-
-def _spread(values: dict[str, Any], section: str) -> None:
-    """Replace a section of which some keys were read by the others, to be reported as ignored."""
-    values |= {f"{section}.{key}": value for key, value in values.pop(section).items()}
-
-
-def _at(values: Mapping[str, Any], path: str) -> Any:
-    """Return the value at a path; None if there is none, or "auto"."""
-    found: Any = values
-    for key in path.split("."):
-        found = found.get(key) if isinstance(found, dict) else None
+    values.setdefault("distributed_type", "FSDP")
     return found
 
 
-def _take(values: dict[str, Any], path: str) -> Any:
-    """Remove and return the value at a path."""
-    *above, last = path.split(".")
-    return (_at(values, ".".join(above)) if above else values).pop(last)
+def _component(values: dict[str, Any], key: str) -> tuple[dict[str, Any] | None, str]:
+    """Remove the class of a component; return the component and its class's name, if it has one."""
+    part = values.get(key)
+    if not isinstance(part, dict) or "_component_" not in part:
+        return None, ""
+    return part, str(part.pop("_component_")).rpartition(".")[2].lower()

@@ -28,11 +28,9 @@ from dpsim.scenario.shape import Shape, fields_of, shape_of
 from dpsim.scenario.yaml_text import as_yaml, from_text, parse
 
 if TYPE_CHECKING:
-    from dpsim.scenario.json_schema import text
     from dpsim.scenario.overrides import Override, apply_overrides, full_path
     from dpsim.scenario.shipped_files import shipped
     from dpsim.scenario.sweep import ParameterConfig, SweepConfig
-    from dpsim.scenario.wording import broken_rule
 else:
     __getattr__, __dir__ = on_demand(__name__, __file__)
 
@@ -58,7 +56,6 @@ __all__ = [
     "SweepConfig",
     "apply_overrides",
     "as_yaml",
-    "broken_rule",
     "error",
     "fields_of",
     "from_text",
@@ -70,6 +67,5 @@ __all__ = [
     "parse",
     "shape_of",
     "shipped",
-    "text",
     "validate",
 ]

@@ -85,16 +85,6 @@ class Shape:
         """Return the fields by their keys in the file, over all models among the options."""
         return {key: field for model in self.models() for key, field in fields_of(model).items()}
 
-    def choose(self, label: str) -> Shape:
-        """Return the option that pydantic calls ``label`` in an error's ``loc``.
-
-        Returns an empty shape where it is unknown.
-        """
-        if self.discriminator is not None:
-            kind = self.kind(label)
-            return Shape((kind,)) if kind else Shape()
-        return next((shape for shape in self.alternatives() if _is_called(shape, label)), Shape())
-
     def select(self, node: Node | None) -> Shape:
         """Return the shape narrowed to the kind that the mapping ``node`` selects."""
         union = self.union()
@@ -204,22 +194,3 @@ def _item_shape(option: Any, part: str | int) -> Shape | None:
     # tuple[int, str] has a type for each place, tuple[int, ...] one for all.
     fixed = issubclass(origin, tuple) and Ellipsis not in arguments
     return shape_of(arguments[part] if fixed and part < len(arguments) else arguments[0])
-
-
-def _is_called(shape: Shape, label: str) -> bool:
-    """Return whether pydantic's ``label`` of a union's member means ``shape``.
-
-    An example of a label is ``function-after[check(), Inline]``.
-    """
-    if shape.discriminator is not None:
-        return label.startswith("tagged-union")
-    if shape.models():
-        # Labels consist of Python names, and are all that pydantic reports about a union's member.
-        return any(model.__name__ in label for model in shape.models())
-    origin = get_origin(shape.options[0]) if shape.options else None
-    if origin is Literal:
-        return "literal[" in label
-    if isinstance(origin, type):
-        return f"{origin.__name__}[" in label
-    option = shape.options[0] if shape.options else None
-    return isinstance(option, type) and option.__name__ in label

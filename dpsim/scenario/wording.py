@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import BaseModel
 
+from dpsim.base.config import RULES, plain_rule
 from dpsim.base.errors import suggestion
 from dpsim.scenario.document import SHOWN_CHARACTERS, Node, Path, Place, Problem, Scalar, show
 from dpsim.scenario.shape import Shape, fields_of, shape_of
@@ -19,41 +20,6 @@ from dpsim.scenario.shape import Shape, fields_of, shape_of
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
 
-_RULES = {
-    "string_type": "must be text",
-    "string_too_short": "must have at least {min_length} characters",
-    "string_too_long": "must have at most {max_length} characters",
-    "string_pattern_mismatch": "must match the pattern {pattern}",
-    "int_type": "must be an integer",
-    "int_parsing": "must be an integer",
-    "int_parsing_size": "must be an integer of fewer digits",
-    "int_from_float": "must be an integer",
-    "float_type": "must be a number",
-    "float_parsing": "must be a number",
-    "finite_number": "must be a finite number",
-    "bool_type": "must be true or false",
-    "bool_parsing": "must be true or false",
-    "greater_than": "must be greater than {gt}",
-    "greater_than_equal": "must be at least {ge}",
-    "less_than": "must be less than {lt}",
-    "less_than_equal": "must be at most {le}",
-    "multiple_of": "must be a multiple of {multiple_of}",
-    "none_required": "must be left empty",
-    "list_type": "must be a list",
-    "tuple_type": "must be a list",
-    "set_type": "must be a list",
-    "frozen_set_type": "must be a list",
-    "iterable_type": "must be a list",
-    "dict_type": "must be a mapping",
-    "mapping_type": "must be a mapping",
-    "model_type": "must be a mapping",
-    "model_attributes_type": "must be a mapping",
-    "dataclass_type": "must be a mapping",
-}
-_LENGTHS = {
-    "too_short": "must have at least {min_length} entries",
-    "too_long": "must have at most {max_length} entries",
-}
 _SHOWN_NAMES = 12
 
 
@@ -81,23 +47,28 @@ def problems(errors: Iterable[ErrorDetails], model: type[BaseModel], root: Node)
 
 def _locate(error: ErrorDetails, model: type[BaseModel], root: Node) -> _Located:
     shape = whole = parent = chosen = shape_of(model)
+    node: Node | None = root
     path: Path = ()
     branches: tuple[tuple[Path, str], ...] = ()
     for part in error["loc"]:
         # pydantic's marker for the key itself; the part before it is that key.
         if part == "[key]":
             continue
-        if isinstance(part, str) and len(shape.options) > 1:
+        here = shape.select(node)
+        below = node.child(part) if node else None
+        if below is None and isinstance(part, str) and part not in here.fields():
             # The tag or label of a union's member, which is not in the file.
-            if shape.discriminator is None:
+            union = shape.union()
+            if union is None or union.kind(part) is None:
                 branches += ((path, part),)
-            shape = shape.choose(part)
-        elif shape.options or root.nearest(path).child(part):
-            # Otherwise it is a tag or a label where the type is unknown.
-            parent, chosen = whole, shape
-            if not _is_bare(part, root.at(path)):
-                path += (part,)
-            shape = whole = shape.below(part)
+                # Labels consist of Python names: function-after[check(), Inline].
+                named = [member for member in shape.models() if member.__name__ in part]
+                shape = Shape((named[0],)) if len(named) == 1 else shape
+            continue
+        parent, chosen = whole, here
+        shape = whole = here.below(part)
+        if not _is_bare(part, node):
+            path, node = (*path, part), below
     return _Located(error, path, branches, whole, parent, chosen)
 
 
@@ -177,23 +148,12 @@ def _rule(found: _Located, given: Node) -> str:
         return _own(str(context.get("error", found.error["msg"])), given)
     if found.type in ("literal_error", "enum"):
         return _one_of(found.shape.names() or [str(context.get("expected"))], given)
-    if found.type in _LENGTHS:
-        return f"{_LENGTHS[found.type].format_map(context)}, but got {context['actual_length']}"
+    if found.type in ("too_short", "too_long"):
+        return f"{plain_rule(found.error)}, but got {context['actual_length']}"
     union = found.shape.union()
-    if union and found.type.endswith("_type") and _RULES.get(found.type) == "must be a mapping":
+    if union and found.type.endswith("_type") and RULES.get(found.type) == "must be a mapping":
         return _mapping_with_kind(union, given)
-    return f"{_in_words(found.error)}, but got {show(given)}"
-
-
-def broken_rule(error: ErrorDetails) -> str:
-    """Return the rule that a single value breaks, such as an option's, with the value."""
-    return f"{_in_words(error)}, but got {show(_shown(error['input']))}"
-
-
-def _in_words(error: ErrorDetails) -> str:
-    if error["type"] in _RULES:
-        return _RULES[error["type"]].format_map(error.get("ctx", {}))
-    return error["msg"].replace("Input should", "must")
+    return f"{plain_rule(found.error)}, but got {show(given)}"
 
 
 def _changed(node: Node) -> Place:

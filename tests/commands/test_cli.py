@@ -385,7 +385,7 @@ def test_every_commands_help_teaches_with_examples_a_line_each(dpsim):
     assert len(called) > 20
     for words in ([word for word in each if word] for each in called):
         code, out, _ = dpsim(*words, "--help")
-        examples = re.search(r"^Examples?:\n((?:  .+\n)+)", out, re.MULTILINE)
+        examples = re.search(r"^  Examples?:\n((?:    .+\n)+)", out, re.MULTILINE)
         assert code == 0
         assert examples, words
         assert all(re.search(r"\b(dpsim|validate) ", line) for line in examples[1].splitlines()), (

@@ -1,7 +1,6 @@
 """`dpsim init` writes scenarios that run; `dpsim scenarios` lists those that come with dpsim."""
 
 import json
-import re
 
 import pytest
 
@@ -133,50 +132,9 @@ def test_it_asks_in_a_terminal(dpsim, monkeypatch, tmp_path):
     assert scenario.strategy.compression.kind == "powersgd"
 
 
-def test_from_a_configuration_it_is_what_import_writes(dpsim):
-    file = "tests/imports/data/ds_config.json"
-    imported = dpsim("import", "deepspeed", file, "--model", "gpt2", "--nnodes", 2)[1]
-    assert dpsim("init", "--from", file, "--model", "gpt2", "--nodes", 2)[1] == imported
-    for kind, sample in (
-        ("accelerate", "accelerate_fsdp.yaml"),
-        ("torchtitan", "torchtitan_llama3_8b.toml"),
-    ):
-        imported = dpsim("import", kind, f"tests/imports/data/{sample}")
-        assert dpsim("init", "--from", f"tests/imports/data/{sample}")[1] == imported[1]
-
-
-@pytest.mark.parametrize(
-    "asked", [[], ["--nodes", 3, "--gpus-per-node", 4], ["--batch", 2]], ids=str
-)
-@pytest.mark.parametrize(
-    "sample",
-    [
-        "accelerate_fsdp.yaml",
-        "accelerate_hsdp.yaml",
-        "ds_config.json",
-        "ds_trainer.json",
-        "torchtitan_deepseek_v3_16b.toml",
-        "torchtitan_llama3_8b.toml",
-        "trainer_fsdp.yaml",
-    ],
-)
-def test_what_a_configuration_lacks_is_named_by_options_that_there_are(dpsim, sample, asked):
-    """In comments, in the summary, and in refusals."""
-    known = set(re.findall(r"--[a-z][a-z-]+", dpsim("init", "--help")[1]))
-    _, out, err = dpsim("init", "--from", f"tests/imports/data/{sample}", *asked)
-    named = set(re.findall(r"--[a-z][a-z-]+", out + err))
-    assert named
-    assert named <= known
-
-
 @pytest.mark.parametrize(
     ("asked", "said"),
     [
-        (["--from", "a.txt"], "--from: must end in .json, .toml, .yaml, .yml, but got 'a.txt'"),
-        (
-            ["--from", "a.json", "--gpu", "T4"],
-            "--gpu: must not be given with --from, but is given with it",
-        ),
         (["--gpu", "h1000"], "--gpu: must be a known GPU, but got 'h1000' (did you mean 'h100'?)"),
         (["--nodes", "0"], "--nodes: must be at least 1, but got '0'"),
         (["--nodes", "2.5"], "--nodes: must be an integer, but got '2.5'"),

@@ -41,7 +41,6 @@ LINES = (
     f"import torchtune {DATA}/torchtune.yaml --model llama3-8b",
     f"import deepspeed {DATA}/ds_config.json --model resnet50 --nnodes 2 --nproc-per-node 8",
     f"import kineto {DATA}/cpu.kineto.json",
-    f"import nccl-inspector {DATA}/nccl-inspector.log",
     f"import nccl-tests {DATA}/all-reduce-4-v100-old.log",
     f"import nccl-topo {DATA}/dgx-a100.xml",
     "import nsys report.sqlite",

@@ -82,7 +82,8 @@ def test_every_command_that_help_lists_has_its_part(pages, dpsim):
     }
     called = [f"dpsim {word}" for _, word in listed if word not in groups]
     called += [f"dpsim {group} {word}" for group, words in groups.items() for word in words]
-    assert sorted(re.findall(r"^## (.+)$", pages["commands.md"], re.MULTILINE)) == sorted(called)
+    headings = re.findall(r"^##+ `(.+)`$", pages["commands.md"], re.MULTILINE)
+    assert sorted(headings) == sorted([*called, *(f"dpsim {word}" for word in groups)])
 
 
 def commands(help_text):
@@ -93,9 +94,13 @@ def commands(help_text):
 
 def test_options_stand_with_their_limits_and_defaults(pages):
     text = pages["commands.md"]
-    assert "| `--itemsize` | whole number, 1 to 16 | `4` | Bytes of an element. |" in text
-    assert "| `FILE` | path | required | A scenario file (YAML). |" in text
-    assert "| `-b`, `--begin` | text | `1M` | Smallest size: 8, 4K, 1M (binary), 1 MB. |" in text
+    for line in (
+        "* `--itemsize <int range>`: Bytes of an element.  [default: 4; 1<=x<=16]",
+        "* `file <path>`: A scenario file (YAML).  [required]",
+        "* `-b, --begin <str>`: Smallest size: 8, 4K, 1M (binary), 1 MB.  [default: 1M]",
+        "- `dpsim run scenarios/quickstart.yaml --set cluster.nodes=8`",
+    ):
+        assert f"\n{line}\n" in text, line
 
 
 def test_fields_stand_with_type_unit_limits_and_default(pages):
@@ -121,7 +126,7 @@ def test_every_link_leads_to_a_heading(pages):
 
 
 if __name__ == "__main__":
-    found = reference_pages(cli.app, EXIT_CODES)
+    found = reference_pages(EXIT_CODES)
     if "--print" in sys.argv:
         print(json.dumps(found))
     else:

@@ -43,7 +43,6 @@ TABLES = {
 IMPORTS = {
     "kineto": ("trace.json",),
     "nccl-tests": ("all-reduce-2x8-a100.log", "all-reduce-4-v100-old.log"),
-    "nccl-inspector": ("nccl-inspector.log",),
     "nccl-topo": ("dgx-a100.xml", "dgx1-v100.xml", "hgx-h100.xml", "cloud-t4.xml"),
     "nvidia-topo": ("dgx-a100.topo.txt", "dgx1-p100.topo.txt", "pcie-8gpu.topo.txt"),
     "deepspeed": ("ds_config.json",),

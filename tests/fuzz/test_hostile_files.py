@@ -139,7 +139,6 @@ READERS: dict[str, tuple[str, dict[str, str], tuple[str, ...]]] = {
     ),
     "import nccl-topo": ("x.xml", {}, ("import", "nccl-topo", "x.xml", "--json")),
     "import nccl-tests": ("x.log", {}, ("import", "nccl-tests", "x.log", "--json")),
-    "import nccl-inspector": ("x.log", {}, ("import", "nccl-inspector", "x.log", "--json")),
     "import nsys": ("x.sqlite", {}, ("import", "nsys", "x.sqlite", "--json")),
     "import slurm-topology": ("x.conf", {}, ("import", "slurm-topology", "x.conf", "--json")),
     "import kineto": ("x.json", {}, ("import", "kineto", "x.json", "--json")),

@@ -12,10 +12,10 @@ from dpsim.cli import main
 from dpsim.engine import simulate
 from dpsim.hardware import catalogue, gpu, link, node
 from dpsim.imports.nccl_topo import node_from_nccl_topo
-from dpsim.imports.nvidia_topo import node_from_nvidia_topo, parse_nvidia_topo
+from dpsim.imports.nvidia_topo import node_from_nvidia_topo
 from dpsim.imports.options import NodeOptions
 from dpsim.network.libraries.nccl import NVSWITCH, describe
-from dpsim.scenario import Scenario, text
+from dpsim.scenario import Scenario
 from validate.published.tables.machines import gpu_in
 
 X900 = """\
@@ -78,7 +78,7 @@ def test_nvidia_smi_finds_it_by_its_nvlinks():
         "\t".join([name, *("X" if name == other else "NV24" for other in names)]) for name in names
     ]
     matrix = "\n".join(["\t" + "\t".join(names), *rows])
-    draft = node_from_nvidia_topo(parse_nvidia_topo(matrix.encode()), NodeOptions())
+    draft = node_from_nvidia_topo(matrix.encode(), NodeOptions())
     assert draft.gpu.value == "x900"
     assert ("gpu*", "nvswitch0", "nvlink5", 24) in draft.edges
 
@@ -114,7 +114,7 @@ def test_a_run_computes_with_its_figures():
 
 
 def test_the_schema_offers_it_to_editors():
-    gpu_of_cluster = json.loads(text(Scenario))["$defs"]["ClusterConfig"]["properties"]["gpu"]
+    gpu_of_cluster = Scenario.model_json_schema()["$defs"]["ClusterConfig"]["properties"]["gpu"]
     name, *_ = gpu_of_cluster["anyOf"]
     assert "x900" in name["examples"]
 

@@ -460,3 +460,16 @@ def test_no_key_is_silent(dpsim, tmp_path, name):
     assert code == 0
     said = re.findall(r"^ignored: ([\w.]*unheard_of|job|optimizer.params): ", err, re.MULTILINE)
     assert len(said) == spoiled.count("unheard_of")
+
+
+@pytest.mark.parametrize(
+    "asked", [[], ["--nodes", 3, "--gpus-per-node", 4], ["--batch", 2]], ids=str
+)
+@pytest.mark.parametrize("name", FILES)
+def test_what_a_configuration_lacks_is_named_by_options_that_there_are(dpsim, name, asked):
+    """In comments, in the summary, and in refusals."""
+    known = set(re.findall(r"--[a-z][a-z-]+", dpsim("import", FILES[name], "--help")[1]))
+    _, out, err = dpsim("import", FILES[name], DATA / name, *asked)
+    named = set(re.findall(r"--[a-z][a-z-]+", out + err))
+    assert named
+    assert named <= known

@@ -25,9 +25,9 @@ def test_a_known_machine_is_the_one_of_the_catalogue(data, name):
 
 @pytest.mark.parametrize("name", ["dgx1-v100", "dgx-a100", "hgx-h100"])
 def test_both_formats_of_one_machine_give_the_same_node(data, name):
-    from dpsim.imports.nvidia_topo import node_from_nvidia_topo, parse_nvidia_topo
+    from dpsim.imports.nvidia_topo import node_from_nvidia_topo
 
-    matrix = node_from_nvidia_topo(parse_nvidia_topo(data(f"{name}.topo.txt")), NodeOptions())
+    matrix = node_from_nvidia_topo(data(f"{name}.topo.txt"), NodeOptions())
     assert joined(matrix.to_node()) == joined(draft(data(f"{name}.xml")).to_node())
 
 

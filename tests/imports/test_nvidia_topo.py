@@ -13,7 +13,7 @@ ALL = ["dgx1-p100", "dgx1-v100", "dgx-a100", "hgx-h100", "pcie-8gpu"]
 
 
 def draft(content, **options):
-    return node_from_nvidia_topo(parse_nvidia_topo(content), NodeOptions(**options))
+    return node_from_nvidia_topo(content, NodeOptions(**options))
 
 
 def matrix(*rows, header=None):
@@ -143,7 +143,7 @@ def test_nvlink_hides_pcie_and_that_is_said():
 @pytest.mark.parametrize("name", ALL)
 def test_names_from_the_file_cannot_break_the_yaml(data, name):
     content = data(f"{name}.topo.txt").replace(b"mlx5_4", b'"}]#:mlx')
-    text = node_from_nvidia_topo(parse_nvidia_topo(content), NodeOptions(), 'a"\n: #{b').to_yaml()
+    text = node_from_nvidia_topo(content, NodeOptions(), 'a"\n: #{b').to_yaml()
     assert all(line.isprintable() for line in text.splitlines())
     assert draft(content).to_node().gpus == 8
 

@@ -7,21 +7,19 @@ from imported import DATA
 
 from dpsim.base.errors import DpsimError
 from dpsim.hardware import links
-from dpsim.imports.hostlist import expand_hosts
-from dpsim.imports.network_draft import NetworkOptions
 from dpsim.imports.reading import ImportFileError
+from dpsim.imports.slurm_files import expand_hosts
 from dpsim.imports.slurm_topology import SlurmOptions, scenario_from_slurm
 from dpsim.scenario import load_scenario
 
 TREE, BLOCKS, YAML = "slurm-tree.conf", "slurm-blocks.conf", "slurm-topology.yaml"
 
 
-def network(content, options=None, **of):
+def network(content, **options):
     """The ``cluster`` part of the scenario of a file's content."""
     if isinstance(content, str):
         content = content.encode()
-    options = options or NetworkOptions()
-    return scenario_from_slurm(content, "t.conf", options, SlurmOptions(**of)).plain()["cluster"]
+    return scenario_from_slurm(content, "t.conf", SlurmOptions(**options)).plain()["cluster"]
 
 
 @pytest.mark.parametrize(
@@ -70,8 +68,8 @@ def test_blocks_are_leaves_below_one_layer(data):
 
 
 def test_three_levels_are_custom_and_each_link_carries_what_is_below(data):
-    options = NetworkOptions(node="dgx-a100", nic="HDR", oversubscription=2)
-    edges = network(data(YAML), options)["network"]["edges"]
+    options = {"node": "dgx-a100", "nic": "HDR", "oversubscription": 2}
+    edges = network(data(YAML), **options)["network"]["edges"]
     assert [edge["between"] for edge in edges[:5]] == [
         [f"node{node}/nic*", f"switch-rack{rack}"]
         for node, rack in enumerate((1, 1, 2, 2, 3))
@@ -133,9 +131,9 @@ def test_names_that_the_file_has_not_are_refused(data, of, rule):
 
 
 def test_an_unknown_node_or_link_is_refused(data):
-    for options in (NetworkOptions(node="nowhere"), NetworkOptions(nic="string")):
+    for options in ({"node": "nowhere"}, {"nic": "string"}):
         with pytest.raises(DpsimError, match="must be a known"):
-            network(data(YAML), options)
+            network(data(YAML), **options)
 
 
 @pytest.mark.parametrize(("name", "workers"), [(TREE, 64), (BLOCKS, 288), (YAML, 40)])

@@ -26,7 +26,6 @@ FILES = {
     "dgx1-v100.xml": ("nccl-topo",),
     "all-reduce-2x8-a100.log": ("nccl-tests",),
     "all-reduce-2x8-a100.json": ("nccl-tests",),
-    "nccl-inspector.log": ("nccl-inspector",),
     "cpu.kineto.json": ("kineto",),
     "slurm-tree.conf": ("slurm-topology", "--node", "dgx-a100"),
 }

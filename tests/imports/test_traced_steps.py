@@ -6,7 +6,7 @@ import pytest
 from kineto_traces import Recorder, write
 
 from dpsim.base.errors import DpsimError
-from dpsim.imports.traced_steps import read_traced_steps
+from dpsim.imports.kineto_ranks import read_traced_steps
 
 US = 1e-6
 

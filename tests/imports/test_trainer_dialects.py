@@ -75,9 +75,31 @@ def test_torchtunes_components_name_model_and_loss(dpsim, tmp_path):
     assert "ignored: model.lora_alpha" in err
 
 
+@pytest.mark.parametrize(
+    ("program", "text", "named"),
+    [
+        ("axolotl", "sequence_len: 64\n", "sequence_length 64 (sequence_len)"),
+        ("torchtune", "tokenizer: {max_seq_len: 64}\n", "64 (tokenizer.max_seq_len)"),
+        ("torchtune", "tokenizer: {max_seq_len: 64, path: x}\n", "ignored: tokenizer.path: "),
+        ("composer", "precision: fp32\n", "taken: workload.precision fp32 (precision)"),
+        (
+            "composer",
+            "fsdp_config: {sharding_strategy: SHARD_GRAD_OP}\n",
+            "stage 3 (fsdp_config.sharding_strategy)",
+        ),
+    ],
+)
+def test_what_is_taken_and_ignored_has_the_names_of_the_file(dpsim, tmp_path, program, text, named):
+    code, _, err = imported(dpsim, tmp_path, program, text)
+    assert code == 0, err
+    assert named in err
+
+
 def test_composers_optimizer_is_read(dpsim, tmp_path):
     _, _, err = imported(dpsim, tmp_path, "composer", "optimizer: {name: decoupled_lionw}\n")
-    assert "assumed: workload.optimizer adamw (optim decoupled_lionw is not simulated)" in err
+    assert (
+        "assumed: workload.optimizer adamw (optimizer.name decoupled_lionw is not simulated)" in err
+    )
 
 
 @pytest.mark.parametrize(
@@ -96,7 +118,11 @@ def test_state_in_8_bits_is_taken_over(dpsim, tmp_path, program, text):
 
 
 REFUSED = {
-    "axolotl": [("adapter: qlora\n", "4 bits"), ("tensor_parallel_size: 2\n", "must be 1")],
+    "axolotl": [
+        ("adapter: qlora\n", "4 bits"),
+        ("tensor_parallel_size: 2\n", "must be 1"),
+        ("micro_batch_size: many\n", "axolotl.yml: micro_batch_size must be"),
+    ],
     "llama-factory": [("finetuning_type: lora\nlora_rank: many\n", "lora_rank must be")],
     "torchtune": [
         ("tensor_parallel_size: 4\n", "must be 1"),

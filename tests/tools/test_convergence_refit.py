@@ -10,8 +10,16 @@ import pytest
 
 from dpsim.base.shipped import shipped
 from dpsim.convergence import tasks
-from tools.refits.convergence_refit import CONSTANTS, task_constants, text
-from tools.refits.convergence_runs import CASES, CURVES, HITS, POINTS, runs_of
+from tools.refits.convergence_refit import (
+    CASES,
+    CONSTANTS,
+    CURVES,
+    HITS,
+    POINTS,
+    runs_of,
+    task_constants,
+    text,
+)
 
 
 @pytest.mark.wide

@@ -1,7 +1,5 @@
 """The reference pages of the documentation, generated from registries, models and commands."""
 
-import typer
-
 from tools.reference_pages.collectives import collectives_page
 from tools.reference_pages.commands import commands_page
 from tools.reference_pages.hardware import hardware_page, models_page
@@ -10,14 +8,11 @@ from tools.reference_pages.scenario import networks_page, scenario_page, strateg
 __all__ = ["reference_pages"]
 
 
-def reference_pages(app: typer.Typer, exit_codes: str) -> dict[str, str]:
-    """Return every page's text by its file name.
-
-    ``app`` is the command line; ``exit_codes`` describes the exit codes of its commands.
-    """
+def reference_pages(exit_codes: str) -> dict[str, str]:
+    """Return every page's text by its file name; ``exit_codes`` describes those of commands."""
     return {
         "collectives.md": collectives_page(),
-        "commands.md": commands_page(app, exit_codes),
+        "commands.md": commands_page(exit_codes),
         "hardware.md": hardware_page(),
         "models.md": models_page(),
         "networks.md": networks_page(),

@@ -76,8 +76,3 @@ def plain(text: str) -> str:
     Powers are written with ^, since Markdown would render ** as bold.
     """
     return " ".join(text.replace("``", "`").replace("**", "^").split())
-
-
-def summary(docstring: str | None) -> str:
-    """Return the first paragraph of a docstring."""
-    return plain(re.split(r"\n\s*\n", inspect.cleandoc(docstring or ""))[0])

@@ -14,10 +14,11 @@ from __future__ import annotations
 import json
 import sys
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -25,7 +26,10 @@ import numpy as np
 import dpsim.workload
 import validate.published
 from dpsim.base.arrays import FloatArray
+from dpsim.base.errors import DpsimError
 from dpsim.base.terminal import write_whole
+from dpsim.engine import KeptJobs, compute_family, mean_step, prepared_by, updated_part
+from dpsim.scenario import Scenario
 from dpsim.workload import PARTS, constants_file, forget_constants
 from tools.refits.compute_fit import (
     Fit,
@@ -36,9 +40,14 @@ from tools.refits.compute_fit import (
     predicted,
     priors,
 )
-from tools.refits.published_work import FITTED_ON, published_steps, works
+from tools.refits.compute_work import RowWork
 from tools.refits.residual_quantiles import spread_of
 from tools.refits.yaml_files import rounded, yaml_text
+from validate.published import STEP_TABLES
+from validate.published.tables.columns import packaged_rows
+from validate.published.tables.csv_file import NotPredictedError
+from validate.published.tables.published_step import PublishedStep, StepKind
+from validate.published.tables.scenario_files import ScenarioFolder
 
 CONSTANTS = Path(dpsim.workload.__path__[0]) / "compute_law.yaml"
 LEFT_OUT = Path(validate.published.__path__[0]) / "left_out.json"
@@ -52,6 +61,63 @@ _ROUNDS = 2
 _OPEN = ("single-gpu", "steps")  # of all kinds of software
 _AGAIN = 6  # evaluations of a fit that starts from the fit of all rows
 _SMALL = 5  # groups with fewer rows are left out together
+_WORDS = ("software", "memory_format", "execution", "optimizer_kernels", "kernels", "input")
+FITTED_ON: tuple[StepKind, ...] = ("single-gpu", "steps", "mlperf", "llm")
+
+
+def published_steps(kind: StepKind) -> Iterator[PublishedStep]:
+    """Yield the rows of a public table that count, as scenarios by the shipped constants."""
+    rows = packaged_rows(STEP_TABLES[kind].fitted or "")
+    read = STEP_TABLES[kind].reader(rows)
+    with TemporaryDirectory() as made:
+        folder = ScenarioFolder(Path(made), keeps=False)
+        for row in rows:
+            try:
+                step = folder.fitting(read(row))
+            except NotPredictedError:
+                continue
+            if step.status == "counted":
+                yield step
+
+
+def works(kind: StepKind, steps: Sequence[PublishedStep]) -> list[PublishedWork]:
+    """Return the work of rows on their GPUs and networks, by the shipped constants."""
+    found, kept, group_of = [], KeptJobs(), STEP_TABLES[kind].group
+    assert group_of is not None
+    with TemporaryDirectory() as made, prepared_by(kept.prepare):
+        folder = ScenarioFolder(Path(made), keeps=False)
+        for step in steps:
+            try:
+                scenario = folder.scenario(step)
+                plain = folder.scenario(step, _without_words(step.scenario))
+                model, gpu = kept.prepare(scenario).model, scenario.cluster.accelerator
+                found.append(
+                    PublishedWork(
+                        _work(kept, scenario),
+                        step.measured,
+                        group_of(step.row),
+                        step.row.text("model"),
+                        kind,
+                        compute_family(model, scenario.workload),
+                        _work(kept, plain),
+                        compute_family(model, plain.workload),
+                        (model.name, gpu.name, gpu.architecture),
+                    )
+                )
+            except DpsimError:
+                continue
+    return found
+
+
+def _work(kept: KeptJobs, scenario: Scenario) -> RowWork:
+    job = kept.prepare(scenario.model_copy(update={"calibration": "catalogue"}))
+    return RowWork.of(job, mean_step(job), updated_part(job))
+
+
+def _without_words(content: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a scenario without its fields on software."""
+    workload = {name: value for name, value in content["workload"].items() if name not in _WORDS}
+    return {**content, "workload": workload}
 
 
 def content(values: Values, given: Values, errors: Mapping[str, Any]) -> dict[str, Any]:

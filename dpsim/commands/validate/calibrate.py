@@ -9,8 +9,9 @@ import typer
 
 from dpsim.base.errors import DpsimError
 from dpsim.base.terminal import narrate, save, show, show_answer, table
+from dpsim.commands.options import Json
 from dpsim.commands.progress import bars
-from dpsim.commands.validate.options import AsJson, ProfileName
+from dpsim.commands.validate.options import ProfileName
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -61,7 +62,7 @@ def calibrate(
     records: Records = None,
     name: ProfileName = "testbed",
     every: Every = 3,
-    as_json: AsJson = False,
+    as_json: Json = False,
 ) -> None:
     """Fit the constants of a network on measured collectives and messages.
 

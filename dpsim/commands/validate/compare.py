@@ -9,8 +9,8 @@ import typer
 
 from dpsim.base.errors import DpsimError
 from dpsim.base.terminal import narrate, save, show, show_json
+from dpsim.commands.options import Json
 from dpsim.commands.progress import progress
-from dpsim.commands.validate.options import AsJson
 
 if TYPE_CHECKING:
     from validate.compare.comparison import Comparison
@@ -44,7 +44,7 @@ def compare(
     html: Html = None,
     tolerance: Tolerance = None,
     again: Again = False,
-    as_json: AsJson = False,
+    as_json: Json = False,
 ) -> None:
     """Compare what was predicted with what was measured.
 

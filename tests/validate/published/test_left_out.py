@@ -11,7 +11,7 @@ from dpsim.engine import prepare, run_scenario
 from dpsim.hardware import CalibrationProfile
 from dpsim.workload import constants_for
 from tools.refits.compute_fit import PublishedWork, assumed, fit, predicted
-from tools.refits.published_work import FITTED_ON, published_steps, works
+from tools.refits.compute_refit import FITTED_ON, published_steps, works
 from validate.published.step_reference import TABLES
 from validate.published.tables.columns import packaged_rows
 from validate.published.tables.left_out import FILE, unseen

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from dpsim.engine import memory_use, run_scenario
-from tools.refits.published_work import published_steps
+from tools.refits.compute_refit import published_steps
 from validate.published import compare_steps
 from validate.published.step_tables.llm import TABLE, published, read
 from validate.published.tables.columns import packaged_rows
