@@ -133,22 +133,18 @@ def _bars(intervals: Sequence[Interval], called: Mapping[int, str], close: float
     """Yield the bars of all workers, one worker after the other."""
     alone = len({each.worker for each in intervals}) == 1
     # `Run.intervals` is grouped by worker.
-    for worker, own in groupby(intervals, lambda each: each.worker):
+    for worker, group in groupby(intervals, lambda each: each.worker):
+        own = list(group)
         # The title names a single worker.
         name = "" if alone else f"{called.get(worker, f'worker {worker}')}<br>"
-        streams: dict[str, list[Interval]] = {}
-        for each in own:
-            streams.setdefault(each.stream, []).append(each)
-        begin, end = _bounds(streams)
-        yield from _computing(f"{name}computes", streams.get("compute", []), begin, end, close)
-        yield from _lanes(f"{name}sends", "communication", streams.get("communication", []), close)
-        yield from _lanes(f"{name}loads", "input", streams.get("input", []), close)
-
-
-def _bounds(streams: Mapping[str, list[Interval]]) -> tuple[float, float]:
-    """Return the visible start and end of a worker's step."""
-    every = [each for own in streams.values() for each in own]
-    return min(each.start for each in every), max(each.end for each in every)
+        computing, sent, loaded = (
+            [each for each in own if each.stream == stream]
+            for stream in ("compute", "communication", "input")
+        )
+        begin, end = min(each.start for each in own), max(each.end for each in own)
+        yield from _computing(f"{name}computes", computing, begin, end, close)
+        yield from _lanes(f"{name}sends", "communication", sent, close)
+        yield from _lanes(f"{name}loads", "input", loaded, close)
 
 
 def _computing(
@@ -203,9 +199,6 @@ def _lanes(row: str, doing: str, own: Sequence[Interval], close: float) -> Itera
         # Beyond the last lane the slice is empty, and this adds one.
         free[lane : lane + 1] = [each.end]
         name = row if lane == 0 else f"{row} ({lane + 1})"
-        yield _Bar(name, doing, _spaced(each.name), each.start, each.end)
-
-
-def _spaced(name: str) -> str:
-    """Return ``bucket 3: all-reduce`` for ``bucket3: all-reduce``."""
-    return re.sub(r"(?<=[a-z])(?=\d)", " ", name)
+        # "bucket 3: all-reduce" for "bucket3: all-reduce".
+        spaced = re.sub(r"(?<=[a-z])(?=\d)", " ", each.name)
+        yield _Bar(name, doing, spaced, each.start, each.end)
