@@ -15,10 +15,16 @@ from pydantic import Field, NonNegativeInt, model_validator
 
 from dpsim.base.config import Config
 from dpsim.base.units import BytesPerSecond, PositiveBytes, PositiveSeconds, Seconds
+from dpsim.disturbance.checkpoints import (
+    daly_interval,
+    expected_seconds,
+    expected_with_copies,
+    missing_share,
+    waiting_share,
+)
 from dpsim.disturbance.faults import (
     HOUR,
     Cause,
-    FaultConfig,
     PerNode,
     WhichFaults,
     listed_faults,
@@ -184,8 +190,13 @@ class CrashesConfig(Config):
             copied = self.neighbour is not None
             rate = workers / self.mtbf
             return [Cause("crash", rate, 1.0, self.repair_time, leaves_copies=copied)]
+        copies = self.neighbour
         return [
-            replace(fault.cause(workers, per_node), leaves_copies=self._leaves_copies(fault))
+            replace(
+                fault.cause(workers, per_node),
+                # A fault of the rack may take the neighbours of the failed nodes as well.
+                leaves_copies=copies is not None and not (fault.per == "rack" and copies.same_rack),
+            )
             for fault in listed_faults(self.faults)
         ]
 
@@ -198,12 +209,6 @@ class CrashesConfig(Config):
         if "restart_time" not in given:
             assumed["restart_time"] = self.restart_time
         return assumed
-
-    def _leaves_copies(self, fault: FaultConfig) -> bool:
-        """Return whether such a fault leaves the neighbours of the failed nodes intact."""
-        if self.neighbour is None:
-            return False
-        return not (fault.per == "rack" and self.neighbour.same_rack)
 
     @property
     def write_seconds(self) -> float:
@@ -218,8 +223,6 @@ class CrashesConfig(Config):
         The interval is the optimal one unless it is given. A checkpoint cannot begin before the
         previous one is written.
         """
-        from dpsim.disturbance.checkpoints import daly_interval
-
         write = self.write_seconds if self.asynchronous else 0.0
         stop = self.checkpoint_cost
         if stop is None:
@@ -273,8 +276,6 @@ class CrashesConfig(Config):
 
     def _waiting(self, causes: Sequence[Cause]) -> float:
         """Return the share of time in which the job waits for a spare."""
-        from dpsim.disturbance.checkpoints import waiting_share
-
         # A fault that takes more workers than there are spares stops the job for its whole repair,
         # and nothing fails meanwhile. So its seconds add to the seconds of running.
         large = [cause for cause in causes if cause.taken[0] > self.spares]
@@ -285,8 +286,6 @@ class CrashesConfig(Config):
 
     def _missing(self, causes: Sequence[Cause], workers: int) -> float:
         """Return the share of the workers that an elastic job lacks on average."""
-        from dpsim.disturbance.checkpoints import missing_share
-
         load, size = _in_repair(causes)
         return min(1.0, missing_share(load, self._spare_groups(size)) * size / workers)
 
@@ -308,8 +307,6 @@ class CrashesConfig(Config):
         self, causes: Sequence[Cause], plan: Checkpoints, loading: float
     ) -> tuple[float, float]:
         """Return the seconds of checkpoints and copies in a period, and of the whole period."""
-        from dpsim.disturbance.checkpoints import expected_seconds, expected_with_copies
-
         crashes = [cause for cause in causes if not cause.planned]
         mtbf = _mean_time(crashes)
         # Going back one checkpoint further while one is written has the effect of a longer restart.

@@ -72,7 +72,11 @@ class SlowWorkersConfig(GroupedDisturbance):
         if self.nodes is not None:
             return _among(self.nodes, node_of(workers, per_node), "nodes must be numbers")
         groups = self.groups(workers, per_node)
-        return self._drawn(groups.max() + 1, seed, entry)[groups]
+        streams = random_streams(seed, groups.max() + 1, "slow", entry)
+        draws = np.array([stream.random() for stream in streams])
+        # Compare uniform numbers with the fraction: a larger one keeps the same slow groups and
+        # adds others.
+        return (draws < (self.fraction or 0.0))[groups]
 
     def meets_nobody(
         self, workers: int, seed: int, per_node: int | Sequence[int], entry: int = 0
@@ -85,13 +89,6 @@ class SlowWorkersConfig(GroupedDisturbance):
             f"disturbance.slow[{entry}] meets nobody: with seed {seed} a chance of "
             f"{self.fraction:g} draws none of {groups:,} {self.per}s; name workers or nodes instead"
         )
-
-    def _drawn(self, groups: int, seed: int, entry: int) -> NDArray[np.bool_]:
-        """Return which groups are slow."""
-        # Compare uniform numbers with the fraction: a larger one keeps the same slow groups and
-        # adds others.
-        draws = [stream.random() for stream in random_streams(seed, groups, "slow", entry)]
-        return np.array(draws) < (self.fraction or 0.0)
 
 
 def _among(named: tuple[int, ...], own: Indices, rule: str) -> NDArray[np.bool_]:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import product
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dpsim.base.errors import DpsimError
 from dpsim.base.shipped import shipped_json
@@ -19,14 +19,17 @@ from dpsim.workload import (
     STAGES,
     Footprint,
     Model,
+    Remedy,
     Setup,
+    SplitWays,
     footprint,
+    gpus_to_shard_over,
     largest_batch,
+    longest_sequence,
     offloaded_bytes,
+    remedies,
+    split_ways,
 )
-
-if TYPE_CHECKING:
-    from dpsim.workload import Remedy, SplitWays
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,14 +97,10 @@ class MemoryUse:
 
     def remedies(self) -> list[Remedy]:
         """Return the changes that make it fit, smallest first; none if it fits."""
-        from dpsim.workload import remedies
-
         return [] if self.fits else remedies(self.model, self.setup, self.capacity)
 
     def split(self) -> SplitWays:
         """Return how many ways the model would have to be split without other changes."""
-        from dpsim.workload import split_ways
-
         return split_ways(self.model, self.setup, self.capacity)
 
     def alternatives(self) -> Iterator[MemoryUse]:
@@ -141,8 +140,6 @@ class MemoryUse:
 
     def _more_gpus(self) -> list[str]:
         """Return advice on how many GPUs to shard over: a larger cluster, or larger groups."""
-        from dpsim.workload import gpus_to_shard_over
-
         workers = self.setup.workers
         number = gpus_to_shard_over(self.model, self.setup, self.capacity)
         if number is None:
@@ -159,8 +156,6 @@ class MemoryUse:
 
     def _shorter_sequences(self) -> list[str]:
         """Return advice on a shorter sequence, a last resort because it changes the training."""
-        from dpsim.workload import longest_sequence
-
         now = self.model.tokens
         if self.of_length is None or now is None:
             return []
@@ -352,11 +347,10 @@ def remedy_values(scenario: Scenario, remedy: Remedy) -> dict[str, Any]:
 
 
 def memory_error(setup: Setup, model: str, gpu: str, architecture: str) -> ModelError:
-    """Return the error of the bytes that a model takes in all; no part has one of its own.
+    """Return the error of the total bytes: published peaks over their predictions.
 
-    It is what published peaks are over what is predicted. Few were published, of one model under
-    one kind of sharding. What has other traits is further off than they show, so that of it one
-    more generation of GPUs is the draw, not one more configuration.
+    Few peaks were published, all of one model with one kind of sharding. Scenarios with other
+    traits have the spread over generations of GPUs, which is wider than that over configurations.
     """
     table = shipped_json("dpsim.engine", "memory_residuals.json")
     apart = tuple(_unlike_the_measured(table, setup, model, gpu, architecture))

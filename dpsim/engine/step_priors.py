@@ -44,9 +44,10 @@ def priors_of(scenario: Scenario) -> Iterator[Prior]:
     On a tuned cluster they are centred on constants that change nothing.
     """
     tuned = _file()["tuned_cluster"] if scenario.condition == "tuned" else {}
+    has_nvlink = all(part.accelerator.nvlink_fabric for part in scenario.cluster.parts)
     members = {
         "host": scenario.workload.software,
-        "inside": "nvlink" if _has_nvlink(scenario) else "pcie",
+        "inside": "nvlink" if has_nvlink else "pcie",
         "between": "rdma" if _has_rdma(scenario) else "sockets",
     }
     for name in StepConstants.model_fields:
@@ -55,10 +56,6 @@ def priors_of(scenario: Scenario) -> Iterator[Prior]:
             entry = entry[members[name]]
         entry = {**entry, **tuned.get(name, {})}
         yield Prior(name, float(entry["value"]), float(entry.get("spread", 0)), entry["unit"])
-
-
-def _has_nvlink(scenario: Scenario) -> bool:
-    return all(part.accelerator.nvlink_fabric is not None for part in scenario.cluster.parts)
 
 
 def _has_rdma(scenario: Scenario) -> bool:

@@ -72,7 +72,7 @@ class Builder(LayerStack):
         self._matrix(
             name,
             "conv",
-            () if tied else _with_bias(weight, leaving[0], bias),
+            () if tied else (weight, leaving[0]) if bias else (weight,),
             2 * product[0] * weight,
             entering + self.size,
             kept=self.size,
@@ -379,7 +379,3 @@ class Builder(LayerStack):
         flop = 2 * inner * self.size
         weights = count * inner * width
         self._matrix(name, "linear", (weights,), flop, entering + self.size, kept=self.size)
-
-
-def _with_bias(weight: int, width: int, bias: bool) -> tuple[int, ...]:
-    return (weight, width) if bias else (weight,)

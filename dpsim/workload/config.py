@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from fractions import Fraction
 from math import prod
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import (
     AfterValidator,
@@ -26,6 +26,7 @@ from dpsim.workload.layer import Model
 from dpsim.workload.learners import MOST_LEARNERS, UtilisationPoint, measured_time
 from dpsim.workload.models import ATTENTION_OF, MODELS, Attention, Images, Tokens, known_model
 from dpsim.workload.optimizers import Optimizer
+from dpsim.workload.recompute import Recompute
 from dpsim.workload.software import (
     BY_TIER,
     CrossEntropy,
@@ -38,9 +39,6 @@ from dpsim.workload.software import (
 )
 from dpsim.workload.source import ModelSource
 from dpsim.workload.trainable import Trainable, trained_in_part
-
-if TYPE_CHECKING:
-    from dpsim.workload.recompute import Recompute
 
 MOST_PASSES = 65_536
 MOST_SAMPLES = 1_000_000_000
@@ -88,11 +86,6 @@ class PaddingRemoved(Config):
 Checkpoint = Literal["none", "full", "selective"] | EveryBlock | BlockFraction
 
 
-def _batch_or_global_batch(schema: dict[str, Any]) -> None:
-    """Require one of the two in the JSON Schema."""
-    schema["anyOf"] = [{"required": ["batch_per_gpu"]}, {"required": ["global_batch"]}]
-
-
 _PRECISION_OF = {"float32": "fp32", "float16": "fp16", "half": "fp16", "bfloat16": "bf16"}
 
 
@@ -104,7 +97,11 @@ def precision_named(word: str) -> str:
 class WorkloadConfig(Config):
     """The work of each GPU in a step."""
 
-    model_config = ConfigDict(json_schema_extra=_batch_or_global_batch)
+    model_config = ConfigDict(
+        json_schema_extra={
+            "anyOf": [{"required": ["batch_per_gpu"]}, {"required": ["global_batch"]}]
+        }
+    )
 
     model: Annotated[str | ModelSource, AfterValidator(known_model)] = Field(
         description=f"A model of the catalogue, or your own. The catalogue: {', '.join(MODELS)}.",
@@ -398,19 +395,16 @@ class WorkloadConfig(Config):
     def words(self) -> Software:
         """The software, with the defaults of its tier."""
         usual = BY_TIER[self.software]
+        execution = self.execution or usual.execution
         return Software(
             self.software,
             self.memory_format or usual.memory_format,
-            self.execution or usual.execution,
+            execution,
             self.optimizer_kernels or usual.optimizer_kernels,
             self.kernels,
-            self._loss_of(self.execution or usual.execution),
+            # A compiled model also compiles its loss.
+            self.cross_entropy or ("compiled" if execution in ("compile", "graph") else "full"),
         )
-
-    def _loss_of(self, execution: Execution) -> CrossEntropy:
-        """Return how the loss is computed; a compiled model also compiles its loss."""
-        is_compiled = execution in ("compile", "graph")
-        return self.cross_entropy or ("compiled" if is_compiled else "full")
 
     @property
     def assumed_words(self) -> tuple[str, ...]:
@@ -429,8 +423,6 @@ class WorkloadConfig(Config):
         said = self.checkpoint if self.checkpointing is None else self.checkpointing
         if said == "none":
             return None
-        from dpsim.workload.recompute import Recompute
-
         # A share of the blocks, written as a mapping.
         if isinstance(said, Config):
             return Recompute(said.share)

@@ -58,11 +58,39 @@ def conditions_of(job: Job) -> Conditions:
 
 def contended_links(job: Job) -> IntArray:
     """Return the links where an operation may meet another group, other traffic or a change."""
-    users = _Users(job)
-    for used in used_collectives(job):
-        if used.model.network is job.network:
-            users.add(used)
-    met = users.of == _SEVERAL
+    # The group that loads each link: its number, `_NOBODY` or `_SEVERAL`.
+    users = np.full(len(job.network.capacities), _NOBODY)
+    numbers: dict[tuple[Group, bytes], int] = {}  # of partitions of the workers
+
+    def note(links: IntArray, groups: IntArray | int) -> None:
+        """Record that ``groups[i]`` loads ``links[i]``."""
+        before = users.copy()
+        users[links] = groups  # if several load one link, the last one wins
+        several = links[users[links] != groups]
+        met = (before != _NOBODY) & (before != users)
+        met[several] = True
+        users[met] = _SEVERAL
+
+    for communicator, model, nbytes in used_collectives(job):
+        if model.network is not job.network:
+            continue
+        groups = model.members
+        # Groups of different partitions of the workers count as different even where they overlap,
+        # and so do groups of different communicators, because they do not wait for one another.
+        way = communicator, groups.tobytes()
+        # No partition has more groups than workers, so the numbers of two never coincide.
+        first = job.workers * numbers.setdefault(way, len(numbers))
+        if len(groups) == 1:
+            loads = model.finish(np.zeros(job.workers), max(nbytes, 1)).loads
+            note(np.flatnonzero(loads), first)
+            continue
+        group_of = np.empty(job.workers, dtype=np.int64)
+        group_of[groups] = first + np.arange(len(groups))[:, None]
+        for links, source, _ in model.crossings():
+            for hop in links.T:
+                there = hop >= 0
+                note(hop[there], group_of[source[there]])
+    met = users == _SEVERAL
     met[_disturbed(job)] = True
     return np.flatnonzero(met)
 
@@ -79,43 +107,6 @@ def overload_links(job: Job) -> bool:
             share = outcome.loads / (job.network.capacities * seconds)
             shares[group] = np.maximum(share, shares.get(group, 0.0))
     return float(sum(shares.values(), start=np.zeros(1)).max()) > 1 + _SAME
-
-
-class _Users:
-    """The group that loads each link: its number, `_NOBODY` or `_SEVERAL`."""
-
-    def __init__(self, job: Job) -> None:
-        self.of = np.full(len(job.network.capacities), _NOBODY)
-        self._workers = job.workers
-        self._numbers: dict[tuple[Group, bytes], int] = {}  # of partitions of the workers
-
-    def add(self, used: Used) -> None:
-        """Add the links that the groups of a collective load."""
-        model, groups = used.model, used.model.members
-        # Groups of different partitions of the workers count as different even where they overlap,
-        # and so do groups of different communicators, because they do not wait for one another.
-        way = used.group, groups.tobytes()
-        # No partition has more groups than workers, so the numbers of two never coincide.
-        first = self._workers * self._numbers.setdefault(way, len(self._numbers))
-        if len(groups) == 1:
-            loads = model.finish(np.zeros(self._workers), max(used.nbytes, 1)).loads
-            self._note(np.flatnonzero(loads), first)
-            return
-        group_of = np.empty(self._workers, dtype=np.int64)
-        group_of[groups] = first + np.arange(len(groups))[:, None]
-        for links, source, _ in model.crossings():
-            for hop in links.T:
-                there = hop >= 0
-                self._note(hop[there], group_of[source[there]])
-
-    def _note(self, links: IntArray, groups: IntArray | int) -> None:
-        """Record that ``groups[i]`` loads ``links[i]``."""
-        before = self.of.copy()
-        self.of[links] = groups  # if several load one link, the last one wins
-        several = links[self.of[links] != groups]
-        met = (before != _NOBODY) & (before != self.of)
-        met[several] = True
-        self.of[met] = _SEVERAL
 
 
 def _disturbed(job: Job) -> IntArray:

@@ -10,6 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 import simpy
@@ -42,18 +43,11 @@ class SharedLinks:
         return self.shared.env
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Party:
-    """A group of workers, ``ranks``, and the model of their collective."""
+class Party(NamedTuple):
+    """A group of workers: each rank's place in the ``model`` of their collective."""
 
-    ranks: IntArray
     place: dict[int, int]
     model: CollectiveModel
-
-    @classmethod
-    def of(cls, ranks: IntArray, model: CollectiveModel) -> Party:
-        """Return the party of ``ranks``, in the order of ``model``."""
-        return cls(ranks, {rank: place for place, rank in enumerate(ranks.tolist())}, model)
 
 
 class RunningCollective(ABC):
@@ -66,8 +60,8 @@ class RunningCollective(ABC):
         self.party = party
         self.nbytes = nbytes
         self.span = span
-        self.starts = np.full(len(party.ranks), np.nan)
-        self.missing = len(party.ranks)
+        self.starts = np.full(len(party.place), np.nan)
+        self.missing = len(party.place)
         self._leaving: dict[int, simpy.Event] = {}
 
     def join(self, rank: int) -> simpy.Event:

@@ -7,7 +7,8 @@ import pytest
 
 from dpsim import load_scenario, simulate
 from dpsim.base.errors import DpsimError
-from dpsim.engine import adjusted, prepare, priors_of, simulate_steps
+from dpsim.engine import adjusted, prepare, priors_of
+from dpsim.engine.kernel import simulate_job
 from dpsim.hardware import CalibrationProfile, StepConstants
 from dpsim.studies.calibrate import (
     MeasuredRun,
@@ -46,7 +47,7 @@ def job_of(scenario):
 
 def seconds(scenario, constants):
     job = adjusted(job_of(scenario), constants)
-    return float(simulate_steps(job).step.mean())
+    return float(simulate_job(job).steps.step.mean())
 
 
 def run_at(own, nodes, per_node, batch, constants=TRUTH):
@@ -61,7 +62,7 @@ def run_at(own, nodes, per_node, batch, constants=TRUTH):
 
 def test_constants_that_change_nothing_change_nothing(own):
     scenario = load_scenario(own)
-    plain = float(simulate_steps(job_of(scenario)).step.mean())
+    plain = float(simulate_job(job_of(scenario)).steps.step.mean())
     assert seconds(scenario, StepConstants()) == pytest.approx(plain)
 
 
