@@ -35,7 +35,7 @@ class Histogram(Config):
         min_length=1, description="Measured times or factors, in any unit."
     )
     weights: tuple[PositiveFloat, ...] | None = Field(
-        default=None, description="How often each was seen; alike if left out."
+        default=None, description="How often each value was seen; equally often if left out."
     )
 
     @model_validator(mode="after")
@@ -89,7 +89,7 @@ class HistogramJitterConfig(Jitter):
     """The factor is one of those measured."""
 
     kind: Literal["histogram"] = Field(
-        description="Compute times vary by factors drawn from a table of measured ones."
+        description="Compute times vary by factors drawn from a table of measurements."
     )
     file: FilePath | None = Field(
         default=None,

@@ -27,17 +27,17 @@ class SlowWorkersConfig(GroupedDisturbance):
     """Workers that are slow from the first step to the last: those named, or a random fraction."""
 
     workers: Annotated[tuple[NonNegativeInt, ...], Field(min_length=1)] | None = Field(
-        default=None, description="Their ranks, instead of a fraction."
+        default=None, description="Ranks of the slow workers, instead of a fraction."
     )
     nodes: Annotated[tuple[NonNegativeInt, ...], Field(min_length=1)] | None = Field(
-        default=None, description="Their nodes by number, all workers of each, instead of ranks."
+        default=None, description="Numbers of slow nodes, instead of ranks."
     )
     fraction: Annotated[float, Field(ge=0, le=1)] | None = Field(
         default=None,
-        description="The chance of each worker (node, rack) to be slow, instead of ranks.",
+        description="Probability of a worker (node, rack) to be slow, instead of ranks.",
     )
     factor: Annotated[float, Field(ge=1e-6, le=1e6)] = Field(
-        default=1.28, description="Their compute time over that of others."
+        default=1.28, description="Compute time of slow workers, relative to that of others."
     )
 
     @model_validator(mode="after")

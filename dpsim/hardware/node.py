@@ -53,8 +53,8 @@ class Nics(Config):
     burst: SourcedRate | None = Field(
         default=None,
         description=(
-            "What a card reaches for some minutes, in B/s, where a cloud promises the link's rate "
-            "and lends more. Runs are longer, so the link's rate counts."
+            "Rate that a card reaches for some minutes, in B/s, if a cloud guarantees the link's "
+            "rate and allows bursts. Runs are longer, so the link's rate is used."
         ),
     )
 
@@ -72,8 +72,8 @@ class Node(Config):
     """
 
     name: str = Field(default="inline", description="Its name in the catalogue.")
-    aliases: tuple[str, ...] = Field(default=(), description="Other names that find it.")
-    description: str = Field(default="", description="What it is, and what to beware of.")
+    aliases: tuple[str, ...] = Field(default=(), description="Other names.")
+    description: str = Field(default="", description="Description, and pitfalls.")
     gpu: GpuRef = Field(
         description="The kind of its GPUs: a GPU of the catalogue, or its description."
     )
@@ -84,8 +84,7 @@ class Node(Config):
     capacities: dict[str, SourcedRate] = Field(
         default={},
         description=(
-            "Bytes a second that all traffic through one device of a kind may reach together (CPU "
-            "memory)."
+            "Limit in B/s on all traffic together through one device of a kind (CPU memory)."
         ),
     )
     in_network_reduction: tuple[str, ...] = Field(

@@ -80,7 +80,7 @@ class MeanLength(Config):
 class PaddingRemoved(Config):
     """Padding is removed before the model computes."""
 
-    removed: MeanLength = Field(description="What is left of padded sequences.")
+    removed: MeanLength = Field(description="Length of sequences without padding.")
 
 
 Checkpoint = Literal["none", "full", "selective"] | EveryBlock | BlockFraction
@@ -134,9 +134,9 @@ class WorkloadConfig(Config):
     parameter_dtype: Literal["fp32", "bf16"] = Field(
         "fp32",
         description=(
-            "What weights, gradients and optimizer state are kept in. bf16 is what torch calls "
-            "pure bf16 (torchtune's dtype: bf16, model.to(torch.bfloat16)): half of the memory, "
-            "of the update's traffic and of what travels; products then are in bf16, too."
+            "Data type of weights, gradients and optimizer state. bf16 is torch's pure bf16 "
+            "(torchtune's dtype: bf16, model.to(torch.bfloat16)): it halves memory, the update's "
+            "traffic and communication, and products are in bf16 too."
         ),
     )
     sequence_length: int | None = Field(
@@ -160,9 +160,9 @@ class WorkloadConfig(Config):
     optimizer: Optimizer = Field(
         "momentum",
         description=(
-            "The optimiser, which decides memory and memory traffic of the update, and the task "
-            "whose steps to the target are counted. -8bit keeps its state in 8 bits, as "
-            "bitsandbytes and torchao do."
+            "The optimiser. It determines the memory and the memory traffic of the update, and "
+            "the published runs that give the steps to the target. -8bit keeps its state in 8 "
+            "bits, as bitsandbytes and torchao do."
         ),
     )
     trainable: Trainable = Field(
@@ -178,19 +178,19 @@ class WorkloadConfig(Config):
     software: Tier = Field(
         "typical",
         description=(
-            "What trains, which sets what memory_format, execution and optimizer_kernels are where "
-            "they are left out: reference is a research script of its time (channels_first, eager, "
-            "loop); typical is PyTorch as most people run it (channels_first, eager, foreach); "
-            "tuned is a vendor's example (channels_last, eager, fused); mlperf is a submission to "
-            "MLPerf (channels_last, cuda-graph, sharded)."
+            "The kind of training software, which sets the defaults of memory_format, execution "
+            "and optimizer_kernels: reference is a research script of its time (channels_first, "
+            "eager, loop); typical is PyTorch as most people run it (channels_first, eager, "
+            "foreach); tuned is a vendor's example (channels_last, eager, fused); mlperf is a "
+            "submission to MLPerf (channels_last, cuda-graph, sharded)."
         ),
     )
     memory_format: MemoryFormat | None = Field(
         None,
         validate_default=False,
         description=(
-            "Layout of images: tensor cores want channels_last, and transpose what enters and "
-            "leaves convolutions that are channels_first. As the software has it if left out."
+            "Layout of images. Tensor cores need channels_last; with channels_first the inputs "
+            "and outputs of convolutions are transposed. Set by software if left out."
         ),
     )
     execution: Execution | None = Field(
@@ -199,7 +199,7 @@ class WorkloadConfig(Config):
         description=(
             "eager: the host launches kernel after kernel (PyTorch); compile: torch.compile fuses "
             "elementwise kernels; graph: compiled as a whole (XLA); cuda-graph: kernels as eager, "
-            "launched by the GPU itself. As the software has it if left out."
+            "launched by the GPU itself. Set by software if left out."
         ),
     )
     optimizer_kernels: OptimizerKernels | None = Field(
@@ -207,8 +207,8 @@ class WorkloadConfig(Config):
         validate_default=False,
         description=(
             "How weights are updated: loop, tensor by tensor; foreach, by kernels over many "
-            "tensors; fused, by one kernel; sharded, each worker its share by one kernel. As the "
-            "software has it if left out."
+            "tensors; fused, by one kernel; sharded, each worker its share by one kernel. Set by "
+            "software if left out."
         ),
     )
     kernels: Kernels = Field(
@@ -224,11 +224,11 @@ class WorkloadConfig(Config):
         None,
         validate_default=False,
         description=(
-            "How the loss over a vocabulary is computed, which memory follows: full, with logits "
-            "in fp32 beside those kept; compiled, with no more than their gradient; chunked, a few "
-            "tokens at a time (torchtune's CEWithChunkedOutputLoss); fused, with the output layer, "
-            "so that no logits are kept (Liger, cut cross-entropy). compiled where execution is "
-            "compile or graph, else full, if left out."
+            "How the loss over a vocabulary is computed, which affects memory: full, with an fp32 "
+            "copy of the logits; compiled, with a buffer only for their gradient; chunked, a few "
+            "tokens at a time (torchtune's CEWithChunkedOutputLoss); fused with the output layer, "
+            "so that no logits are kept (Liger, cut cross-entropy). If left out: compiled if "
+            "execution is compile or graph, else full."
         ),
     )
     gradient_accumulation: int = Field(
@@ -241,10 +241,10 @@ class WorkloadConfig(Config):
     checkpoint: Checkpoint = Field(
         "none",
         description=(
-            "Activations that are computed again in the backward pass: none; "
-            "full, of every block; selective, by "
-            "operator (torchtitan: products and fused attention are kept, but for every second "
-            "linear layer); {every: k}, of each k-th block; {fraction: f}, of a part of the blocks."
+            "Activations that are recomputed in the backward pass: none; full, of every block; "
+            "selective, by operator (as torchtitan: products and fused attention are kept, except "
+            "every second linear layer); {every: k}, of every k-th block; {fraction: f}, of a "
+            "part of the blocks."
         ),
         examples=["none", "full", {"every": 2}],
     )
@@ -260,8 +260,9 @@ class WorkloadConfig(Config):
     padding: Literal["kept"] | PaddingRemoved = Field(
         "kept",
         description=(
-            "kept: sequences are padded to sequence_length; {removed: {mean_length: 256}}: padding "
-            "is not computed, and a sequence has so many tokens on average. For language models."
+            "kept: sequences are padded to sequence_length; {removed: {mean_length: 256}}: "
+            "padding is not computed, and sequences have that many tokens on average. For "
+            "language models."
         ),
         examples=["kept", {"removed": {"mean_length": 256}}],
     )
@@ -278,8 +279,9 @@ class WorkloadConfig(Config):
     utilisation: tuple[UtilisationPoint, ...] = Field(
         (),
         description=(
-            "Measured throughput of one learner by batch size, which says how long forward and "
-            "backward take with all learners' samples in flight; as computed if left out."
+            "Measured throughput of one learner by batch size, from which the times of forward "
+            "and backward passes with all learners' samples in flight follow; computed if left "
+            "out."
         ),
     )
 

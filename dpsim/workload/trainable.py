@@ -28,12 +28,12 @@ _PRODUCTS = ("conv", "linear")
 class Adapters(Config):
     """The adapters beside frozen products."""
 
-    rank: int = Field(16, ge=1, le=65_536, description="Columns between an adapter's products.")
+    rank: int = Field(16, ge=1, le=65_536, description="Rank of the adapters.")
     on: Literal["attention", "all-linear"] = Field(
         "attention",
         description=(
-            "Which products have one: attention, its projections; all-linear, all linear layers "
-            "of the blocks."
+            "Products with an adapter: attention, the projections of attention; all-linear, all "
+            "linear layers of the blocks."
         ),
     )
 
