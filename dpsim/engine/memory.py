@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import product
@@ -69,9 +69,28 @@ class MemoryUse:
 
     @property
     def interval(self) -> PredictionInterval:
-        """The bytes between which the peak lies, by the errors of published peaks."""
-        model_error = memory_error(self.setup, self.model.name, self.gpu, self.architecture)
-        return model_error.around(self.held.total)
+        """The bytes between which the peak lies, by published peaks over their predictions.
+
+        Few peaks were published, all of one model with one kind of sharding. Other setups have the
+        spread over generations of GPUs, which is wider than that over configurations.
+        """
+        table, setup = shipped_json("dpsim.engine", "memory_residuals.json"), self.setup
+        stage = f"{setup.stage} ({STAGE_NAMES[setup.stage]})"
+        measured = {
+            f"of {self.model.name}": self.model.name in table["models"],
+            f"on {self.gpu} or its generation": self.architecture in table["architectures"],
+            f"in {setup.precision}": setup.precision in table["precisions"],
+            f"at sharding stage {stage}": setup.stage in table["stages"],
+        }
+        unlike = tuple(f"no peak {what} was measured" for what in measured if not measured[what])
+        basis = f"memory: {table['peaks']} published peaks of {', '.join(table['models'])}, of "
+        basis += (
+            f"{len(table['architectures'])} generations of GPUs"
+            if unlike
+            else f"{table['configurations']} configurations"
+        )
+        spread = table["unlike" if unlike else "alike"]
+        return ModelError(basis, spread, unlike, source="memory").around(self.held.total)
 
     @property
     def warnings(self) -> list[str]:
@@ -344,33 +363,3 @@ def remedy_values(scenario: Scenario, remedy: Remedy) -> dict[str, Any]:
     if "learners" in changes:
         values["workload.learners_per_gpu"] = changes["learners"]
     return values
-
-
-def memory_error(setup: Setup, model: str, gpu: str, architecture: str) -> ModelError:
-    """Return the error of the total bytes: published peaks over their predictions.
-
-    Few peaks were published, all of one model with one kind of sharding. Scenarios with other
-    traits have the spread over generations of GPUs, which is wider than that over configurations.
-    """
-    table = shipped_json("dpsim.engine", "memory_residuals.json")
-    apart = tuple(_unlike_the_measured(table, setup, model, gpu, architecture))
-    basis = f"memory: {table['peaks']} published peaks of {', '.join(table['models'])}, of "
-    if apart:
-        basis += f"{len(table['architectures'])} generations of GPUs"
-    else:
-        basis += f"{table['configurations']} configurations"
-    return ModelError(basis, table["unlike" if apart else "alike"], apart, source="memory")
-
-
-def _unlike_the_measured(
-    table: Mapping[str, Any], setup: Setup, model: str, gpu: str, architecture: str
-) -> list[str]:
-    """Return what no measured peak had, a sentence each."""
-    stage = f"{setup.stage} ({STAGE_NAMES[setup.stage]})"
-    measured = {
-        f"of {model}": model in table["models"],
-        f"on {gpu} or its generation": architecture in table["architectures"],
-        f"in {setup.precision}": setup.precision in table["precisions"],
-        f"at sharding stage {stage}": setup.stage in table["stages"],
-    }
-    return [f"no peak {what} was measured" for what, known in measured.items() if not known]

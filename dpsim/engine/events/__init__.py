@@ -4,8 +4,7 @@ Each worker has one process for its compute stream and one for its communication
 transfers share one network.
 """
 
-from dpsim.engine.events.contention import overload_links
-from dpsim.engine.events.exactness import inexact_because
+from dpsim.engine.events.contention import inexact_because, overload_links
 from dpsim.engine.events.world import run_events
 
 __all__ = [
