@@ -76,7 +76,7 @@ def stages(
 
 def _classified(b: Builder, classes: int, name: str, sample: str) -> Model:
     """Add the output layer, and return the finished model."""
-    b.adaptive_pool("avgpool", 1)
+    b.global_pool("avgpool")
     b.flatten()
     b.linear("fc", classes)
     return b.build(name, sample)
