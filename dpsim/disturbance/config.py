@@ -53,7 +53,7 @@ class BackgroundConfig(Config):
     source: NonNegativeInt = Field(description="Rank of the GPU that sends.")
     destination: NonNegativeInt = Field(description="Rank of the GPU that receives.")
     rate: BytesPerSecond | None = Field(
-        default=None, description="At most this rate; as much as it can get if left out."
+        default=None, description="Maximum rate; unlimited if left out."
     )
 
     @model_validator(mode="after")
@@ -75,10 +75,11 @@ class LinkChangeConfig(Config):
         ),
     )
     at: Seconds = Field(
-        default=0.0, description="When, from the start of the run, warm-up included."
+        default=0.0,
+        description="Time of the change, from the start of the run (warm-up included).",
     )
     factor: float = Field(
-        ge=0, le=1e6, description="Times their own rate; 0 cuts them, 1 brings them back."
+        ge=0, le=1e6, description="Factor on the links' own rate; 0 cuts them, 1 restores them."
     )
 
 
@@ -91,9 +92,7 @@ class DisturbanceConfig(Config):
     slow: tuple[SlowWorkersConfig, ...] = Field(
         default=(), description="Workers that are always slower."
     )
-    transient: tuple[TransientConfig, ...] = Field(
-        default=(), description="Slow-downs that come and go."
-    )
+    transient: tuple[TransientConfig, ...] = Field(default=(), description="Temporary slow-downs.")
     crashes: CrashesConfig | None = Field(
         default=None, description="Workers that fail: checkpoints, restarts and goodput."
     )

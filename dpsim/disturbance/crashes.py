@@ -15,10 +15,16 @@ from pydantic import Field, NonNegativeInt, model_validator
 
 from dpsim.base.config import Config
 from dpsim.base.units import BytesPerSecond, PositiveBytes, PositiveSeconds, Seconds
+from dpsim.disturbance.checkpoints import (
+    daly_interval,
+    expected_seconds,
+    expected_with_copies,
+    missing_share,
+    waiting_share,
+)
 from dpsim.disturbance.faults import (
     HOUR,
     Cause,
-    FaultConfig,
     PerNode,
     WhichFaults,
     listed_faults,
@@ -85,17 +91,17 @@ class NeighbourConfig(Config):
     Wang et al., "GEMINI", SOSP 2023. The defaults are assumptions.
     """
 
-    interval: PositiveSeconds = Field(default=60.0, description="Computing between two copies.")
+    interval: PositiveSeconds = Field(default=60.0, description="Compute time between two copies.")
     cost: Seconds = Field(
         default=0.0,
-        description="How long the job stops for one; 0 where it is sent while links are idle.",
+        description=(
+            "Time that the job stops for each copy; 0 if copies are sent while links are idle."
+        ),
     )
-    read_time: Seconds = Field(
-        default=10.0, description="To read one back, instead of a checkpoint from storage."
-    )
+    read_time: Seconds = Field(default=10.0, description="Time to restore a copy.")
     same_rack: bool = Field(
         default=True,
-        description="The neighbour stands in the same rack: a fault of the rack takes both.",
+        description="Whether the neighbour is in the same rack, and fails with it.",
     )
 
 
@@ -109,7 +115,7 @@ class CrashesConfig(Config):
 
     mtbf: PositiveSeconds = Field(
         default=50_000 * HOUR,
-        description="Mean time between failures of one worker, where no faults are listed.",
+        description="Mean time between failures of one worker, used unless faults are listed.",
     )
     faults: WhichFaults | None = Field(
         default=None,
@@ -121,49 +127,52 @@ class CrashesConfig(Config):
     )
     checkpoint_interval: PositiveSeconds | None = Field(
         default=None,
-        description="Computing between checkpoints; the best by Daly's formula if left out.",
+        description=(
+            "Compute time between checkpoints; the optimum by Daly's formula if left out."
+        ),
     )
     checkpoint_cost: PositiveSeconds | None = Field(
         default=None,
         description=(
-            "How long the job stops for one; if left out, as long as its size takes, or 60 s."
+            "Time that the job stops for each checkpoint; if left out, the time to write "
+            "checkpoint_size, or 60 s without it."
         ),
     )
     checkpoint_size: PositiveBytes | None = Field(
-        default=None, description="Bytes of one, of the whole job; with storage_rate."
+        default=None, description="Bytes of one checkpoint of the whole job; needs storage_rate."
     )
     storage_rate: BytesPerSecond | None = Field(
-        default=None, description="At which all workers together write and read checkpoints."
+        default=None, description="Rate at which all workers together write and read checkpoints."
     )
     asynchronous: bool = Field(
         default=False,
         description=(
-            "The job stops for checkpoint_cost alone, and the size is written beside training; "
-            "until that is done a crash goes back to the checkpoint before."
+            "Whether checkpoints are written while training continues: the job stops only for "
+            "checkpoint_cost. Until one is written, a crash goes back to the previous one."
         ),
     )
     slowdown: Annotated[float, Field(ge=0, lt=1)] = Field(
-        default=0.0, description="Share of the speed that is lost while one is written beside."
+        default=0.0, description="Share of the speed lost while a checkpoint is written."
     )
     detection_time: Seconds = Field(
-        default=0.0, description="From a crash until it is noticed: a collective's timeout."
+        default=0.0, description="Time to detect a crash, such as a collective's timeout."
     )
     restart_time: Seconds = Field(
         default=300.0,
-        description="From there until the job computes again, a worker being there.",
+        description="Time from then until the job computes, if a worker is available.",
     )
-    spares: NonNegativeInt = Field(default=0, le=1_000_000, description="Workers that stand by.")
+    spares: NonNegativeInt = Field(default=0, le=1_000_000, description="Spare workers.")
     repair_time: Seconds = Field(
         default=0.0,
-        description="Until a failed worker can stand by again; 0 where it only restarts.",
+        description="Time until a failed worker is a spare; 0 if it only restarts.",
     )
     elastic: bool = Field(
         default=False,
-        description="Without a spare the job goes on with fewer workers, instead of waiting.",
+        description="Without a spare, continue with fewer workers instead of waiting.",
     )
     neighbour: NeighbourConfig | None = Field(
         default=None,
-        description="Copies in the memory of a neighbouring node as well; none if left out.",
+        description="Additional copies in a neighbouring node's memory; none if left out.",
     )
 
     @model_validator(mode="after")
@@ -184,8 +193,13 @@ class CrashesConfig(Config):
             copied = self.neighbour is not None
             rate = workers / self.mtbf
             return [Cause("crash", rate, 1.0, self.repair_time, leaves_copies=copied)]
+        copies = self.neighbour
         return [
-            replace(fault.cause(workers, per_node), leaves_copies=self._leaves_copies(fault))
+            replace(
+                fault.cause(workers, per_node),
+                # A fault of the rack may take the neighbours of the failed nodes as well.
+                leaves_copies=copies is not None and not (fault.per == "rack" and copies.same_rack),
+            )
             for fault in listed_faults(self.faults)
         ]
 
@@ -198,12 +212,6 @@ class CrashesConfig(Config):
         if "restart_time" not in given:
             assumed["restart_time"] = self.restart_time
         return assumed
-
-    def _leaves_copies(self, fault: FaultConfig) -> bool:
-        """Return whether such a fault leaves the neighbours of the failed nodes intact."""
-        if self.neighbour is None:
-            return False
-        return not (fault.per == "rack" and self.neighbour.same_rack)
 
     @property
     def write_seconds(self) -> float:
@@ -218,8 +226,6 @@ class CrashesConfig(Config):
         The interval is the optimal one unless it is given. A checkpoint cannot begin before the
         previous one is written.
         """
-        from dpsim.disturbance.checkpoints import daly_interval
-
         write = self.write_seconds if self.asynchronous else 0.0
         stop = self.checkpoint_cost
         if stop is None:
@@ -273,8 +279,6 @@ class CrashesConfig(Config):
 
     def _waiting(self, causes: Sequence[Cause]) -> float:
         """Return the share of time in which the job waits for a spare."""
-        from dpsim.disturbance.checkpoints import waiting_share
-
         # A fault that takes more workers than there are spares stops the job for its whole repair,
         # and nothing fails meanwhile. So its seconds add to the seconds of running.
         large = [cause for cause in causes if cause.taken[0] > self.spares]
@@ -285,8 +289,6 @@ class CrashesConfig(Config):
 
     def _missing(self, causes: Sequence[Cause], workers: int) -> float:
         """Return the share of the workers that an elastic job lacks on average."""
-        from dpsim.disturbance.checkpoints import missing_share
-
         load, size = _in_repair(causes)
         return min(1.0, missing_share(load, self._spare_groups(size)) * size / workers)
 
@@ -308,8 +310,6 @@ class CrashesConfig(Config):
         self, causes: Sequence[Cause], plan: Checkpoints, loading: float
     ) -> tuple[float, float]:
         """Return the seconds of checkpoints and copies in a period, and of the whole period."""
-        from dpsim.disturbance.checkpoints import expected_seconds, expected_with_copies
-
         crashes = [cause for cause in causes if not cause.planned]
         mtbf = _mean_time(crashes)
         # Going back one checkpoint further while one is written has the effect of a longer restart.

@@ -61,45 +61,51 @@ class Cause:
 class FaultConfig(Config):
     """Faults of one cause: how often they occur, who fails together, and for how long."""
 
-    name: str = Field(default="fault", min_length=1, description="What the answer calls it.")
+    name: str = Field(default="fault", min_length=1, description="Name of the cause in results.")
     mtbf: PositiveSeconds = Field(
         default=50_000 * HOUR,
         description="Mean time between such faults of one worker, node or rack, or of the job.",
     )
     per: Literal["worker", "node", "rack", "job"] = Field(
         default="worker",
-        description="Who is struck together; a fault of the job takes no worker away.",
+        description="The unit that fails as a whole; a fault of the job removes no worker.",
     )
     together: Annotated[float, Field(ge=1, le=1000)] = Field(
         default=1.0,
         description=(
-            "Mean number of workers, nodes or racks that are struck in one moment, by chance "
-            "(geometric); each of them counts in mtbf. Relapses come one by one."
+            "Mean number of workers, nodes or racks that fail at the same moment (geometric "
+            "distribution); each of them counts in mtbf. Relapses are single."
         ),
     )
     nodes_per_rack: PositiveInt = Field(
-        default=4, description="Nodes that share a switch or power, where it strikes racks."
+        default=4,
+        description=(
+            "Nodes of a rack, which share a switch or power; used if racks fail as a whole."
+        ),
     )
     repair_time: Seconds = Field(
-        default=0.0, description="Mean time until what failed can stand by again."
+        default=0.0, description="Mean time until the failed unit becomes a spare."
     )
     repair_spread: Annotated[float, Field(ge=0, le=3)] = Field(
         default=0.0,
-        description="Standard deviation of the logarithm of a repair's time; 0: all are alike.",
+        description=(
+            "Standard deviation of the logarithm of the repair time; 0 if all repairs take "
+            "equally long."
+        ),
     )
     relapse: Annotated[float, Field(ge=0, le=0.95)] = Field(
         default=0.0,
         description=(
-            "Chance that what was repaired soon fails again: the cause was not found. Such faults "
-            "count in mtbf."
+            "Probability that a repaired unit soon fails again because the cause was not found. "
+            "Such faults count in mtbf."
         ),
     )
     relapse_time: Seconds = Field(
-        default=2 * 24 * HOUR, description="Mean time from the return until it fails again."
+        default=2 * 24 * HOUR, description="Mean time from a repair until the relapse."
     )
     planned: bool = Field(
         default=False,
-        description="Announced: the job writes a checkpoint first, and no work is lost.",
+        description="Announced in time: the job writes a checkpoint first and loses no work.",
     )
 
     def cause(self, workers: int, per_node: PerNode) -> Cause:
@@ -143,13 +149,11 @@ class FaultTraceConfig(Config):
     )
     servers: PositiveInt | None = Field(
         default=None,
-        description=(
-            "Servers that were watched, those without a fault too; those in it if left out."
-        ),
+        description="Observed servers, with or without faults; if left out, those in the file.",
     )
     days: PositiveFloat | None = Field(
         default=None,
-        description="Days that they were watched, from day 0 on; to the last fault if left out.",
+        description="Observed days, from day 0 on; until the last fault if left out.",
     )
 
     def faults(self) -> tuple[FaultConfig, ...]:

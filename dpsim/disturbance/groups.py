@@ -18,10 +18,10 @@ class GroupedDisturbance(Config):
     """A disturbance that affects groups of workers."""
 
     per: Literal["worker", "node", "rack"] = Field(
-        default="worker", description="Who is struck together."
+        default="worker", description="The unit that is slowed as a whole."
     )
     nodes_per_rack: PositiveInt = Field(
-        default=4, description="Nodes that share a rack, where it strikes racks."
+        default=4, description="Nodes of a rack; used if racks are slowed as a whole."
     )
 
     def groups(self, workers: int, per_node: int | Sequence[int]) -> Indices:

@@ -9,8 +9,6 @@ their mean, so times in any unit serve.
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import math
 from functools import cached_property
@@ -21,7 +19,7 @@ from pydantic import Field, PositiveFloat, PrivateAttr, ValidationError, model_v
 
 from dpsim.base.config import Config, FilePath, first_problem
 from dpsim.base.errors import DpsimError
-from dpsim.base.files import read_text_limited
+from dpsim.base.files import csv_rows, read_text_limited
 from dpsim.disturbance.jitter import Factors, Jitter
 
 _MAX_BYTES = 64 * 2**20
@@ -37,7 +35,7 @@ class Histogram(Config):
         min_length=1, description="Measured times or factors, in any unit."
     )
     weights: tuple[PositiveFloat, ...] | None = Field(
-        default=None, description="How often each was seen; alike if left out."
+        default=None, description="How often each value was seen; equally often if left out."
     )
 
     @model_validator(mode="after")
@@ -91,7 +89,7 @@ class HistogramJitterConfig(Jitter):
     """The factor is one of those measured."""
 
     kind: Literal["histogram"] = Field(
-        description="Compute times vary by factors drawn from a table of measured ones."
+        description="Compute times vary by factors drawn from a table of measurements."
     )
     file: FilePath | None = Field(
         default=None,
@@ -133,9 +131,7 @@ def read_histogram(path: str) -> Histogram:
 
     Raises DpsimError, which names the file and the rule.
     """
-    text = read_text_limited(path, _MAX_BYTES)
-    is_json = path.lower().endswith(".json")
-    values, weights = _from_json(text, path) if is_json else _from_csv(text, path)
+    values, weights = (_from_json if path.lower().endswith(".json") else _from_csv)(path)
 
     for name, numbers in (("values", values), ("weights", weights or ())):
         wrong = [number for number in numbers if not 0 < number < math.inf]
@@ -156,13 +152,19 @@ def read_histogram(path: str) -> Histogram:
 _Numbers = tuple[float, ...]
 
 
-def _from_json(text: str, path: str) -> tuple[_Numbers, _Numbers | None]:
+def _from_json(path: str) -> tuple[_Numbers, _Numbers | None]:
+    text = read_text_limited(path, _MAX_BYTES)
     try:
         data = json.loads(text)
         if isinstance(data, list):
             data = {"values": data}
-        weights = data.get("weights")
-        return _numbers(data["values"]), None if weights is None else _numbers(weights)
+        values, weights = data["values"], data.get("weights")
+        # A number as JSON has it: not true, which is an integer in Python, nor text.
+        if not all(
+            type(each) in (int, float) for numbers in (values, weights or []) for each in numbers
+        ):
+            raise TypeError
+        return tuple(map(float, values)), None if weights is None else tuple(map(float, weights))
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         raise DpsimError(
             f"{path}: must be a JSON list of numbers, or an object with lists 'values' and "
@@ -170,23 +172,8 @@ def _from_json(text: str, path: str) -> tuple[_Numbers, _Numbers | None]:
         ) from None
 
 
-def _numbers(items: list[object]) -> _Numbers:
-    if not isinstance(items, list):
-        raise TypeError
-    numbers = []
-    for item in items:
-        if isinstance(item, bool) or not isinstance(item, (int, float)):
-            raise TypeError
-        numbers.append(float(item))
-    return tuple(numbers)
-
-
-def _from_csv(text: str, path: str) -> tuple[_Numbers, _Numbers | None]:
-    rows = csv.DictReader(io.StringIO(text))
-    try:
-        names = rows.fieldnames or []
-    except csv.Error as error:
-        raise DpsimError(f"{path}: must be a CSV file, but: {error}") from None
+def _from_csv(path: str) -> tuple[_Numbers, _Numbers | None]:
+    names, rows = csv_rows(path, _MAX_BYTES)
     only = names[0] if len(names) == 1 else None
     column = "value" if "value" in names else only
     if column is None:
@@ -195,12 +182,10 @@ def _from_csv(text: str, path: str) -> tuple[_Numbers, _Numbers | None]:
             f"{', '.join(names)[:100] or 'none'}"
         )
     try:
-        table = list(rows)
-        values = tuple(float(row[column]) for row in table)
-        if "weight" not in names:
-            return values, None
-        return values, tuple(float(row["weight"]) for row in table)
-    except (ValueError, TypeError, csv.Error):
+        values = tuple(float(row[column]) for row in rows)
+        weights = tuple(float(row["weight"]) for row in rows) if "weight" in names else None
+        return values, weights
+    except (ValueError, TypeError):
         raise DpsimError(
             f"{path}: columns 'value' and 'weight' must hold numbers from the second line on"
         ) from None

@@ -132,8 +132,8 @@ class ParetoJitterConfig(Jitter):
     tail_index: Annotated[float, Field(gt=1, le=1000)] = Field(
         default=2.7,
         description=(
-            "The chance to exceed x falls as x to minus this; at 2 and below the variance is "
-            "infinite."
+            "Tail index: the probability to exceed x falls as x to the power of minus this; at 2 "
+            "and below the variance is infinite."
         ),
     )
 
@@ -166,14 +166,14 @@ class CorrelatedJitterConfig(Jitter):
         default=FITTED_SPREAD,
         description="Standard deviation of the logarithm of a worker's own factor.",
     )
-    node_sigma: Spread = Field(default=0.0, description="That of a factor common to a node.")
-    job_sigma: Spread = Field(default=0.0, description="That of a factor common to all workers.")
+    node_sigma: Spread = Field(default=0.0, description="The same for a factor common to a node.")
+    job_sigma: Spread = Field(default=0.0, description="The same for a factor of all workers.")
     memory: Annotated[float, Field(ge=0, le=1e6)] = Field(
         default=0.0,
         description="Steps after which a factor's correlation with itself has fallen to 1/e.",
     )
     job_memory: Annotated[float, Field(ge=0, le=1e6)] | None = Field(
-        default=None, description="That of the factor common to all workers; as memory if left out."
+        default=None, description="The same for the factor common to all; memory if left out."
     )
     delay_chance: Annotated[float, Field(ge=0, le=1)] = Field(
         default=0.0, description="Share of steps with a delay."
@@ -183,16 +183,18 @@ class CorrelatedJitterConfig(Jitter):
     )
     delay_tail: Annotated[float, Field(gt=1, le=1000)] = Field(
         default=1000.0,
-        description="Tail index of a delay (Lomax); at 1000 it is all but exponential.",
+        description=(
+            "Tail index of a delay (Lomax distribution); at 1000 it is practically exponential."
+        ),
     )
     delay_of: Literal["worker", "node", "job"] = Field(
-        default="worker", description="Who is delayed together."
+        default="worker", description="The unit that is delayed as a whole."
     )
     stall_every: Annotated[float, Field(ge=1, le=1e9)] = Field(
         default=168.0, description="Steps from one stall of all workers to the next."
     )
     stall: Annotated[float, Field(ge=1, le=1e3)] = Field(
-        default=2.1, description="Compute time of a step with a stall, over that of others."
+        default=2.1, description="Compute time of a step with a stall, relative to others."
     )
 
     def draw(self, generator: np.random.Generator, steps: int) -> Factors:

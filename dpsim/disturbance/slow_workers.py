@@ -27,17 +27,17 @@ class SlowWorkersConfig(GroupedDisturbance):
     """Workers that are slow from the first step to the last: those named, or a random fraction."""
 
     workers: Annotated[tuple[NonNegativeInt, ...], Field(min_length=1)] | None = Field(
-        default=None, description="Their ranks, instead of a fraction."
+        default=None, description="Ranks of the slow workers, instead of a fraction."
     )
     nodes: Annotated[tuple[NonNegativeInt, ...], Field(min_length=1)] | None = Field(
-        default=None, description="Their nodes by number, all workers of each, instead of ranks."
+        default=None, description="Numbers of slow nodes, instead of ranks."
     )
     fraction: Annotated[float, Field(ge=0, le=1)] | None = Field(
         default=None,
-        description="The chance of each worker (node, rack) to be slow, instead of ranks.",
+        description="Probability of a worker (node, rack) to be slow, instead of ranks.",
     )
     factor: Annotated[float, Field(ge=1e-6, le=1e6)] = Field(
-        default=1.28, description="Their compute time over that of others."
+        default=1.28, description="Compute time of slow workers, relative to that of others."
     )
 
     @model_validator(mode="after")
@@ -72,7 +72,11 @@ class SlowWorkersConfig(GroupedDisturbance):
         if self.nodes is not None:
             return _among(self.nodes, node_of(workers, per_node), "nodes must be numbers")
         groups = self.groups(workers, per_node)
-        return self._drawn(groups.max() + 1, seed, entry)[groups]
+        streams = random_streams(seed, groups.max() + 1, "slow", entry)
+        draws = np.array([stream.random() for stream in streams])
+        # Compare uniform numbers with the fraction: a larger one keeps the same slow groups and
+        # adds others.
+        return (draws < (self.fraction or 0.0))[groups]
 
     def meets_nobody(
         self, workers: int, seed: int, per_node: int | Sequence[int], entry: int = 0
@@ -85,13 +89,6 @@ class SlowWorkersConfig(GroupedDisturbance):
             f"disturbance.slow[{entry}] meets nobody: with seed {seed} a chance of "
             f"{self.fraction:g} draws none of {groups:,} {self.per}s; name workers or nodes instead"
         )
-
-    def _drawn(self, groups: int, seed: int, entry: int) -> NDArray[np.bool_]:
-        """Return which groups are slow."""
-        # Compare uniform numbers with the fraction: a larger one keeps the same slow groups and
-        # adds others.
-        draws = [stream.random() for stream in random_streams(seed, groups, "slow", entry)]
-        return np.array(draws) < (self.fraction or 0.0)
 
 
 def _among(named: tuple[int, ...], own: Indices, rule: str) -> NDArray[np.bool_]:

@@ -29,13 +29,13 @@ class TransientConfig(GroupedDisturbance):
     """Workers, nodes or racks that are slow for a while."""
 
     rate: Annotated[float, Field(ge=0, le=1)] = Field(
-        default=0.0011, description="The chance at each step that one begins."
+        default=0.0011, description="Probability that a slow-down begins in a step."
     )
     mean_steps: Annotated[float, Field(ge=1, le=1e9)] = Field(
-        default=1.0, description="Steps that one lasts, on average."
+        default=1.0, description="Mean duration of a slow-down, in steps."
     )
     factor: Annotated[float, Field(ge=1e-6, le=1e6)] = Field(
-        default=1.05, description="Compute time meanwhile over that at other times."
+        default=1.05, description="Relative compute time during a slow-down."
     )
 
     @property

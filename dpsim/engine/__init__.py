@@ -11,7 +11,6 @@ from dpsim.base.lazy import on_demand
 from dpsim.engine.link_loads import (
     LinkClass,
     LinkLoads,
-    StepTraffic,
     busiest_links,
     bytes_in_step,
     link_classes,
@@ -21,17 +20,13 @@ from dpsim.engine.link_loads import (
 if TYPE_CHECKING:
     from dpsim.engine.calibration import calibrated, fitted_factor, prepared_by, scale_to
     from dpsim.engine.calls import StagedCall
-    from dpsim.engine.gpu_times import accelerator, constants_on, learner_times
+    from dpsim.engine.gpu_times import accelerator, learner_times
     from dpsim.engine.independent_workers import MOST_ROUNDS
     from dpsim.engine.intervals import (
-        StepErrors,
         calibrated_error,
-        compute_errors,
         compute_family,
         errors_interval,
-        machine_interval,
         of_whole_steps,
-        prediction_interval,
         step_errors,
         variance_away,
     )
@@ -41,17 +36,15 @@ if TYPE_CHECKING:
         Engine,
         Recording,
         all_slow_downs,
-        engine_for,
         exact_for,
         in_simpy,
         mean_step,
-        simulate_steps,
         slow_downs,
         with_quick_engine,
     )
     from dpsim.engine.known_residuals import corrected, known_covariance
     from dpsim.engine.learners import learners_by_batch
-    from dpsim.engine.link_transfers import OnLinks, Transfer, load_over_time, overlapping
+    from dpsim.engine.link_transfers import OnLinks, load_over_time, overlapping
     from dpsim.engine.log import NEVER, Act, Gradients, Log
     from dpsim.engine.memory import MemoryUse, check_fits, memory_use, remedy_values
     from dpsim.engine.memory_contention import overlapped_bytes, seconds_lost
@@ -63,7 +56,7 @@ if TYPE_CHECKING:
         transport_costs,
         updated_part,
     )
-    from dpsim.engine.refit import Constants, RefittedModel, constants_of, same_on
+    from dpsim.engine.refit import Constants, constants_of, same_on
     from dpsim.engine.result import Result
     from dpsim.engine.run import Run, run_job, run_scenario, simulate, try_simulate
     from dpsim.engine.run_length import bytes_held, check_length, exchange_cycle
@@ -79,8 +72,7 @@ if TYPE_CHECKING:
     from dpsim.engine.steps import PARTS, Part, PartName, Steps, seconds_covered
     from dpsim.engine.timeline import Interval
     from dpsim.engine.to_target import TimeToTarget, Training, time_to_target
-    from dpsim.engine.utilisation import Utilisation, Work, model_flop
-    from dpsim.engine.vector_engine import run_vector
+    from dpsim.engine.utilisation import Utilisation, Work
 else:
     __getattr__, __dir__ = on_demand(__name__, __file__)
 
@@ -106,18 +98,14 @@ __all__ = [
     "PartName",
     "Prior",
     "Recording",
-    "RefittedModel",
     "ResidualPrior",
     "Result",
     "Run",
     "StagedCall",
-    "StepErrors",
-    "StepTraffic",
     "Steps",
     "TimeToTarget",
     "Total",
     "Training",
-    "Transfer",
     "Utilisation",
     "Work",
     "accelerator",
@@ -130,12 +118,9 @@ __all__ = [
     "calibrated_error",
     "check_fits",
     "check_length",
-    "compute_errors",
     "compute_family",
     "constants_of",
-    "constants_on",
     "corrected",
-    "engine_for",
     "errors_interval",
     "exact_for",
     "exchange_cycle",
@@ -147,16 +132,13 @@ __all__ = [
     "link_classes",
     "link_loads",
     "load_over_time",
-    "machine_interval",
     "mean_step",
     "memory_use",
-    "model_flop",
     "neighbours",
     "of_whole_steps",
     "one_time_costs",
     "overlapped_bytes",
     "overlapping",
-    "prediction_interval",
     "prepare",
     "prepared_by",
     "priors_of",
@@ -165,13 +147,11 @@ __all__ = [
     "residual_prior",
     "run_job",
     "run_scenario",
-    "run_vector",
     "same_on",
     "scale_to",
     "seconds_covered",
     "seconds_lost",
     "simulate",
-    "simulate_steps",
     "slow_downs",
     "step_errors",
     "step_noise",

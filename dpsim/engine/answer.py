@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from dpsim.engine.intervals import cautions, prediction_interval
+from dpsim.engine.intervals import cautions, errors_interval, step_errors
 from dpsim.engine.job import Job
 from dpsim.engine.kernel import Engine
 from dpsim.engine.link_loads import StepTraffic
@@ -13,7 +13,6 @@ from dpsim.engine.one_time import one_time_costs
 from dpsim.engine.result import Result
 from dpsim.engine.steps import Steps
 from dpsim.engine.to_target import time_to_target
-from dpsim.scenario import Scenario
 from dpsim.workload import LearnersRow
 
 # The fields of a calibration profile that a result includes.
@@ -38,7 +37,11 @@ def answer(
     scenario = job.scenario
     workload, crashes = scenario.workload, scenario.disturbance.crashes
     memory = memory_use(scenario, job.model)
-    calibration, learners = _calibration(job, memory), _learners(scenario, memory)
+    learners: tuple[LearnersRow, ...] = ()
+    if workload.learners_per_gpu > 1 or workload.utilisation:
+        from dpsim.engine.learners import learners_by_batch
+
+        learners = learners_by_batch(scenario, memory)
     return Result(
         job=job,
         name=scenario.name,
@@ -52,7 +55,7 @@ def answer(
         own_pace=job.own_pace,
         unsettled=unsettled,
         to_target=time_to_target(scenario, step_time),
-        calibration=calibration,
+        calibration=_calibration(job, memory),
         seed=scenario.run.seed,
         memory=memory,
         pipeline=job.input,
@@ -66,7 +69,7 @@ def answer(
         goodput=None
         if crashes is None
         else crashes.goodput(job.workers, one_time_costs(job).startup_s, job.workers_of_nodes),
-        interval=prediction_interval(job, steps),
+        interval=errors_interval(step_errors(job, steps)),
         cautions=cautions(job),
     )
 
@@ -104,13 +107,3 @@ def _calibration(job: Job, memory: MemoryUse) -> str | dict[str, Any]:
         return compute
     said = profile.model_dump(include=_OF_PROFILE)
     return {"compute": compute, **said, "residuals_of": profile.residuals_of}
-
-
-def _learners(scenario: Scenario, memory: MemoryUse) -> tuple[LearnersRow, ...]:
-    """Return the best number of learners for each batch, if the scenario asks for several."""
-    workload = scenario.workload
-    if workload.learners_per_gpu == 1 and not workload.utilisation:
-        return ()
-    from dpsim.engine.learners import learners_by_batch
-
-    return learners_by_batch(scenario, memory)

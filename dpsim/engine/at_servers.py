@@ -46,9 +46,6 @@ class AtServers(MeetingPoint):
         self._pushed = {call.name: _staged(call, "push") for call in job.calls(0)}
         self._pulled = sum(_staged(call, "pull") for call in job.calls(0))
 
-    def begin(self, worker: Worker) -> None:
-        """Do nothing: workers push only when calls become ready."""
-
     def ready(self, worker: Worker, call: StagedCall) -> None:
         """Push ``call`` after the worker's earlier pushes."""
         queue = self._queues[worker.rank]
@@ -123,7 +120,7 @@ class AtServers(MeetingPoint):
 
     def leave(self, worker: Worker) -> None:
         """Remove the worker from the gate, and wake the workers that wait for it."""
-        self.gate.leave(worker.rank)
+        super().leave(worker)
         self._tell()
 
     def _fetch(self, worker: Worker) -> Process:

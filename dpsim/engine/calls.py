@@ -6,9 +6,9 @@ The strategy plans them, its codec encodes them, and its aggregation maps them t
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import groupby
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -29,16 +29,12 @@ _LOSS_BYTES = 4
 _COMPRESSED = ("gradients", "models")
 
 
-_INSIDE = "{} in groups"
-
-
 def in_group(name: str) -> str:
     """Return the name of the collective ``name`` when it runs in every group of workers."""
-    return _INSIDE.format(name)
+    return f"{name} in groups"
 
 
-@dataclass(frozen=True, eq=False)
-class StagedCall:
+class StagedCall(NamedTuple):
     """A collective call as its codec encodes it and its aggregation stages it.
 
     ``stages``: collectives, one after the other, and their bytes. ``encode`` and ``decode``:
@@ -58,23 +54,6 @@ class StagedCall:
     takes_encoding: bool = False
     follows: bool = False
     awaited: bool = True
-
-    def on_behalf_of(self, call: CollectiveCall) -> StagedCall:
-        """Return a copy for ``call``, which differs only in its name and positions."""
-        # Not `replace`, which takes five times as long: a step may have tens of thousands of calls.
-        return StagedCall(
-            call.name,
-            call.ready,
-            call.needed,
-            self.stages,
-            self.encode,
-            self.decode,
-            self.group,
-            self.lag,
-            self.takes_encoding,
-            self.follows,
-            self.awaited,
-        )
 
     def repeats(self, later: StagedCall, program: Program) -> bool:
         """Return whether ``later`` is the same call one pass later.
@@ -132,20 +111,14 @@ def _coding(
     """Return seconds to encode ``elements`` and decode ``payloads`` of as many, per GPU kind."""
     encode, decode = np.zeros(len(gpus)), np.zeros(len(gpus))
     for kind, gpu in enumerate(gpus):
-        cost = {"memory_bandwidth": gpu.memory_bandwidth.value, "peak": _float32_peak(gpu)}
+        # Codecs compute in float32; without its rate, at the lowest known one of the GPU.
+        fp32 = gpu.peak.get("fp32")
+        peak = fp32.value if fp32 else min(each.value for each in gpu.peak.values())
+        cost = {"memory_bandwidth": gpu.memory_bandwidth.value, "peak": peak}
         encode[kind] = codec.encode_seconds(elements, **cost)
         if payloads:
             decode[kind] = codec.decode_seconds(elements, payloads=payloads, **cost)
     return encode, decode
-
-
-def _float32_peak(gpu: Gpu) -> float:
-    """Return the rate that codecs compute with, in FLOP/s.
-
-    Without a float32 rate, the lowest known rate of the GPU.
-    """
-    known = gpu.peak.get("fp32")
-    return known.value if known else min(peak.value for peak in gpu.peak.values())
 
 
 def calls_in(job: JobWithoutCalls, exchange: Exchange) -> tuple[StagedCall, ...]:
@@ -167,12 +140,16 @@ def calls_in(job: JobWithoutCalls, exchange: Exchange) -> tuple[StagedCall, ...]
         if alike not in known:
             # The loss is averaged over all workers, even in a step that exchanges in groups.
             in_groups = exchange.grouped and call.payload != "loss"
-            known[alike] = (
-                (_in_group(job, call, mesh),)
-                if in_groups
-                else tuple(_by_communicator(_for_all(job, call), strategy.aggregation))
-            )
-        sent += [staged_call.on_behalf_of(call) for staged_call in known[alike]]
+            if in_groups:
+                known[alike] = (_in_group(job, call, mesh),)
+            else:
+                whole = _staged_among(job, call, _peers(job, grouped=False))
+                known[alike] = tuple(_by_communicator(whole, strategy.aggregation))
+        # Calls that are alike differ only in their names and positions.
+        sent += [
+            each._replace(name=call.name, ready=call.ready, needed=call.needed)
+            for each in known[alike]
+        ]
     return tuple(sent)
 
 
@@ -252,11 +229,6 @@ def _peers(job: JobWithoutCalls, *, grouped: bool) -> Mesh:
     return Mesh(job.scenario.strategy.sync.group_size(mesh), None)
 
 
-def _for_all(job: JobWithoutCalls, call: CollectiveCall) -> StagedCall:
-    """Return ``call`` staged among all workers."""
-    return _staged_among(job, call, _peers(job, grouped=False))
-
-
 def _by_communicator(call: StagedCall, aggregation: Aggregation) -> Iterator[StagedCall]:
     """Split ``call`` into one call per communicator that its stages use, in order."""
     parts = [
@@ -268,8 +240,7 @@ def _by_communicator(call: StagedCall, aggregation: Aggregation) -> Iterator[Sta
         return
     last, nothing = len(parts) - 1, np.zeros_like(call.encode)
     for number, (group, stages) in enumerate(parts):
-        yield replace(
-            call,
+        yield call._replace(
             stages=stages,
             group=group,
             encode=nothing if number else call.encode,
@@ -284,7 +255,7 @@ def _in_group(job: JobWithoutCalls, call: CollectiveCall, mesh: Mesh) -> StagedC
     """Return ``call`` staged in each group of workers; ``mesh`` is the mesh of one group."""
     sent = _staged_among(job, call, mesh)
     stages = tuple((in_group(name), nbytes) for name, nbytes in sent.stages)
-    return replace(sent, stages=stages, group="group")
+    return sent._replace(stages=stages, group="group")
 
 
 def _staged_among(job: JobWithoutCalls, call: CollectiveCall, mesh: Mesh) -> StagedCall:

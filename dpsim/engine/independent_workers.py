@@ -40,9 +40,9 @@ class MeetingPoint(ABC):
     network: SharedNetwork
     gate: Gate
 
-    @abstractmethod
     def begin(self, worker: Worker) -> None:
         """Start a step: ``worker`` begins to compute on the parameters that it has fetched."""
+        return  # nothing to do, unless a kind overrides it
 
     @abstractmethod
     def ready(self, worker: Worker, call: StagedCall) -> None:
@@ -52,9 +52,9 @@ class MeetingPoint(ABC):
     def end(self, worker: Worker) -> Process:
         """Finish a step of ``worker``: hand over its result, wait, and fetch."""
 
-    @abstractmethod
     def leave(self, worker: Worker) -> None:
         """Remove ``worker``, which takes no further step, so that no other worker waits for it."""
+        self.gate.leave(worker.rank)
 
 
 class Worker:
@@ -78,7 +78,8 @@ class Worker:
         # Continue past its own steps until all workers have finished: the slowest ones must meet
         # the traffic and the versions of the others up to their last step.
         for self.iteration in count():
-            if self.world.is_over(self):
+            # Bounded, because an extremely slow worker would keep the others running for ever.
+            if self.iteration >= self.world.steps * MOST_ROUNDS:
                 self.world.meeting_point.leave(self)
                 return
             self.row, self.busy = dict.fromkeys(self.row, 0.0), 0.0
@@ -187,7 +188,7 @@ class World:
         self.finished = False
         self._factors = factors
         self._kind_of = job.kind_of.tolist()
-        self._steps, self._workers = factors.shape
+        self.steps, self._workers = factors.shape
         self._progress = progress
         self._done = 0
 
@@ -209,23 +210,18 @@ class World:
 
         Factors are drawn for the steps that count; a worker that continues past them reuses them.
         """
-        return float(self._factors[worker.iteration % self._steps, worker.rank])
+        return float(self._factors[worker.iteration % self.steps, worker.rank])
 
     def coding(self, rank: int, seconds: FloatArray) -> float:
         """Return the seconds of encoding or decoding on the GPU of ``rank``."""
         return float(seconds[self._kind_of[rank]])
-
-    def is_over(self, worker: Worker) -> bool:
-        """Return whether the worker need not begin another iteration."""
-        # Bounded, because an extremely slow worker would keep the others running for ever.
-        return bool(worker.iteration >= self._steps * MOST_ROUNDS)
 
     def begins(self, worker: Worker) -> None:
         """Record that a worker begins to compute, and how far it is ahead of the slowest."""
         self.meeting_point.begin(worker)
         if self.log is not None:
             self.log.add(worker.env.now, "read", worker.rank, worker.iteration, worker.version)
-        if worker.iteration < self._steps:
+        if worker.iteration < self.steps:
             ahead = worker.iteration - self.meeting_point.gate.clocks.slowest
             self.records.clock_gap[worker.iteration, worker.rank] = ahead
 
@@ -243,7 +239,7 @@ class World:
 
     def ended(self, worker: Worker) -> None:
         """Record the worker's finished iteration, if it counts."""
-        if worker.iteration >= self._steps:
+        if worker.iteration >= self.steps:
             return
         place = worker.iteration, worker.rank
         for part, seconds in worker.row.items():
@@ -252,4 +248,4 @@ class World:
         self.records.versions[place] = worker.stale
         self._done += 1
         self._progress(self._done // self._workers)
-        self.finished = self._done == self._steps * self._workers
+        self.finished = self._done == self.steps * self._workers

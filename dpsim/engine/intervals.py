@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -29,17 +29,13 @@ from dpsim.base.uncertainty import (
 from dpsim.engine.job import Job
 from dpsim.engine.steps import Steps
 from dpsim.hardware import STEPS, Gpu, KnownRun, tell_network
-from dpsim.network import machine_error
 from dpsim.workload import (
     Model,
     WorkloadConfig,
-    extrapolated_from,
     is_common,
     is_language_model,
+    standing_for,
 )
-
-if TYPE_CHECKING:
-    from dpsim.network.libraries.nccl import NcclMachine
 
 # Added spread if none of a calibration's runs used several nodes, so none shows the network.
 _CALIBRATION = "calibration"
@@ -111,11 +107,6 @@ def _step_errors(job: Job, steps: Steps, computing: ModelError) -> StepErrors:
 def of_whole_steps(model_error: ModelError, step: float) -> StepErrors:
     """Return an error that applies to whole steps of ``step`` seconds, communication included."""
     return StepErrors(model_error, ModelError("communication with it"), step, 0.0, 0.0)
-
-
-def prediction_interval(job: Job, steps: Steps) -> PredictionInterval:
-    """Return the prediction interval of the mean of ``steps``."""
-    return errors_interval(step_errors(job, steps))
 
 
 def errors_interval(errors: StepErrors) -> PredictionInterval:
@@ -290,9 +281,11 @@ def _table() -> dict[str, Any]:
 
 def _borrowed_efficiencies(job: Job) -> Iterator[tuple[Gpu, str]]:
     """Yield each GPU whose efficiency was not measured, and the generation used instead."""
+    if job.model.measured is not None:
+        return  # times of its layers
     for gpu, _ in job.cluster.accelerators:
-        stands = extrapolated_from(job.model, gpu.architecture)
-        if stands is not None:
+        stands = standing_for(gpu.architecture)
+        if stands != gpu.architecture:
             yield gpu, stands
 
 
@@ -320,10 +313,3 @@ def cautions(job: Job) -> tuple[str, ...]:
         return said
     gpus = sorted({part.accelerator.name for part in scenario.cluster.parts})
     return (*said, *scenario.profile.cautions(gpus, job.setting.library))
-
-
-def machine_interval(
-    machine: NcclMachine, operation: str, nbytes: float, seconds: float
-) -> PredictionInterval:
-    """Return the interval of NCCL's ``operation``, by its own name, on a described machine."""
-    return machine_error(machine, operation, nbytes).around(seconds)

@@ -7,10 +7,9 @@ from dataclasses import replace
 from functools import cached_property
 from typing import Self
 
-from dpsim.engine.calls import StagedCall, calls_in, planned
+from dpsim.engine.calls import StagedCall, calls_in
 from dpsim.engine.job_without_calls import Exchange, JobWithoutCalls
 from dpsim.scenario import Scenario
-from dpsim.strategy.aggregation import CollectiveCall
 
 __all__ = ["Exchange", "Job"]
 
@@ -53,11 +52,6 @@ class Job(JobWithoutCalls):
         from dpsim.engine.outer_step import outer_calls
 
         return (*calls, *outer_calls(self, kind.fragments))
-
-    @cached_property
-    def plan(self) -> tuple[CollectiveCall, ...]:
-        """The calls of a step, merged and ordered by the overlap policy."""
-        return planned(self, grouped=self.scenario.strategy.sync.grouped(0))
 
     def between_groups_busy(self) -> float:
         """Return the seconds per step, over a cycle, that the groups' communicator is busy."""

@@ -5,6 +5,7 @@ A `Recording` says what a run keeps in addition to its steps.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -35,6 +36,13 @@ _TRIED = 3  # steps, to see how long the quicker engine takes
 _STAGGERED = 10  # times what the fastest computes in a step, at the most
 _INTERVALS_OF_A_STEP = 5  # per worker, without collectives: input, passes, update, decoding
 _INTERVALS_OF_A_COLLECTIVE = 4  # computing until it is ready, encoding, its collective, waiting
+
+_A_MOMENT = 60.0  # CPU seconds: longer event-by-event runs are not chosen unless asked for
+# CPU seconds of such a run, measured on one core at 2.5 GHz.
+_PER_WORKER = 30e-6  # per collective: computing up to it, entering, leaving
+_PER_MESSAGE = 140e-6
+_PER_GROUP = 2e-3  # for a bundle among others, and for making a group's model
+_PER_PLACE = 100e-6  # per rank that leaves at its own time
 
 # The meeting points of asynchronous workers, imported on demand: most runs are synchronous.
 _MEETING_POINTS = {
@@ -130,7 +138,11 @@ def engine_for(job: Job) -> Engine:
     Raises DpsimError for the vector path with asynchronous workers.
     """
     asked = job.scenario.run.engine
-    impossible = _vector_impossible(job)
+    impossible = None
+    if job.acts_alone:
+        impossible = "where each worker goes its own way"
+    elif job.setting.disturbed and not job.by_messages:
+        impossible = "where bundles meet other traffic or links that change"
     if impossible is not None and asked == "vector":
         raise DpsimError(f"run.engine: must be auto or events {impossible}, but got 'vector'")
     if impossible is not None or asked == "events":
@@ -138,7 +150,9 @@ def engine_for(job: Job) -> Engine:
     reason = exact_for(job)
     if reason is None:
         return Engine("vector")
-    if asked == "auto" and resolve_name("dpsim.engine.events:takes_a_moment")(job):
+    # With background traffic both engines simulate messages, one collective at a time on the vector
+    # path, so they take equally long.
+    if asked == "auto" and (job.setting.disturbed or _by_events_seconds(job) <= _A_MOMENT):
         return Engine("events")
     return Engine("vector", f"each collective is timed alone on its links, but {reason}")
 
@@ -157,13 +171,23 @@ def in_simpy(job: Job, engine: str) -> str:
     return "the messages of each collective" if flows and not job.silent else "nothing"
 
 
-def _vector_impossible(job: Job) -> str | None:
-    """Return where the vector path cannot be used, or None where it can."""
-    if job.acts_alone:
-        return "where each worker goes its own way"
-    if job.setting.disturbed and not job.by_messages:
-        return "where bundles meet other traffic or links that change"
-    return None
+def _by_events_seconds(job: Job) -> float:
+    """Return about how many CPU seconds an event-by-event run of ``job`` takes."""
+    making = sum(len(model.members) for turns in job.collectives.values() for model in turns)
+    seconds = 0.0 if job.by_messages else _PER_GROUP * making
+    stop = job.counted.stop
+    cycle = range(min(stop, job.scenario.strategy.sync.first_own_step + job.cycle))
+    for kind, count in Counter(map(job.exchange, cycle)).items():
+        for name, nbytes in (stage for call in job.calls_of[kind] for stage in call.stages):
+            model, often = job.collective(name), count * stop / len(cycle)
+            if job.by_messages:
+                schedule = getattr(model.of_size(nbytes), "schedule", None)
+                messages = job.workers if schedule is None else schedule.transfers
+                seconds += often * messages * _PER_MESSAGE
+            else:
+                groups = len(model.members) * _PER_GROUP
+                seconds += often * (groups + job.workers * (_PER_WORKER + _PER_PLACE))
+    return seconds
 
 
 class Simulation(NamedTuple):
@@ -205,7 +229,7 @@ def simulate_job(
     else:
         by_events = engine.name == "events"
         if by_events:
-            forecast.expect(resolve_name("dpsim.engine.events:expected_seconds")(job))
+            forecast.expect(_by_events_seconds(job))
         run = resolve_name("dpsim.engine.events:run_events") if by_events else run_vector
         steps = run(job, slowed, done, timeline, log)
     return Simulation(job, engine, steps, timeline, log)
@@ -240,14 +264,9 @@ def _staggered(slowed: FloatArray, warmup: int, seed: int) -> FloatArray:
     return np.concatenate([slowed[:1] + later, slowed[1:]])
 
 
-def simulate_steps(job: Job) -> Steps:
-    """Return every step of ``job``, as `simulate_job` simulates them."""
-    return simulate_job(job).steps
-
-
 def mean_step(job: Job) -> float:
     """Return the mean time of the steps of ``job`` that count (s)."""
-    return float(simulate_steps(job).after(job.scenario.run.warmup).step.mean())
+    return float(simulate_job(job).steps.after(job.scenario.run.warmup).step.mean())
 
 
 def all_slow_downs(job: Job) -> FloatArray:

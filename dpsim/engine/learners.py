@@ -49,20 +49,12 @@ def times_with_learners(
 
 
 def learners_by_batch(scenario: Scenario, use: MemoryUse) -> tuple[LearnersRow, ...]:
-    """Return the best number of learners for each batch, on the GPU with the least memory."""
-    gpu = smallest_gpu(scenario)
-    times = cache(partial(learner_times, scenario, use.model, gpu))
-    return _best_by_batch(scenario, gpu, times, use)
-
-
-def _best_by_batch(
-    scenario: Scenario, gpu: Gpu, times: TimesOf, use: MemoryUse
-) -> tuple[LearnersRow, ...]:
-    """Return the best number of learners on ``gpu`` for several batches, as memory allows.
+    """Return the best number of learners for several batches, on the GPU with the least memory.
 
     The batches are the scenario's and the powers of two below it.
     """
-    batch = scenario.workload.batch_per_gpu
+    gpu, batch = smallest_gpu(scenario), scenario.workload.batch_per_gpu
+    times = cache(partial(learner_times, scenario, use.model, gpu))
 
     def step(samples: int, learners: int) -> float:  # a pass, with its share of the update
         whole = times_with_learners(scenario, use.model, gpu, times, samples, learners).step

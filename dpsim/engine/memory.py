@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import product
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dpsim.base.errors import DpsimError
 from dpsim.base.shipped import shipped_json
@@ -19,14 +19,17 @@ from dpsim.workload import (
     STAGES,
     Footprint,
     Model,
+    Remedy,
     Setup,
+    SplitWays,
     footprint,
+    gpus_to_shard_over,
     largest_batch,
+    longest_sequence,
     offloaded_bytes,
+    remedies,
+    split_ways,
 )
-
-if TYPE_CHECKING:
-    from dpsim.workload import Remedy, SplitWays
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,9 +69,28 @@ class MemoryUse:
 
     @property
     def interval(self) -> PredictionInterval:
-        """The bytes between which the peak lies, by the errors of published peaks."""
-        model_error = memory_error(self.setup, self.model.name, self.gpu, self.architecture)
-        return model_error.around(self.held.total)
+        """The bytes between which the peak lies, by published peaks over their predictions.
+
+        Few peaks were published, all of one model with one kind of sharding. Other setups have the
+        spread over generations of GPUs, which is wider than that over configurations.
+        """
+        table, setup = shipped_json("dpsim.engine", "memory_residuals.json"), self.setup
+        stage = f"{setup.stage} ({STAGE_NAMES[setup.stage]})"
+        measured = {
+            f"of {self.model.name}": self.model.name in table["models"],
+            f"on {self.gpu} or its generation": self.architecture in table["architectures"],
+            f"in {setup.precision}": setup.precision in table["precisions"],
+            f"at sharding stage {stage}": setup.stage in table["stages"],
+        }
+        unlike = tuple(f"no peak {what} was measured" for what in measured if not measured[what])
+        basis = f"memory: {table['peaks']} published peaks of {', '.join(table['models'])}, of "
+        basis += (
+            f"{len(table['architectures'])} generations of GPUs"
+            if unlike
+            else f"{table['configurations']} configurations"
+        )
+        spread = table["unlike" if unlike else "alike"]
+        return ModelError(basis, spread, unlike, source="memory").around(self.held.total)
 
     @property
     def warnings(self) -> list[str]:
@@ -94,14 +116,10 @@ class MemoryUse:
 
     def remedies(self) -> list[Remedy]:
         """Return the changes that make it fit, smallest first; none if it fits."""
-        from dpsim.workload import remedies
-
         return [] if self.fits else remedies(self.model, self.setup, self.capacity)
 
     def split(self) -> SplitWays:
         """Return how many ways the model would have to be split without other changes."""
-        from dpsim.workload import split_ways
-
         return split_ways(self.model, self.setup, self.capacity)
 
     def alternatives(self) -> Iterator[MemoryUse]:
@@ -141,8 +159,6 @@ class MemoryUse:
 
     def _more_gpus(self) -> list[str]:
         """Return advice on how many GPUs to shard over: a larger cluster, or larger groups."""
-        from dpsim.workload import gpus_to_shard_over
-
         workers = self.setup.workers
         number = gpus_to_shard_over(self.model, self.setup, self.capacity)
         if number is None:
@@ -159,8 +175,6 @@ class MemoryUse:
 
     def _shorter_sequences(self) -> list[str]:
         """Return advice on a shorter sequence, a last resort because it changes the training."""
-        from dpsim.workload import longest_sequence
-
         now = self.model.tokens
         if self.of_length is None or now is None:
             return []
@@ -349,34 +363,3 @@ def remedy_values(scenario: Scenario, remedy: Remedy) -> dict[str, Any]:
     if "learners" in changes:
         values["workload.learners_per_gpu"] = changes["learners"]
     return values
-
-
-def memory_error(setup: Setup, model: str, gpu: str, architecture: str) -> ModelError:
-    """Return the error of the bytes that a model takes in all; no part has one of its own.
-
-    It is what published peaks are over what is predicted. Few were published, of one model under
-    one kind of sharding. What has other traits is further off than they show, so that of it one
-    more generation of GPUs is the draw, not one more configuration.
-    """
-    table = shipped_json("dpsim.engine", "memory_residuals.json")
-    apart = tuple(_unlike_the_measured(table, setup, model, gpu, architecture))
-    basis = f"memory: {table['peaks']} published peaks of {', '.join(table['models'])}, of "
-    if apart:
-        basis += f"{len(table['architectures'])} generations of GPUs"
-    else:
-        basis += f"{table['configurations']} configurations"
-    return ModelError(basis, table["unlike" if apart else "alike"], apart, source="memory")
-
-
-def _unlike_the_measured(
-    table: Mapping[str, Any], setup: Setup, model: str, gpu: str, architecture: str
-) -> list[str]:
-    """Return what no measured peak had, a sentence each."""
-    stage = f"{setup.stage} ({STAGE_NAMES[setup.stage]})"
-    measured = {
-        f"of {model}": model in table["models"],
-        f"on {gpu} or its generation": architecture in table["architectures"],
-        f"in {setup.precision}": setup.precision in table["precisions"],
-        f"at sharding stage {stage}": setup.stage in table["stages"],
-    }
-    return [f"no peak {what} was measured" for what, known in measured.items() if not known]

@@ -41,26 +41,12 @@ class HostRates:
     drives: float
 
 
-@dataclass(frozen=True, slots=True)
-class PassCopies:
-    """Bytes of one GPU's copies in one pass, by layer: in before the layer, out after it."""
-
-    forward_in: FloatArray
-    forward_out: FloatArray
-    backward_in: FloatArray
-    backward_out: FloatArray
-    incoming_rate: float
-    outgoing_rate: float
-
-
 def offloaded(job: Job) -> Job:
     """Return the same job with the cost of offloading in its workers' passes and updates.
 
     Raises DpsimError if the processors update and their memory's rate is not known.
     """
     away = job.scenario.strategy.aggregation.kept_away
-    if not away.parts:
-        return job
     times = tuple(
         _offloaded(job, each, _rates(job, kind, away)) for kind, each in enumerate(job.times)
     )
@@ -84,11 +70,13 @@ def _rates(job: Job, kind: int, away: OffloadConfig) -> HostRates:
 def _offloaded(job: Job, times: LayerTimes, rates: HostRates) -> LayerTimes:
     """Return one kind of GPU's times, with its waits for copies."""
     away = job.scenario.strategy.aggregation.kept_away
-    usual, last = (_copies(job, rates, gradients=gradients) for gradients in (False, True))
+    usual, last = (
+        _waited(times, *_copies(job, rates, gradients=gradients)) for gradients in (False, True)
+    )
     if job.scenario.strategy.aggregation.reduces_each_pass:
         usual = last
-    forward, backward, _ = _waited(times.forward, times.backward, usual)
-    _, backward_of_last, left = _waited(times.forward, times.backward, last)
+    forward, backward, _ = usual
+    _, backward_of_last, left = last
     update = times.optimizer + _update(job, rates) if away.optimizer != "none" else times.optimizer
     return replace(
         times,
@@ -101,14 +89,12 @@ def _offloaded(job: Job, times: LayerTimes, rates: HostRates) -> LayerTimes:
 
 
 def _waited(
-    forward: FloatArray, backward: FloatArray, copies: PassCopies
+    times: LayerTimes, coming: FloatArray, going: FloatArray
 ) -> tuple[FloatArray, FloatArray, float]:
     """Return the seconds of each layer's passes including waits, and of copies left at the end."""
-    seconds = np.concatenate([forward, backward[::-1]])
-    coming = np.concatenate([copies.forward_in, copies.backward_in[::-1]]) / copies.incoming_rate
-    going = np.concatenate([copies.forward_out, copies.backward_out[::-1]]) / copies.outgoing_rate
+    seconds = np.concatenate([times.forward, times.backward[::-1]])
     longer, left = beside_copies(seconds.tolist(), coming.tolist(), going.tolist())
-    layers = len(forward)
+    layers = len(times.forward)
     return np.array(longer[:layers]), np.array(longer[layers:][::-1]), left
 
 
@@ -140,8 +126,11 @@ def beside_copies(
     return taken, max(left - now, 0.0)
 
 
-def _copies(job: Job, rates: HostRates, *, gradients: bool) -> PassCopies:
-    """Return what one GPU copies in a pass, with its ``gradients`` or without."""
+def _copies(job: Job, rates: HostRates, *, gradients: bool) -> tuple[FloatArray, FloatArray]:
+    """Return the seconds of one GPU's copies before and after each layer, in a pass's order.
+
+    ``gradients``: whether they are copied out.
+    """
     scenario, model = job.scenario, job.model
     aggregation, workload = scenario.strategy.aggregation, scenario.workload
     away = aggregation.kept_away
@@ -150,14 +139,11 @@ def _copies(job: Job, rates: HostRates, *, gradients: bool) -> PassCopies:
     if away.activations != "none":
         width = float(WIDTH[workload.precision] * workload.batch_per_gpu)
         kept = width * kept_by_block(model, workload.recompute)
-    return PassCopies(
-        copies.forward,
-        kept,
-        copies.backward + kept,
-        copies.gradients if gradients else 0 * kept,
-        rates.copies if away.parameters != "nvme" else min(rates.copies, rates.drives),
-        rates.copies,
-    )
+    incoming = rates.copies if away.parameters != "nvme" else min(rates.copies, rates.drives)
+    coming = np.concatenate([copies.forward, (copies.backward + kept)[::-1]])
+    out = copies.gradients if gradients else np.zeros_like(kept)
+    going = np.concatenate([kept, out[::-1]])
+    return coming / incoming, going / rates.copies
 
 
 def _update(job: Job, rates: HostRates) -> float:

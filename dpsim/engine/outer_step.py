@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 # Bytes of memory traffic per parameter for the movement (two values read, one written). The outer
 # step reads the movement and the state, and writes the state and the weights.
 _MOVEMENT_TRAFFIC = 3 * ELEMENT
-_BETWEEN = "{} between groups"
 
 
 def group_collectives(scenario: Scenario, setting: Setting) -> Mapping[str, Turns]:
@@ -41,12 +40,17 @@ def group_collectives(scenario: Scenario, setting: Setting) -> Mapping[str, Turn
     summed = outer.compression.sums_in_flight
     across = replace(setting, groups=Groups(size, across=True), sums_in_flight=summed)
     between = strategy.aggregation.between_groups().collectives(across)
-    found |= {_BETWEEN.format(name): turns for name, turns in between.items()}
+    found |= {_between_groups(name): turns for name, turns in between.items()}
     if strategy.aggregation.shards:
         return found
     gathers = replace(setting, groups=Groups(size), sums_in_flight=False)
     found[in_group("all-gather")] = strategy.aggregation.collectives(gathers)["all-gather"]
     return found
+
+
+def _between_groups(name: str) -> str:
+    """Return the name of the collective ``name`` when replicas in all groups run it."""
+    return f"{name} between groups"
 
 
 def outer_calls(job: JobWithoutCalls, fragments: tuple[int, ...]) -> Iterator[StagedCall]:
@@ -72,13 +76,12 @@ def outer_calls(job: JobWithoutCalls, fragments: tuple[int, ...]) -> Iterator[St
             lag=outer.overlap,
         )
         sent = staged(call, outer.compression, between, groups, gpus)
-        stages = [(_BETWEEN.format(name), nbytes) for name, nbytes in sent.stages]
+        stages = [(_between_groups(name), nbytes) for name, nbytes in sent.stages]
         if size > 1 and not strategy.aggregation.shards:
             stages.append((in_group("all-gather"), elements * ELEMENT))
         step_traffic = (1 + 2 * outer.states + 1) * ELEMENT
         # A single group sends nothing, but still takes the outer step.
-        yield replace(
-            sent,
+        yield sent._replace(
             stages=tuple(stages) if groups.ranks > 1 else (),
             encode=sent.encode + part * _MOVEMENT_TRAFFIC / rates,
             decode=sent.decode + part * step_traffic / rates,

@@ -115,10 +115,6 @@ class InPairs(MeetingPoint):
         """Start averaging: the model is the only call."""
         self._averaged[worker.rank] = self._average(worker)
 
-    def leave(self, worker: Worker) -> None:
-        """Remove the worker from the gate; its communication thread keeps serving others."""
-        self.gate.leave(worker.rank)
-
     def end(self, worker: Worker) -> Process:
         """Wait until the model is averaged; then take the optimiser's step on it."""
         yield from worker.wait("exposed_comm", self._averaged[worker.rank])

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Hashable
+from collections.abc import Hashable
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
 
-from dpsim.base.arrays import IntArray
 from dpsim.base.config import BY_CONTENT
 from dpsim.base.errors import DpsimError
 from dpsim.base.units import TIME
-from dpsim.disturbance import DisturbanceConfig
+from dpsim.collectives import Groups
 from dpsim.engine.calls import LOSS
+from dpsim.engine.conditions import conditions_on
 from dpsim.engine.gpu_times import learner_times
 from dpsim.engine.job import Job
 from dpsim.hardware import Gpu, Transport
-from dpsim.network import CollectiveModel, Conditions, MessageCosts, ModelKind
+from dpsim.network import CollectiveModel, MessageCosts, ModelKind
 from dpsim.scenario import Scenario
 from dpsim.strategy.aggregation import Setting, Turns
 from dpsim.topology import Cluster, ClusterConfig, build_cluster
@@ -27,9 +26,6 @@ from dpsim.workload import (
     Model,
     Pipeline,
 )
-
-if TYPE_CHECKING:
-    from dpsim.collectives import Groups
 
 _REDUCTION_TRAFFIC = 3  # bytes of memory traffic per reduced byte: two read, one written
 
@@ -149,11 +145,13 @@ def _setting(scenario: Scenario, network: KeptNetwork | None = None) -> Setting:
         # A bundle is timed alone; it shares the links with other traffic later.
         kind, disturbances = "auto", None
     else:
-        kind, disturbances = asked, _conditions(disturbance) if disturbed else None
+        kind, disturbances = asked, partial(conditions_on, disturbance) if disturbed else None
     config, profile = scenario.cluster, scenario.profile
     # The GPU with the slowest memory determines the pace of a sum.
     gamma = max(reduction_cost(part.accelerator) for part in config.parts)
-    groups, costs = _between_cells(scenario.cell), MessageCosts(gamma=gamma)
+    costs = MessageCosts(gamma=gamma)
+    # Gradients travel between GPUs at the same place in each cell.
+    groups = Groups(scenario.cell, across=True) if scenario.cell > 1 else None
     transport = None if profile is None else profile.measured_transport
     if transport is not None:
         from dpsim.topology import cluster_over_transport
@@ -174,22 +172,6 @@ def _setting(scenario: Scenario, network: KeptNetwork | None = None) -> Setting:
         models=models,
         disturbed=disturbed,
     )
-
-
-def _conditions(disturbance: DisturbanceConfig) -> Callable[[Cluster, IntArray], Conditions]:
-    """Return a function that gives the conditions on a network for workers at some of its ranks."""
-    from dpsim.engine.conditions import conditions_on
-
-    return partial(conditions_on, disturbance)
-
-
-def _between_cells(cell: int) -> Groups | None:
-    """Return the groups of GPUs at the same place in each cell, or None without cells."""
-    if cell == 1:
-        return None
-    from dpsim.collectives import Groups
-
-    return Groups(cell, across=True)
 
 
 def transport_costs(transport: Transport, gamma: float) -> MessageCosts:
@@ -216,53 +198,39 @@ def _times(
 ) -> LayerTimes:
     """Return the seconds that a worker on ``gpu`` computes in a step, with all its learners."""
     workload = scenario.workload
-    one = partial(
-        learner_times,
-        scenario,
-        model,
-        gpu,
-        constants=constants,
-        updated=_updated_part(scenario, model, ranks),
-    )
-    if workload.learners_per_gpu == 1 and not workload.utilisation:
-        return _beside(scenario, one(workload.batch_per_gpu))
-    from dpsim.engine.learners import times_with_learners
+    batch, learners = workload.batch_per_gpu, workload.learners_per_gpu
+    updated = _updated_part(scenario, model, ranks)
+    one = partial(learner_times, scenario, model, gpu, constants=constants, updated=updated)
+    if learners == 1 and not workload.utilisation:
+        found = one(batch)
+    else:
+        from dpsim.engine.learners import times_with_learners
 
-    found = times_with_learners(
-        scenario, model, gpu, one, workload.batch_per_gpu, workload.learners_per_gpu
-    )
-    return _beside(scenario, found)
-
-
-def _beside(scenario: Scenario, times: LayerTimes) -> LayerTimes:
-    """Return ``times`` with the calibration's measured slowdown by communication, if any."""
-    measured = None if scenario.profile is None else scenario.profile.beside
-    if measured is None:
-        return times
-    # Seconds per byte; the measured times include the strategies' copies.
-    return replace(times, wire_traffic=measured.value, copy_traffic=0.0, memory_rate=1.0)
+        found = times_with_learners(scenario, model, gpu, one, batch, learners)
+    beside = None if scenario.profile is None else scenario.profile.beside
+    if beside is None:
+        return found
+    # As measured, in seconds per byte; the measured times include the strategies' copies.
+    return replace(found, wire_traffic=beside.value, copy_traffic=0.0, memory_rate=1.0)
 
 
 def _updated_part(scenario: Scenario, model: Model, ranks: int) -> float:
-    """Return the part of the model that a worker updates; sharded kernels divide it."""
-    part = _kept_part(scenario, model)
+    """Return the part of the model that a worker updates.
+
+    That is its shard if the state is sharded, none if servers or the host's processors update, and
+    all otherwise; sharded kernels divide it.
+    """
+    strategy, part = scenario.strategy, 1.0
+    aggregation = strategy.aggregation
+    if aggregation.kept_away.optimizer != "none":
+        part = 0.0
+    elif aggregation.shards:
+        part = aggregation.updated_part(model, strategy.peers(scenario.cluster.mesh))
+    elif aggregation.updates_elsewhere and strategy.sync.one_version:
+        part = 0.0
     if scenario.workload.words.optimizer_kernels != "sharded":
         return part
     return part * scenario.cell / ranks
-
-
-def _kept_part(scenario: Scenario, model: Model) -> float:
-    """Return the part of the model whose state a worker keeps.
-
-    That is its shard if the state is sharded, none if servers update, and all otherwise.
-    """
-    strategy = scenario.strategy
-    if strategy.aggregation.kept_away.optimizer != "none":
-        return 0.0  # the processors update
-    if strategy.aggregation.shards:
-        return strategy.aggregation.updated_part(model, strategy.peers(scenario.cluster.mesh))
-    served = strategy.aggregation.updates_elsewhere and strategy.sync.one_version
-    return 0.0 if served else 1.0
 
 
 def updated_part(job: Job) -> float:

@@ -13,6 +13,7 @@ from dpsim.base.arrays import FloatArray, IntArray
 from dpsim.base.budget import limited
 from dpsim.base.lazy import Shown
 from dpsim.base.uncertainty import PredictionInterval
+from dpsim.base.units import TIME, human
 from dpsim.engine.job import Job
 from dpsim.engine.link_loads import StepTraffic
 from dpsim.engine.memory import MemoryUse
@@ -69,8 +70,6 @@ class Result(Shown):
     interval: PredictionInterval | None = None
 
     def __repr__(self) -> str:
-        from dpsim.base.units import TIME, human
-
         step = human(self.step_time_s["mean"], TIME)
         return f"<Result {self.name}: a step takes {step} on {self.workers:,} workers>"
 
@@ -352,9 +351,6 @@ class Result(Shown):
         most = self.batch_per_worker / period if period > 0 else None
         return {"slowest_stage": self.pipeline.slowest_stage(), "most_samples_per_s_per_gpu": most}
 
-    def _epoch_json(self) -> dict[str, Any] | None:
-        return None if self.epoch is None else {**asdict(self.epoch), "time_s": self.epoch_time_s}
-
     def to_json(self) -> dict[str, Any]:
         """Return the JSON object of ``dpsim run --json``.
 
@@ -388,7 +384,9 @@ class Result(Shown):
             "memory": None if self.memory is None else self.memory.to_json(),
             "input_bound": self.input_bound,
             "input": self._input_json(),
-            "epoch": self._epoch_json(),
+            "epoch": None
+            if self.epoch is None
+            else {**asdict(self.epoch), "time_s": self.epoch_time_s},
             "learners": [asdict(row) for row in self.learners],
             "goodput": None if self.goodput is None else asdict(self.goodput),
             "to_target": None if self.to_target is None else self.to_target.to_json(),

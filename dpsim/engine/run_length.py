@@ -19,27 +19,19 @@ _BYTES_A_RECORD = 8.0 * 12  # twelve arrays with a number per step and worker
 
 def settled_length(scenario: Scenario) -> Scenario:
     """Return ``scenario`` with the number of steps and warm-up that its synchronisation needs."""
-    lag, overlap = _behind(scenario)
+    sync, aggregation = scenario.strategy.sync, scenario.strategy.aggregation
     scenario = _in_whole_periods(scenario)
-    run, least = scenario.run, max(lag, overlap)
+    run = scenario.run
+    # Exchanges lag, and a group's fragment is in flight, for so many steps. A longer warm-up fills
+    # the pipeline: data in flight at the end of the counted steps then balances data that was in
+    # flight at their start. A run that is counted from its start includes its lags.
+    lag = sync.lag if aggregation.meeting is Meeting.TOGETHER and run.warmup else 0
+    least = max(lag, 0 if sync.outer_step is None else sync.outer_step.overlap)
     # Workers that may run ahead for longer than the run never wait for lagging exchanges.
     if not least or run.warmup > least or lag > run.warmup + run.steps:
         return scenario
     # Step t waits for the exchange of step t - lag - 1, which exists from step lag + 1 on.
     return warming_up(scenario, least + 1)
-
-
-def _behind(scenario: Scenario) -> tuple[int, int]:
-    """Return by how many steps exchanges lag, and for how many a group's fragment is in flight.
-
-    A longer warm-up fills the pipeline: data in flight at the end of the counted steps then
-    balances data that was in flight at their start. A run that is counted from its start includes
-    its lags.
-    """
-    sync, aggregation = scenario.strategy.sync, scenario.strategy.aggregation
-    overlap = 0 if sync.outer_step is None else sync.outer_step.overlap
-    together = aggregation.meeting is Meeting.TOGETHER
-    return sync.lag if together and scenario.run.warmup else 0, overlap
 
 
 def _in_whole_periods(scenario: Scenario) -> Scenario:

@@ -12,11 +12,12 @@ bound.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from dpsim.base.errors import DpsimError
 from dpsim.convergence import tasks_of
-from dpsim.hardware import CURRENCY, GIVEN, list_price
+from dpsim.hardware import CURRENCY, GIVEN, Gpu, Sourced, list_price
 from dpsim.scenario import CostConfig, Scenario
 
 _HOUR = 3600.0
@@ -160,47 +161,36 @@ class Spending:
 
 def spending(scenario: Scenario) -> Spending:
     """Return the spending of ``scenario``; list prices and catalogue power by default."""
-    config, parts = scenario.cost, scenario.cluster.parts
-    watts, source = _watts(scenario)
-    hourly, currency, price_source = _hourly(scenario)
+    config = scenario.cost
+    watts, source = _of_all(scenario, config.power_per_gpu, lambda gpu: gpu.power)
+    hourly, price_source = _of_all(scenario, config.price_per_gpu_hour, list_price)
     return Spending(
         config=config,
         gpus=scenario.cluster.ranks,
-        nodes=sum(part.nodes for part in parts),
+        nodes=sum(part.nodes for part in scenario.cluster.parts),
         gpu_watts=watts,
-        source=source,
+        source=source if source == GIVEN else f"thermal design power: {source}",
         hourly=hourly,
-        currency=currency,
-        price_source=price_source,
+        currency=CURRENCY if config.price_per_gpu_hour is None else config.currency,
+        price_source=None if hourly is None else price_source,
     )
 
 
-def _watts(scenario: Scenario) -> tuple[float | None, str]:
-    """Return the power of all GPUs at work, None if some GPU's is not known, and its source."""
-    given, parts = scenario.cost.power_per_gpu, scenario.cluster.parts
+def _of_all(
+    scenario: Scenario, given: float | None, known_of: Callable[[Gpu], Sourced[float] | None]
+) -> tuple[float | None, str]:
+    """Return a figure of all GPUs together, None if it is not known of one, and its source."""
+    parts = scenario.cluster.parts
     if given is not None:
         return scenario.cluster.ranks * given, GIVEN
-    powers = [part.accelerator.power for part in parts]
-    known = [power for power in powers if power is not None]
+    figures = [known_of(part.accelerator) for part in parts]
+    known = [figure for figure in figures if figure is not None]
     # Each source once, however many groups of nodes have that GPU.
-    source = "thermal design power: " + "; ".join(dict.fromkeys(power.source for power in known))
+    source = "; ".join(dict.fromkeys(figure.source for figure in known))
     # A sum without one of the GPUs would look like a saving.
-    if len(known) < len(powers):
+    if len(known) < len(figures):
         return None, source
     return sum(part.ranks * each.value for part, each in zip(parts, known, strict=True)), source
-
-
-def _hourly(scenario: Scenario) -> tuple[float | None, str, str | None]:
-    """Return the price of an hour of all GPUs (None if unknown), its currency and its source."""
-    given, parts = scenario.cost.price_per_gpu_hour, scenario.cluster.parts
-    if given is not None:
-        return given * scenario.cluster.ranks, scenario.cost.currency, GIVEN
-    prices = [list_price(part.accelerator) for part in parts]
-    known = [price for price in prices if price is not None]
-    if len(known) < len(prices):
-        return None, CURRENCY, None
-    hourly = sum(part.ranks * each.value for part, each in zip(parts, known, strict=True))
-    return hourly, CURRENCY, "; ".join(dict.fromkeys(price.source for price in known))
 
 
 def samples_to_pay(scenario: Scenario, tokens_of_sample: int | None) -> float | None:

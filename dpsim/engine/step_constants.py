@@ -20,7 +20,6 @@ from dpsim.engine.job import Job
 from dpsim.engine.memory_contention import calls_beside
 from dpsim.engine.refit import Constants, RefittedModel
 from dpsim.hardware import StepConstants
-from dpsim.strategy.aggregation import Turns
 from dpsim.workload import LayerTimes
 
 # n, fitted to small clusters' steps: host and GPU work neither in turn nor fully in parallel.
@@ -33,9 +32,21 @@ def adjusted(job: Job, constants: StepConstants) -> Job:
     compute = constants.compute * (1 + constants.crowding * others)
     host = constants.host * (1 + constants.host_crowding * others)
     times = tuple(_longer(each, compute, host) for each in job.times)
-    factor = _communication(job, constants)
-    collectives = {name: _slower(turns, factor) for name, turns in job.collectives.items()}
-    found = replace(job, times=times, collectives=collectives)
+    nodes = np.count_nonzero(job.workers_of_nodes)
+    # The factor on the time that bytes take.
+    factor = constants.inside
+    if nodes > 1:
+        factor = float(constants.between * (nodes / 2) ** constants.decay)
+    if nodes == 2:
+        factor *= constants.two_nodes
+    found = replace(job, times=times)
+    if factor != 1:
+        slower = Constants(0.0, 1.0, factor)
+        collectives = {
+            name: tuple(RefittedModel(model, slower) for model in turns)
+            for name, turns in job.collectives.items()
+        }
+        found = replace(found, collectives=collectives)
     return found if job.silent or constants.overlap == 1 else _disturbed(found, constants.overlap)
 
 
@@ -50,21 +61,6 @@ def _longer(times: LayerTimes, compute: float, host: float) -> LayerTimes:
         merging=times.merging * compute,
         optimizer=times.optimizer * compute,
     )
-
-
-def _communication(job: Job, constants: StepConstants) -> float:
-    """Return the factor on the time of bytes."""
-    nodes = np.count_nonzero(job.workers_of_nodes)
-    if nodes == 1:
-        return constants.inside
-    factor = constants.between * (nodes / 2) ** constants.decay
-    return float(factor * constants.two_nodes if nodes == 2 else factor)
-
-
-def _slower(turns: Turns, factor: float) -> Turns:
-    if factor == 1:
-        return turns
-    return tuple(RefittedModel(model, Constants(0.0, 1.0, factor)) for model in turns)
 
 
 def _disturbed(job: Job, overlap: float) -> Job:

@@ -56,9 +56,10 @@ def priors_of(scenario: Scenario) -> Iterator[Prior]:
     On a tuned cluster they are centred on constants that change nothing.
     """
     tuned = _replaced(scenario)
+    has_nvlink = all(part.accelerator.nvlink_fabric for part in scenario.cluster.parts)
     members = {
         "host": scenario.workload.software,
-        "inside": "nvlink" if _has_nvlink(scenario) else "pcie",
+        "inside": "nvlink" if has_nvlink else "pcie",
         "between": "rdma" if _has_rdma(scenario) else "sockets",
     }
     for name in StepConstants.model_fields:
@@ -73,10 +74,6 @@ def _replaced(scenario: Scenario) -> Mapping[str, Any]:
     """Return the entries that replace those of an ordinary cluster."""
     found: dict[str, Any] = _file()["tuned_cluster"] if scenario.condition == "tuned" else {}
     return found
-
-
-def _has_nvlink(scenario: Scenario) -> bool:
-    return all(part.accelerator.nvlink_fabric is not None for part in scenario.cluster.parts)
 
 
 def _has_rdma(scenario: Scenario) -> bool:

@@ -58,9 +58,8 @@ class Steps:
     @classmethod
     def empty(cls, steps: int, workers: int) -> Steps:
         """Return steps with all values 0."""
-        one, two, three, four, five, six = np.zeros((6, steps, workers))
-        gap, versions = np.zeros((2, steps, workers), dtype=np.int64)
-        return cls(one, two, three, four, five, six, gap, versions)
+        seconds = np.zeros((6, steps, workers))
+        return cls(*seconds, *np.zeros((2, steps, workers), dtype=np.int64))
 
     @property
     def step(self) -> FloatArray:

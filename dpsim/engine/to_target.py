@@ -91,10 +91,12 @@ def time_to_target(scenario: Scenario, step_time_s: float) -> TimeToTarget | Non
         return None
     batch = scenario.global_batch
     is_known = optimizer in task.optimizers and batch <= task.limit.batch
+    methods = " or ".join(each.method for each in tasks_of(model))
     # How the scenario differs from the runs whose steps were counted.
     notes = {
-        f"steps to the target are not known with {optimizer}, only with "
-        f"{_methods_of(model)}": optimizer not in task.optimizers,
+        f"steps to the target are not known with {optimizer}, only with {methods}": (
+            optimizer not in task.optimizers
+        ),
         f"steps to the target are not known with a global batch above {task.limit.batch:,.0f}: "
         f"no published run with {task.method} reached it": batch > task.limit.batch,
         "steps to the target are those of dense gradients: compressed ones may take more": (
@@ -111,10 +113,6 @@ def time_to_target(scenario: Scenario, step_time_s: float) -> TimeToTarget | Non
         learning_rate=learning_rate_advice(task, batch),
         notes=tuple(note for note, applies in notes.items() if applies),
     )
-
-
-def _methods_of(model: str) -> str:
-    return " or ".join(task.method for task in tasks_of(model))
 
 
 def _training(task: Task, batch: int, step_time_s: float, gpus: int) -> Training:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, get_args
 
 import numpy as np
 
-from dpsim.base.arrays import FloatArray, IntArray
+from dpsim.base.arrays import FloatArray
 from dpsim.base.budget import check
 from dpsim.engine.calls import StagedCall
 from dpsim.engine.clocks import Clocks, ClockState
@@ -39,7 +39,7 @@ def run_vector(
 
     ``progress`` is called with the number of steps done after each of them.
     """
-    alike_steps, run = _AlikeSteps.of(job, factors, timeline), _Run(job, factors, timeline)
+    alike_after, run = _alike_after(job, factors, timeline), _Run(job, factors, timeline)
     clocks, before = run.clocks, None
     loading = None if job.input is None else job.input.start()
     step = 0
@@ -50,10 +50,10 @@ def run_vector(
         clocks.begin(factors[step])
         first_round = len(run.rounds)
         run.step(step)
-        if alike_steps is not None:
+        if alike_after is not None:
             now = clocks.state()
             alike = before is not None and now.repeats(before)
-            further = alike_steps.after(step) if alike else 0
+            further = alike_after(step) if alike else 0
             if before is not None and further:
                 later = now.since(before) * np.arange(1.0, further + 1)
                 run.repeat(step, run.rounds[first_round:], later)
@@ -78,44 +78,38 @@ def run_vector(
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _AlikeSteps:
-    """Detection of equal consecutive steps, which are simulated in one go.
+def _alike_after(
+    job: Job, factors: FloatArray, timeline: Timeline | None
+) -> Callable[[int], int] | None:
+    """Return a function from a step to how many right after it do the same work.
 
     The clocks are a max-plus system: once a step has moved all of them by the same time, equal
-    steps after it do so too. ``unlike`` are the steps in which some worker's compute time changes.
-    Steps up to ``recorded`` are simulated one by one.
+    steps after it do so too, and are simulated in one go. None if no steps repeat, or if links,
+    input or collectives change over time.
     """
+    in_turns = any(len(models) > 1 for models in job.collectives.values())
+    if in_turns or job.input is not None or job.scenario.disturbance.links:
+        return None
+    # The steps in which some worker's compute time changes.
+    unlike = np.flatnonzero(np.any(factors[1:] != factors[:-1], axis=1)) + 1
+    if len(unlike) == len(factors) - 1:
+        return None
+    # Recorded steps are simulated one by one.
+    recorded = 0 if timeline is None else timeline.steps.stop - 1
 
-    job: Job
-    unlike: IntArray
-    steps: int
-    recorded: int
-
-    @classmethod
-    def of(cls, job: Job, factors: FloatArray, timeline: Timeline | None) -> _AlikeSteps | None:
-        """Return None if no steps repeat, or if links, input or collectives change over time."""
-        in_turns = any(len(models) > 1 for models in job.collectives.values())
-        if in_turns or job.input is not None or job.scenario.disturbance.links:
-            return None
-        unlike = np.flatnonzero(np.any(factors[1:] != factors[:-1], axis=1)) + 1
-        if len(unlike) == len(factors) - 1:
-            return None
-        recorded = 0 if timeline is None else timeline.steps.stop - 1
-        return cls(job, unlike, len(factors), recorded)
-
-    def after(self, step: int) -> int:
-        """Return how many steps right after ``step`` do the same work."""
-        if step < self.recorded:
+    def after(step: int) -> int:
+        if step < recorded:
             return 0
-        later = self.unlike[np.searchsorted(self.unlike, step, side="right") :]
-        end = int(later[0]) if len(later) else self.steps
+        later = unlike[np.searchsorted(unlike, step, side="right") :]
+        end = int(later[0]) if len(later) else len(factors)
         # Before its first own step, and in each cycle after it, a strategy exchanges the same.
-        own, wanted = self.job.scenario.strategy.sync.first_own_step, self.job.exchange(step)
-        for other in range(step + 1, min(end, max(step, own) + self.job.cycle + 1)):
-            if self.job.exchange(other) != wanted:
+        own, wanted = job.scenario.strategy.sync.first_own_step, job.exchange(step)
+        for other in range(step + 1, min(end, max(step, own) + job.cycle + 1)):
+            if job.exchange(other) != wanted:
                 return other - step - 1
         return end - step - 1
+
+    return after
 
 
 def keep_versions(
@@ -317,15 +311,11 @@ class _Run:
             clocks.to(self.program.begin(number))
             now = clocks.state()
             if before is not None and clocks.repeat(before, now, further):
-                self._repeat_spans(first, now.since(before), further)
+                late = now.since(before) * np.arange(1.0, further + 1)
+                again = np.add.outer(late, np.array(self.spans[first:])).reshape(-1, 2)
+                self.spans += [(begin, end) for begin, end in again.tolist()]
                 number += further
             before = now
-
-    def _repeat_spans(self, first: int, shift: float, times: int) -> None:
-        """Repeat the spans from number ``first`` on, each time ``shift`` s later."""
-        late = shift * np.arange(1.0, times + 1)
-        again = np.add.outer(late, np.array(self.spans[first:])).reshape(-1, 2)
-        self.spans += [(begin, end) for begin, end in again.tolist()]
 
     def _communicate(self, step: int, rows: tuple[_Row, ...]) -> None:
         """Send calls, those of a communicator one after the other."""

@@ -28,7 +28,7 @@ from dpsim.hardware.calibration import (
     load_profile,
     tell_network,
 )
-from dpsim.hardware.catalogue import OWN_FOLDER, Catalogue, normalised
+from dpsim.hardware.catalogue import Catalogue, normalised
 from dpsim.hardware.gpu import (
     Gpu,
     GpuRef,
@@ -42,16 +42,7 @@ from dpsim.hardware.gpu import (
 )
 from dpsim.hardware.link import Link, LinkRef, links, pcie_link_name, pcie_rate
 from dpsim.hardware.node import MOST_DEVICES, Edge, Nics, Node, NodeRef, device_kind, nodes
-from dpsim.hardware.sourced import (
-    GIVEN,
-    Sourced,
-    SourcedBytes,
-    SourcedFraction,
-    SourcedRate,
-    SourcedSpeed,
-    SourcedTime,
-    SourcedWatts,
-)
+from dpsim.hardware.sourced import GIVEN, Sourced, SourcedFraction, SourcedRate, SourcedTime
 from dpsim.hardware.transport import Transport
 
 if TYPE_CHECKING:
@@ -66,7 +57,6 @@ __all__ = [
     "GIVEN",
     "MOST_DEVICES",
     "NODE",
-    "OWN_FOLDER",
     "STEPS",
     "TRANSPORT",
     "Added",
@@ -92,12 +82,9 @@ __all__ = [
     "RankSpread",
     "Residuals",
     "Sourced",
-    "SourcedBytes",
     "SourcedFraction",
     "SourcedRate",
-    "SourcedSpeed",
     "SourcedTime",
-    "SourcedWatts",
     "StepConstants",
     "Transport",
     "add_entry",

@@ -60,11 +60,11 @@ class NvLinkPorts(Config):
     bridge: bool = Field(
         default=False,
         description=(
-            "Whether they only join two or a few cards, by a bridge that is sold apart. What joins "
-            "all GPUs of a machine is then PCIe."
+            "Whether they only connect a few cards by a bridge, and PCIe connects all GPUs of a "
+            "machine."
         ),
     )
-    source: str = Field(default=GIVEN, description="Where that is from.")
+    source: str = Field(default=GIVEN, description="Source of the values.")
 
     @property
     def rate(self) -> float:
@@ -75,9 +75,9 @@ class NvLinkPorts(Config):
 class PciePort(Config):
     """The GPU's own PCIe link."""
 
-    generation: int = Field(ge=1, le=6, description="Of PCI Express.")
-    lanes: int = Field(default=16, ge=1, le=16, description="How many.")
-    source: str = Field(default=GIVEN, description="Where that is from.")
+    generation: int = Field(ge=1, le=6, description="Generation of PCI Express.")
+    lanes: int = Field(default=16, ge=1, le=16, description="Number of lanes.")
+    source: str = Field(default=GIVEN, description="Source of the values.")
 
     @property
     def link(self) -> str:
@@ -90,13 +90,15 @@ class Gpu(Config):
 
     name: str = Field(default="inline", description="Its name in the catalogue.")
     aliases: tuple[str, ...] = Field(
-        default=(), description="Other names that find it, also in the words of tables and tools."
+        default=(), description="Other names, also those that tables and tools use."
     )
-    description: str = Field(default="", description="What it is, and what to beware of.")
+    description: str = Field(default="", description="Description, and pitfalls.")
     architecture: Architecture = Field(default="other", description="Its generation.")
     compute_capability: SourcedCapability | None = Field(
         default=None,
-        description="NVIDIA's version of what it can do: 7.0. The generation's first where unset.",
+        description=(
+            "NVIDIA's compute capability, such as 7.0; if left out, the generation's first."
+        ),
     )
     peak: dict[Precision, SourcedSpeed] = Field(
         min_length=1,
@@ -120,7 +122,7 @@ class Gpu(Config):
     dies: PositiveInt = Field(
         default=1,
         le=4,
-        description="How many such dies a board holds, which share its PCIe link.",
+        description="Number of such dies on a board, which share its PCIe link.",
     )
     peer_access: bool = Field(
         default=True,
@@ -129,8 +131,8 @@ class Gpu(Config):
     network: SourcedRate | None = Field(
         default=None,
         description=(
-            "Network rate for each GPU of its maker's own machine, in B/s: what is taken where a "
-            "table does not state the network cards."
+            "Network rate per GPU of the vendor's own machine, in B/s, for tables without network "
+            "cards."
         ),
     )
     pci_ids: tuple[str, ...] = Field(
@@ -138,7 +140,7 @@ class Gpu(Config):
     )
     typical: bool = Field(
         default=False,
-        description="Whether it is taken where a tool tells the compute capability alone.",
+        description="Whether it stands for its compute capability in tools that state only that.",
     )
 
     @property

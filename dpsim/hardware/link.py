@@ -21,8 +21,8 @@ class Link(Config):
     """One full-duplex link between two devices, or between a network card and its switch."""
 
     name: str = Field(default="inline", description="Its name in the catalogue.")
-    aliases: tuple[str, ...] = Field(default=(), description="Other names that find it.")
-    description: str = Field(default="", description="What it is, and what to beware of.")
+    aliases: tuple[str, ...] = Field(default=(), description="Other names.")
+    description: str = Field(default="", description="Description, and pitfalls.")
     rate: SourcedRate = Field(
         description="Nominal rate in one direction, in B/s, whatever the payload."
     )

@@ -53,8 +53,8 @@ class Nics(Config):
     burst: SourcedRate | None = Field(
         default=None,
         description=(
-            "What a card reaches for some minutes, in B/s, where a cloud promises the link's rate "
-            "and lends more. Runs are longer, so the link's rate counts."
+            "Rate that a card reaches for some minutes, in B/s, if a cloud guarantees the link's "
+            "rate and allows bursts. Runs are longer, so the link's rate is used."
         ),
     )
 
@@ -72,8 +72,8 @@ class Node(Config):
     """
 
     name: str = Field(default="inline", description="Its name in the catalogue.")
-    aliases: tuple[str, ...] = Field(default=(), description="Other names that find it.")
-    description: str = Field(default="", description="What it is, and what to beware of.")
+    aliases: tuple[str, ...] = Field(default=(), description="Other names.")
+    description: str = Field(default="", description="Description, and pitfalls.")
     gpu: GpuRef = Field(
         description="The kind of its GPUs: a GPU of the catalogue, or its description."
     )
@@ -84,8 +84,7 @@ class Node(Config):
     capacities: dict[str, SourcedRate] = Field(
         default={},
         description=(
-            "Bytes a second that all traffic through one device of a kind may reach together (CPU "
-            "memory)."
+            "Limit in B/s on all traffic together through one device of a kind (CPU memory)."
         ),
     )
     in_network_reduction: tuple[str, ...] = Field(
@@ -107,7 +106,9 @@ class Node(Config):
         node = read(given)
         if node is not given:  # a catalogue entry has already been checked
             _check_kinds(node)
-            _check_slots(node)
+            for slot in node.nic_slots:
+                if slot not in (devices := node.device_names()):
+                    raise UnknownNameError("device of the node", slot, devices)
             _check_connected(node)
         return node
 
@@ -218,25 +219,14 @@ def _check_kinds(node: Node) -> None:
             raise UnknownNameError("kind of device of the node", kind, node.devices)
 
 
-def _check_slots(node: Node) -> None:
-    devices = node.device_names()
-    for slot in node.nic_slots:
-        if slot not in devices:
-            raise UnknownNameError("device of the node", slot, devices)
-
-
 def _check_connected(node: Node) -> None:
     neighbours: dict[str, list[str]] = {device: [] for device in node.device_names()}
     for a, b in _joined(node):
         neighbours[a].append(b)
         neighbours[b].append(a)
-    # Kinds were checked before, so there is a GPU to start from.
-    reached, waiting = {"gpu0"}, ["gpu0"]
-    while waiting:
-        new = [device for device in neighbours[waiting.pop()] if device not in reached]
-        reached.update(new)
-        waiting.extend(new)
-    apart = [device for device in neighbours if device not in reached]
+    # Kinds were checked before, so there is a GPU.
+    part = _parts(neighbours, without=())
+    apart = [device for device in neighbours if part[device] != part["gpu0"]]
     if apart:
         raise ValueError(
             f"edges must connect every device, but nothing joins {', '.join(apart[:8])} to gpu0"
@@ -252,7 +242,7 @@ def _check_ways(node: Node, neighbours: dict[str, list[str]]) -> None:
     gpus = {f"gpu{i}": None for i in range(node.gpus)}
     # Without its GPUs a node falls into parts. Two GPUs are connected if a link joins them, or if
     # both have a link to the same part.
-    part = _parts(neighbours, gpus)
+    part = _parts(neighbours, without=gpus)
     near = {gpu: {part[other] for other in neighbours[gpu] if other in part} for gpu in gpus}
     apart = [
         (a, b) for a, b in combinations(gpus, 2) if b not in neighbours[a] and not near[a] & near[b]
@@ -270,20 +260,20 @@ def _check_ways(node: Node, neighbours: dict[str, list[str]]) -> None:
         )
 
 
-def _parts(neighbours: dict[str, list[str]], gpus: Collection[str]) -> dict[str, int]:
-    """Return the devices other than GPUs, each with the number of its part.
+def _parts(neighbours: dict[str, list[str]], without: Collection[str]) -> dict[str, int]:
+    """Return the devices that are left ``without`` some, each with the number of its part.
 
-    Two devices are in one part if a path without GPUs joins them.
+    Two devices are in one part if a path joins them.
     """
     part: dict[str, int] = {}
     for first in neighbours:
-        waiting = [] if first in part or first in gpus else [first]
+        waiting = [] if first in part or first in without else [first]
         while waiting:
             device = waiting.pop()
             # A new part's number is the number of devices so far, which no other part can have.
             part[device] = part.get(first, len(part))
             waiting += [
-                other for other in neighbours[device] if other not in part and other not in gpus
+                other for other in neighbours[device] if other not in part and other not in without
             ]
     return part
 

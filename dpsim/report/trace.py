@@ -35,8 +35,12 @@ def trace(run: Run, workers: int = MOST_WORKERS, links: int = MOST_LINKS) -> Eve
     """
     job, shown = run.job, min(workers, run.job.workers)
     carried = run.link_transfers()
-    # By the time that each needs: a slow link is busier than a fast one with as many bytes.
-    busiest = sorted(carried, key=lambda link: -_seconds(job, link, carried))[:links]
+    # By the seconds that each needs: a slow link is busier than a fast one with as many bytes.
+    needs = {
+        link: sum(each.nbytes for each in transfers) / float(job.network.capacities[link])
+        for link, transfers in carried.items()
+    }
+    busiest = sorted(needs, key=lambda link: -needs[link])[:links]
 
     events = [
         *_gpus(run, shown),
@@ -55,11 +59,6 @@ def trace(run: Run, workers: int = MOST_WORKERS, links: int = MOST_LINKS) -> Eve
             "links_shown": len(busiest),
         },
     }
-
-
-def _seconds(job: Job, link: int, carried: OnLinks) -> float:
-    """Return the seconds that a link needs for all its transfers."""
-    return sum(each.nbytes for each in carried[link]) / float(job.network.capacities[link])
 
 
 def _gpus(run: Run, shown: int) -> Iterator[Event]:

@@ -20,41 +20,34 @@ from dpsim.workload.compute_law import (
     constants_file,
     constants_for,
     forget_constants,
-    is_recurrent,
     members_of,
     of_products,
     saved_by_algorithms,
     standing_for,
 )
 from dpsim.workload.compute_times import (
-    PRECISIONS,
     WIDTH,
     Accelerator,
     LayerTimes,
     Precision,
     compute_times,
-    extrapolated_from,
     is_common,
     is_language_model,
     is_throttled,
 )
 from dpsim.workload.config import MOST_SAMPLES, WorkloadConfig, precision_named
-from dpsim.workload.dataset import DatasetConfig, Epoch
-from dpsim.workload.input import InputConfig, Loading, MemoryInput, Pipeline, StorageInput
+from dpsim.workload.dataset import Epoch
+from dpsim.workload.input import Loading, Pipeline
 from dpsim.workload.layer import KINDS, Kind, Layer, Model, Tensors
 from dpsim.workload.learners import (
     LearnersRow,
-    UtilisationPoint,
     averaging,
-    best_learners,
     learners_table,
     measured_time,
     shared_times,
     stretch,
 )
 from dpsim.workload.memory import (
-    CONTEXT,
-    FRAGMENTATION,
     STAGE_NAMES,
     STAGES,
     Footprint,
@@ -64,7 +57,7 @@ from dpsim.workload.memory import (
     offloaded_bytes,
     state_bytes,
 )
-from dpsim.workload.models import ATTENTION_OF, MODELS, Attention, build_model, canonical_name
+from dpsim.workload.models import MODELS, Attention, build_model, canonical_name
 from dpsim.workload.optimizers import (
     OPTIMIZERS,
     Optimizer,
@@ -74,13 +67,9 @@ from dpsim.workload.optimizers import (
     update_rounds,
 )
 from dpsim.workload.program import Program
-from dpsim.workload.software import (
-    BY_TIER,
-    TIERS,
-    Execution,
-    Software,
-)
-from dpsim.workload.source import ConfigSource, ModelSource, ProfileSource, TorchSource
+from dpsim.workload.recompute import Recomputation, Recompute, kept_by_block
+from dpsim.workload.software import Software
+from dpsim.workload.source import ConfigSource, ProfileSource, TorchSource
 
 if TYPE_CHECKING:
     from dpsim.workload.measured_times import MeasuredTimes, between
@@ -92,7 +81,6 @@ if TYPE_CHECKING:
         load_model_profile,
         read_file,
     )
-    from dpsim.workload.recompute import Recomputation, Recompute, kept_by_block
     from dpsim.workload.too_large import (
         Remedy,
         SplitWays,
@@ -102,25 +90,19 @@ if TYPE_CHECKING:
         split_ways,
     )
     from dpsim.workload.torch_factory import check_factory, find_factory, import_torch
-    from dpsim.workload.torch_trace import trace, trace_call, trace_module
+    from dpsim.workload.torch_trace import trace, trace_module
 else:
     __getattr__, __dir__ = on_demand(__name__, __file__)
 
 __all__ = [
-    "ATTENTION_OF",
-    "BY_TIER",
     "CONSTANTS",
-    "CONTEXT",
-    "FRAGMENTATION",
     "KINDS",
     "MODELS",
     "MOST_SAMPLES",
     "OPTIMIZERS",
     "PARTS",
-    "PRECISIONS",
     "STAGES",
     "STAGE_NAMES",
-    "TIERS",
     "WIDTH",
     "WITHOUT_TENSOR_CORES",
     "Accelerator",
@@ -128,11 +110,8 @@ __all__ = [
     "Builder",
     "ConfigSource",
     "Constants",
-    "DatasetConfig",
     "Epoch",
-    "Execution",
     "Footprint",
-    "InputConfig",
     "Kind",
     "Layer",
     "LayerTimes",
@@ -142,10 +121,8 @@ __all__ = [
     "Machine",
     "MeasuredCollective",
     "MeasuredTimes",
-    "MemoryInput",
     "Model",
     "ModelProfile",
-    "ModelSource",
     "NodeOwners",
     "Optimizer",
     "Pipeline",
@@ -159,13 +136,10 @@ __all__ = [
     "Setup",
     "Software",
     "SplitWays",
-    "StorageInput",
     "Tensors",
     "TorchSource",
-    "UtilisationPoint",
     "WorkloadConfig",
     "averaging",
-    "best_learners",
     "between",
     "build_model",
     "canonical_name",
@@ -175,7 +149,6 @@ __all__ = [
     "compute_times",
     "constants_file",
     "constants_for",
-    "extrapolated_from",
     "find_factory",
     "footprint",
     "forget_constants",
@@ -185,7 +158,6 @@ __all__ = [
     "is_common",
     "is_in_8_bits",
     "is_language_model",
-    "is_recurrent",
     "is_throttled",
     "kept_by_block",
     "largest_batch",
@@ -207,7 +179,6 @@ __all__ = [
     "state_bytes",
     "stretch",
     "trace",
-    "trace_call",
     "trace_module",
     "update_bytes",
     "update_rounds",

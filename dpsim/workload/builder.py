@@ -72,7 +72,7 @@ class Builder(LayerStack):
         self._matrix(
             name,
             "conv",
-            () if tied else _with_bias(weight, leaving[0], bias),
+            () if tied else (weight, leaving[0]) if bias else (weight,),
             2 * product[0] * weight,
             entering + self.size,
             kept=self.size,
@@ -96,12 +96,12 @@ class Builder(LayerStack):
             kept=self.size if kept else 0,
         )
 
-    def group_norm(self, name: str, *, kept: bool = True) -> None:
+    def group_norm(self, name: str) -> None:
         """Add a normalisation over groups of one sample's channels, with a batch norm's traffic.
 
         With as many groups as channels it is an instance norm.
         """
-        self.batch_norm(name, kept=kept)
+        self.batch_norm(name)
 
     def pool(
         self, name: str, kernel: Size, stride: int = 1, padding: Size = 0, *, ceil: bool = False
@@ -112,10 +112,10 @@ class Builder(LayerStack):
         self.shape = (self.shape[0], *window)
         self._memory(name, "pool", entering + self.size, entering + self.size, kept=self.size)
 
-    def adaptive_pool(self, name: str, side: int) -> None:
-        """Add an average pooling to ``side`` x ``side``."""
+    def global_pool(self, name: str) -> None:
+        """Add an average over the whole image."""
         entering = self.size
-        self.shape = (self.shape[0], *[side] * (len(self.shape) - 1))
+        self.shape = (self.shape[0], *[1] * (len(self.shape) - 1))
         self._memory(name, "pool", entering + self.size, entering + self.size, kept=self.size)
 
     def flatten(self) -> None:
@@ -146,7 +146,7 @@ class Builder(LayerStack):
     def squeeze_excite(self, name: str, squeezed: int) -> None:
         """Add squeeze-and-excitation: two small layers on means scale channels (Hu et al. 2018)."""
         entering = self.shape
-        self.adaptive_pool(f"{name}.avgpool", 1)
+        self.global_pool(f"{name}.avgpool")
         self.flatten()
         self.linear(f"{name}.fc1", squeezed)
         self.activation(f"{name}.act", kept=True)
@@ -379,7 +379,3 @@ class Builder(LayerStack):
         flop = 2 * inner * self.size
         weights = count * inner * width
         self._matrix(name, "linear", (weights,), flop, entering + self.size, kept=self.size)
-
-
-def _with_bias(weight: int, width: int, bias: bool) -> tuple[int, ...]:
-    return (weight, width) if bias else (weight,)

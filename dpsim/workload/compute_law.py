@@ -319,7 +319,12 @@ def members_of(model: Model, generation: str, precision: str, software: Software
         attends = any(layer.kind == "attention" for layer in model.layers)
         if attends and not fused and tier != "tuned":
             shape = "unfused attention"
-        elif fused and plain and _has_rms_norms(model):
+        # RMS norms have no bias, unlike batch and layer norms.
+        elif (
+            fused
+            and plain
+            and any(layer.kind == "norm" and len(layer.parameters) < 2 for layer in model.layers)
+        ):
             shape = "rms"
     return {
         "shared": "every",
@@ -335,11 +340,6 @@ def members_of(model: Model, generation: str, precision: str, software: Software
         "unfused": year if eager else _REFERENCE_KERNELS,
         "shapes": shape,
     }
-
-
-def _has_rms_norms(model: Model) -> bool:
-    """Return whether a norm has no bias, as batch and layer norms do."""
-    return any(layer.kind == "norm" and len(layer.parameters) < 2 for layer in model.layers)
 
 
 def composed(

@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import Literal
 
 import numpy as np
 
@@ -31,17 +31,13 @@ from dpsim.workload.compute_law import (
     constants_for,
     is_recurrent,
     precision_family,
-    standing_for,
 )
 from dpsim.workload.layer import Model
 from dpsim.workload.optimizers import Optimizer, update_bytes, update_rounds
+from dpsim.workload.recompute import Recomputation, Recompute
 from dpsim.workload.software import Software
 
-if TYPE_CHECKING:
-    from dpsim.workload.recompute import Recomputation, Recompute
-
 Precision = Literal["fp32", "tf32", "fp16", "bf16", "fp8", "nvfp4"]
-PRECISIONS: tuple[Precision, ...] = get_args(Precision)
 # Bytes of an activation, and of a weight as the matrix products read it. With fp8 and
 # nvfp4 the kept activations stay in bf16.
 WIDTH: Mapping[Precision, int] = {
@@ -105,7 +101,9 @@ class Accelerator:
         kept = self.clock(constants)
         # For narrower precisions the constant is a factor on bf16's speed.
         nominal = self.peak(self._half(precision) if precision in NARROW else precision)
-        plain = self.peak("fp32") if self._in_fp32(precision) else nominal
+        # Recurrences run in fp32 where tf32 is requested.
+        in_fp32 = precision == "tf32" and "fp32" in self.peak_flop_per_s
+        plain = self.peak("fp32") if in_fp32 else nominal
         on_units = self.matrix_units and precision != "fp32"
         return Machine(
             nominal * kept,
@@ -130,10 +128,6 @@ class Accelerator:
 
     def _half(self, precision: str) -> str:
         return "bf16" if precision != "fp16" and "bf16" in self.peak_flop_per_s else "fp16"
-
-    def _in_fp32(self, precision: str) -> bool:
-        """Return whether recurrences run in fp32 instead."""
-        return precision == "tf32" and "fp32" in self.peak_flop_per_s
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,15 +248,6 @@ def is_common(model: Model) -> bool:
 def is_language_model(model: Model, precision: Precision) -> bool:
     """Return whether a model has fused attention and half precision, like large language models."""
     return precision_family(precision) == "half" and any(layer.head for layer in model.layers)
-
-
-def extrapolated_from(model: Model, generation: str) -> str | None:
-    """Return the generation whose constants are used instead of an unmeasured one's.
-
-    Returns None where the generation or the layers' times were measured.
-    """
-    stands = standing_for(generation)
-    return None if model.measured is not None or stands == generation else stands
 
 
 def _update(

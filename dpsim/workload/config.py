@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from fractions import Fraction
 from math import prod
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import (
     AfterValidator,
@@ -26,6 +26,7 @@ from dpsim.workload.layer import Model
 from dpsim.workload.learners import MOST_LEARNERS, UtilisationPoint, measured_time
 from dpsim.workload.models import ATTENTION_OF, MODELS, Attention, Images, Tokens, known_model
 from dpsim.workload.optimizers import Optimizer
+from dpsim.workload.recompute import Recompute
 from dpsim.workload.software import (
     BY_TIER,
     CrossEntropy,
@@ -38,9 +39,6 @@ from dpsim.workload.software import (
 )
 from dpsim.workload.source import ModelSource
 from dpsim.workload.trainable import Trainable, trained_in_part
-
-if TYPE_CHECKING:
-    from dpsim.workload.recompute import Recompute
 
 MOST_PASSES = 65_536
 MOST_SAMPLES = 1_000_000_000
@@ -82,15 +80,10 @@ class MeanLength(Config):
 class PaddingRemoved(Config):
     """Padding is removed before the model computes."""
 
-    removed: MeanLength = Field(description="What is left of padded sequences.")
+    removed: MeanLength = Field(description="Length of sequences without padding.")
 
 
 Checkpoint = Literal["none", "full", "selective"] | EveryBlock | BlockFraction
-
-
-def _batch_or_global_batch(schema: dict[str, Any]) -> None:
-    """Require one of the two in the JSON Schema."""
-    schema["anyOf"] = [{"required": ["batch_per_gpu"]}, {"required": ["global_batch"]}]
 
 
 _PRECISION_OF = {"float32": "fp32", "float16": "fp16", "half": "fp16", "bfloat16": "bf16"}
@@ -104,7 +97,11 @@ def precision_named(word: str) -> str:
 class WorkloadConfig(Config):
     """The work of each GPU in a step."""
 
-    model_config = ConfigDict(json_schema_extra=_batch_or_global_batch)
+    model_config = ConfigDict(
+        json_schema_extra={
+            "anyOf": [{"required": ["batch_per_gpu"]}, {"required": ["global_batch"]}]
+        }
+    )
 
     model: Annotated[str | ModelSource, AfterValidator(known_model)] = Field(
         description=f"A model of the catalogue, or your own. The catalogue: {', '.join(MODELS)}.",
@@ -137,9 +134,9 @@ class WorkloadConfig(Config):
     parameter_dtype: Literal["fp32", "bf16"] = Field(
         "fp32",
         description=(
-            "What weights, gradients and optimizer state are kept in. bf16 is what torch calls "
-            "pure bf16 (torchtune's dtype: bf16, model.to(torch.bfloat16)): half of the memory, "
-            "of the update's traffic and of what travels; products then are in bf16, too."
+            "Data type of weights, gradients and optimizer state. bf16 is torch's pure bf16 "
+            "(torchtune's dtype: bf16, model.to(torch.bfloat16)): it halves memory, the update's "
+            "traffic and communication, and products are in bf16 too."
         ),
     )
     sequence_length: int | None = Field(
@@ -163,9 +160,9 @@ class WorkloadConfig(Config):
     optimizer: Optimizer = Field(
         "momentum",
         description=(
-            "The optimiser, which decides memory and memory traffic of the update, and the task "
-            "whose steps to the target are counted. -8bit keeps its state in 8 bits, as "
-            "bitsandbytes and torchao do."
+            "The optimiser. It determines the memory and the memory traffic of the update, and "
+            "the published runs that give the steps to the target. -8bit keeps its state in 8 "
+            "bits, as bitsandbytes and torchao do."
         ),
     )
     trainable: Trainable = Field(
@@ -181,19 +178,19 @@ class WorkloadConfig(Config):
     software: Tier = Field(
         "typical",
         description=(
-            "What trains, which sets what memory_format, execution and optimizer_kernels are where "
-            "they are left out: reference is a research script of its time (channels_first, eager, "
-            "loop); typical is PyTorch as most people run it (channels_first, eager, foreach); "
-            "tuned is a vendor's example (channels_last, eager, fused); mlperf is a submission to "
-            "MLPerf (channels_last, cuda-graph, sharded)."
+            "The kind of training software, which sets the defaults of memory_format, execution "
+            "and optimizer_kernels: reference is a research script of its time (channels_first, "
+            "eager, loop); typical is PyTorch as most people run it (channels_first, eager, "
+            "foreach); tuned is a vendor's example (channels_last, eager, fused); mlperf is a "
+            "submission to MLPerf (channels_last, cuda-graph, sharded)."
         ),
     )
     memory_format: MemoryFormat | None = Field(
         None,
         validate_default=False,
         description=(
-            "Layout of images: tensor cores want channels_last, and transpose what enters and "
-            "leaves convolutions that are channels_first. As the software has it if left out."
+            "Layout of images. Tensor cores need channels_last; with channels_first the inputs "
+            "and outputs of convolutions are transposed. Set by software if left out."
         ),
     )
     execution: Execution | None = Field(
@@ -202,7 +199,7 @@ class WorkloadConfig(Config):
         description=(
             "eager: the host launches kernel after kernel (PyTorch); compile: torch.compile fuses "
             "elementwise kernels; graph: compiled as a whole (XLA); cuda-graph: kernels as eager, "
-            "launched by the GPU itself. As the software has it if left out."
+            "launched by the GPU itself. Set by software if left out."
         ),
     )
     optimizer_kernels: OptimizerKernels | None = Field(
@@ -210,8 +207,8 @@ class WorkloadConfig(Config):
         validate_default=False,
         description=(
             "How weights are updated: loop, tensor by tensor; foreach, by kernels over many "
-            "tensors; fused, by one kernel; sharded, each worker its share by one kernel. As the "
-            "software has it if left out."
+            "tensors; fused, by one kernel; sharded, each worker its share by one kernel. Set by "
+            "software if left out."
         ),
     )
     kernels: Kernels = Field(
@@ -227,11 +224,11 @@ class WorkloadConfig(Config):
         None,
         validate_default=False,
         description=(
-            "How the loss over a vocabulary is computed, which memory follows: full, with logits "
-            "in fp32 beside those kept; compiled, with no more than their gradient; chunked, a few "
-            "tokens at a time (torchtune's CEWithChunkedOutputLoss); fused, with the output layer, "
-            "so that no logits are kept (Liger, cut cross-entropy). compiled where execution is "
-            "compile or graph, else full, if left out."
+            "How the loss over a vocabulary is computed, which affects memory: full, with an fp32 "
+            "copy of the logits; compiled, with a buffer only for their gradient; chunked, a few "
+            "tokens at a time (torchtune's CEWithChunkedOutputLoss); fused with the output layer, "
+            "so that no logits are kept (Liger, cut cross-entropy). If left out: compiled if "
+            "execution is compile or graph, else full."
         ),
     )
     gradient_accumulation: int = Field(
@@ -244,10 +241,10 @@ class WorkloadConfig(Config):
     checkpoint: Checkpoint = Field(
         "none",
         description=(
-            "Activations that are computed again in the backward pass: none; "
-            "full, of every block; selective, by "
-            "operator (torchtitan: products and fused attention are kept, but for every second "
-            "linear layer); {every: k}, of each k-th block; {fraction: f}, of a part of the blocks."
+            "Activations that are recomputed in the backward pass: none; full, of every block; "
+            "selective, by operator (as torchtitan: products and fused attention are kept, except "
+            "every second linear layer); {every: k}, of every k-th block; {fraction: f}, of a "
+            "part of the blocks."
         ),
         examples=["none", "full", {"every": 2}],
     )
@@ -263,8 +260,9 @@ class WorkloadConfig(Config):
     padding: Literal["kept"] | PaddingRemoved = Field(
         "kept",
         description=(
-            "kept: sequences are padded to sequence_length; {removed: {mean_length: 256}}: padding "
-            "is not computed, and a sequence has so many tokens on average. For language models."
+            "kept: sequences are padded to sequence_length; {removed: {mean_length: 256}}: "
+            "padding is not computed, and sequences have that many tokens on average. For "
+            "language models."
         ),
         examples=["kept", {"removed": {"mean_length": 256}}],
     )
@@ -281,8 +279,9 @@ class WorkloadConfig(Config):
     utilisation: tuple[UtilisationPoint, ...] = Field(
         (),
         description=(
-            "Measured throughput of one learner by batch size, which says how long forward and "
-            "backward take with all learners' samples in flight; as computed if left out."
+            "Measured throughput of one learner by batch size, from which the times of forward "
+            "and backward passes with all learners' samples in flight follow; computed if left "
+            "out."
         ),
     )
 
@@ -398,19 +397,16 @@ class WorkloadConfig(Config):
     def words(self) -> Software:
         """The software, with the defaults of its tier."""
         usual = BY_TIER[self.software]
+        execution = self.execution or usual.execution
         return Software(
             self.software,
             self.memory_format or usual.memory_format,
-            self.execution or usual.execution,
+            execution,
             self.optimizer_kernels or usual.optimizer_kernels,
             self.kernels,
-            self._loss_of(self.execution or usual.execution),
+            # A compiled model also compiles its loss.
+            self.cross_entropy or ("compiled" if execution in ("compile", "graph") else "full"),
         )
-
-    def _loss_of(self, execution: Execution) -> CrossEntropy:
-        """Return how the loss is computed; a compiled model also compiles its loss."""
-        is_compiled = execution in ("compile", "graph")
-        return self.cross_entropy or ("compiled" if is_compiled else "full")
 
     @property
     def assumed_words(self) -> tuple[str, ...]:
@@ -429,8 +425,6 @@ class WorkloadConfig(Config):
         said = self.checkpoint if self.checkpointing is None else self.checkpointing
         if said == "none":
             return None
-        from dpsim.workload.recompute import Recompute
-
         # A share of the blocks, written as a mapping.
         if isinstance(said, Config):
             return Recompute(said.share)

@@ -48,9 +48,9 @@ class DatasetConfig(Config):
     partition: Partition = Field(
         "shuffled",
         description=(
-            "Who learns on which samples (dpsim converge). shuffled: all samples "
-            "are permuted and dealt out anew in each epoch; disjoint: each worker "
-            "keeps its own shard, of at least one sample."
+            "Division of samples between workers (dpsim converge). shuffled: all samples are "
+            "permuted and distributed anew in each epoch; disjoint: each worker keeps its own "
+            "shard, of at least one sample."
         ),
     )
     last_batch: LastBatch = Field(

@@ -88,7 +88,7 @@ class ScriptInput(_Input):
     )
     seconds_per_step: Seconds | None = Field(
         None,
-        description="What the script takes for each step; as measured of such scripts if left out.",
+        description="Time of the script in each step; as measured for such scripts if left out.",
     )
     copy_rate: BytesPerSecond = Field(
         12e9, description="Rate at which images are copied to the GPU; the default is PCIe 3's."

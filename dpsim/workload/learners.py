@@ -49,8 +49,8 @@ class UtilisationPoint(Config):
         ge=1e-6,
         le=1e12,
         description=(
-            "Samples per second, forward and backward, without communication, update and what "
-            "checkpointing computes again."
+            "Samples per second of forward and backward passes, without communication, update and "
+            "recomputation."
         ),
     )
 

@@ -36,7 +36,6 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,10 +45,8 @@ from dpsim.workload.compute_law import NEWEST_KERNELS
 from dpsim.workload.compute_times import WIDTH, Precision
 from dpsim.workload.layer import Model
 from dpsim.workload.optimizers import Optimizer, optimizer_state_bytes
+from dpsim.workload.recompute import Recompute, kept_by_block, last_kept
 from dpsim.workload.software import BY_TIER, Software
-
-if TYPE_CHECKING:
-    from dpsim.workload.recompute import Recompute
 
 STAGES = (0, 1, 2, 3)
 MOST_BATCH = 2**31
@@ -243,8 +240,6 @@ def _held(model: Model, recompute: Recompute) -> int:
 
 def _of_blocks_under_way(model: Model, setup: Setup) -> int:
     """Return the elements per sample of two blocks, in use and in transit, and of segments."""
-    from dpsim.workload.recompute import Recompute, kept_by_block
-
     recompute = setup.recompute or (Recompute() if setup.checkpointing else None)
     inside = 0 if recompute is None else recompute.of(model).largest
     return inside + 2 * int(kept_by_block(model, recompute).max())
@@ -297,8 +292,6 @@ def checkpointed_activations(model: Model) -> int:
     Segments are runs of blocks (of layers, where names show no blocks), as many as minimise memory.
     A segment's output is assumed to be as large as the last tensor that it keeps.
     """
-    from dpsim.workload.recompute import last_kept
-
     blocks = [
         [layer.activations for layer in model.layers[first:end]] for first, end in model.blocks
     ]

@@ -51,12 +51,8 @@ class NodeOwners:
             if node is None or node in self._owners:
                 continue
             self._owners[node] = path
-            node.register_prehook(partial(_begins, self._at_node, path))
+            node.register_prehook(lambda gradients: self._at_node(path))
             waiting += [below for below, _ in node.next_functions]
-
-
-def _begins(at_node: Callable[[str], None], path: str, gradients: Any) -> None:
-    at_node(path)
 
 
 def collect_outputs(torch: Any, value: Any, found: list[Any]) -> None:

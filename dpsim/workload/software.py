@@ -14,10 +14,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Literal
 
 Tier = Literal["reference", "typical", "tuned", "mlperf"]
-TIERS: tuple[Tier, ...] = get_args(Tier)
 MemoryFormat = Literal["channels_first", "channels_last"]
 Execution = Literal["eager", "compile", "graph", "cuda-graph"]
 OptimizerKernels = Literal["loop", "foreach", "fused", "sharded"]

@@ -97,8 +97,8 @@ class ConfigSource(Config):
     config: FilePath = Field(
         description=(
             "A config.json or its folder, relative to the scenario: the families of bert, gpt2, "
-            "llama, qwen, gemma, phi, olmo, mixtral, mamba, gpt_neox and vit, and any "
-            "other by the extra hf."
+            "llama, qwen, gemma, phi, olmo, mixtral, mamba, gpt_neox and vit, and any other with "
+            "the extra hf."
         )
     )
 

@@ -85,9 +85,12 @@ def longest_sequence(
     """
     grain = 1024 if longest > 1024 else 64
     lengths = range(grain, longest + 1, grain)
+    # The least memory: one sample, full checkpointing, full sharding.
+    stage = STAGES[-1] if _is_shardable(setup) else setup.stage
+    least = replace(_all_again(setup), batch=1, stage=stage)
 
     def is_too_long(length: int) -> bool:
-        return not footprint(of_length(length), _least(setup)).fits(capacity)
+        return not footprint(of_length(length), least).fits(capacity)
 
     # Longer sequences take more memory: beyond the first that does not fit none does.
     fitting = bisect_left(lengths, True, key=is_too_long)
@@ -152,12 +155,6 @@ def _changes(model: Model, setup: Setup, capacity: float) -> Iterator[Remedy]:
             changes["batch"] = batch
         if batch and changes:
             yield Remedy(_worded(changes, setup.batch), changes)
-
-
-def _least(setup: Setup) -> Setup:
-    """Return the setup with the least memory: one sample, full checkpointing, full sharding."""
-    stage = STAGES[-1] if _is_shardable(setup) else setup.stage
-    return replace(_all_again(setup), batch=1, stage=stage)
 
 
 def _is_shardable(setup: Setup) -> bool:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import importlib
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -90,23 +91,17 @@ def _from_file(path: Path) -> Any:
     return module
 
 
-class explained:  # noqa: N801 - reads as what it does
-    """Turns any exception of a user's code into one line of DpsimError."""
-
-    def __init__(self, factory: str, what: str) -> None:
-        self._factory = factory
-        self._what = what
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: Any, problem: BaseException | None, traceback: Any) -> None:
-        if isinstance(problem, DpsimError):
-            return
-        # A factory that calls sys.exit has failed: the other points of a sweep go on.
-        if isinstance(problem, SystemExit):
-            raise DpsimError(f"{self._factory}: {self._what}: it calls sys.exit") from problem
-        if isinstance(problem, Exception):
-            said = " ".join(str(problem).split()) or type(problem).__name__
-            said = said if len(said) <= _LONGEST_TEXT else said[: _LONGEST_TEXT - 3] + "..."
-            raise DpsimError(f"{self._factory}: {self._what}: {said}") from problem
+@contextmanager
+def explained(factory: str, what: str) -> Iterator[None]:
+    """Turn any exception of a user's code into one line of DpsimError."""
+    try:
+        yield
+    except DpsimError:
+        raise
+    # A factory that calls sys.exit has failed: the other points of a sweep go on.
+    except SystemExit as problem:
+        raise DpsimError(f"{factory}: {what}: it calls sys.exit") from problem
+    except Exception as problem:
+        said = " ".join(str(problem).split()) or type(problem).__name__
+        said = said if len(said) <= _LONGEST_TEXT else said[: _LONGEST_TEXT - 3] + "..."
+        raise DpsimError(f"{factory}: {what}: {said}") from problem

@@ -70,11 +70,6 @@ def kind_of(operator: str) -> Kind:
     return next((kind for part, kind in _KINDS if part in name), "elementwise")
 
 
-def reads_twice(operator: str) -> bool:
-    """Return whether it reads its input twice, once for the moments and once to use them."""
-    return kind_of(operator) == "norm"
-
-
 def allocates(operator: str) -> bool:
     """Return whether it only allocates memory, and reads and writes nothing."""
     return operator.rpartition(".")[2].startswith(("empty", "new_empty"))

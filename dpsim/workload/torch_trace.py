@@ -17,6 +17,7 @@ import importlib
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import replace
+from functools import partial
 from math import prod
 from time import monotonic
 from typing import Any
@@ -26,7 +27,7 @@ from dpsim.base.terminal import narrate
 from dpsim.workload.layer import Kind, Layer, Model
 from dpsim.workload.module_hooks import NodeOwners, collect_outputs, hooked
 from dpsim.workload.torch_factory import explained, find_factory, import_torch
-from dpsim.workload.torch_operators import FREE, allocates, kind_of, reads_twice
+from dpsim.workload.torch_operators import FREE, allocates, kind_of
 from dpsim.workload.torch_stand_ins import StandIns, formulas, fused_attention
 
 _SAMPLES = 7  # a number for which no shape of activations equals one of weights
@@ -165,8 +166,8 @@ class _Seen:
         # Autograd computes the gradients of some products transposed.
         self._gradients = shapes | {shape[::-1] for shape in shapes}
         self._stack: list[str] = []  # modules whose forward is running
-        self._nodes = NodeOwners(torch, self._at_node)
         self._node = ""  # the module whose node runs backward
+        self._nodes = NodeOwners(torch, partial(setattr, self, "_node"))
         self.backward = False
         self.amounts: dict[str, _Amounts] = {}
         self.unknown: dict[str, None] = {}
@@ -192,9 +193,6 @@ class _Seen:
 
     def _leave(self, module: Any, args: Any, output: Any) -> None:
         self._nodes.claim(output, self._stack.pop())
-
-    def _at_node(self, path: str) -> None:
-        self._node = path
 
     def saved(self, tensor: Any) -> Any:
         """Count a tensor that autograd saves for the backward pass.
@@ -244,8 +242,10 @@ class _Seen:
         own = self._own_formulas.get(packet)
         formula = self._formulas.get(packet)
         moved = 0 if func.is_view or allocates(name) else self._moved(args, result)
-        if reads_twice(name):
-            moved += self._largest(args)
+        kind = kind_of(name)
+        if kind == "norm":  # reads its input twice: for the moments, and to use them
+            tensors = (leaf for leaf in args if isinstance(leaf, self._torch.Tensor))
+            moved += max((tensor.numel() for tensor in tensors), default=0)
         here.traffic[backward] += moved
         # Our formulas first: torch's may be missing, or differ between versions.
         if own is not None:
@@ -254,7 +254,6 @@ class _Seen:
             here.flop[backward] += int(formula(*args, **kwargs, out_val=result))
         elif not self._is_cheap(func, name):
             self.unknown.setdefault(name)
-        kind = kind_of(name)
         here.kinds[kind] = here.kinds.get(kind, 0) + moved
 
     def _is_cheap(self, func: Any, name: str) -> bool:
@@ -278,11 +277,6 @@ class _Seen:
         self._used |= addresses & self._weights
         return sum(leaf.numel() for leaf in leaves if not self._is_weight(leaf))
 
-    def _largest(self, args: Any) -> int:
-        return max(
-            (leaf.numel() for leaf in args if isinstance(leaf, self._torch.Tensor)), default=0
-        )
-
     def _is_weight(self, tensor: Any) -> bool:
         """Return whether it is a weight, or in the backward pass a weight's gradient."""
         return tensor.untyped_storage()._cdata in self._weights or (
@@ -294,7 +288,8 @@ class _Seen:
         layers, idle = [], []
         owners: dict[int, str] = {}
         modules = dict(self._root.named_modules())
-        for path in self._order(modules):
+        # By first use, then those that never ran.
+        for path in (*self.amounts, *(path for path in modules if path not in self.amounts)):
             own, borrowed, trains = [], 0, False
             for parameter in modules[path].parameters(recurse=False):
                 trains |= parameter.requires_grad
@@ -340,10 +335,6 @@ class _Seen:
                 "are taken as not set, and sizes as large as they can be"
             )
         return tuple(notes)
-
-    def _order(self, modules: dict[str, Any]) -> list[str]:
-        """Return the modules by first use, then those that never ran."""
-        return [*self.amounts, *(path for path in modules if path not in self.amounts)]
 
 
 def shortened(names: list[str]) -> str:

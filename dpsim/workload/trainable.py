@@ -9,9 +9,10 @@ et al., "LoRA: Low-Rank Adaptation of Large Language Models", ICLR 2022.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
+from itertools import takewhile
 from typing import Annotated, Literal
 
 from pydantic import Field
@@ -27,12 +28,12 @@ _PRODUCTS = ("conv", "linear")
 class Adapters(Config):
     """The adapters beside frozen products."""
 
-    rank: int = Field(16, ge=1, le=65_536, description="Columns between an adapter's products.")
+    rank: int = Field(16, ge=1, le=65_536, description="Rank of the adapters.")
     on: Literal["attention", "all-linear"] = Field(
         "attention",
         description=(
-            "Which products have one: attention, its projections; all-linear, all linear layers "
-            "of the blocks."
+            "Products with an adapter: attention, the projections of attention; all-linear, all "
+            "linear layers of the blocks."
         ),
     )
 
@@ -156,7 +157,8 @@ def _frozen(
         if not learned and (trained or at in adapted):
             _keep_input(found, layers[:at])
         if trained:
-            found.append(layer if learned else _first_trained(layer))
+            # No earlier layer needs the gradient by the first one's input.
+            found.append(layer if learned else _one_gradient(layer))
             learned = True
             continue
         idle = _unread(layers, trains, adapted, at)
@@ -175,13 +177,6 @@ def _keep_input(found: list[Layer], before: Sequence[Layer]) -> None:
             return
 
 
-def _first_trained(layer: Layer) -> Layer:
-    """Return the layer without the gradient by its input, which no earlier layer needs."""
-    if layer.kind not in _PRODUCTS or layer.backward_flop <= layer.forward_flop:
-        return layer
-    return _one_gradient(layer)
-
-
 def _passing_on(layer: Layer, idle: bool) -> Layer:
     """Return the frozen layer with only its input gradient; ``idle``: its output is not kept."""
     kept = 0 if idle else layer.activations
@@ -189,13 +184,13 @@ def _passing_on(layer: Layer, idle: bool) -> Layer:
         return replace(layer, activations=kept)
     if layer.kind == "embedding":
         return replace(layer, backward_traffic=0, activations=kept, frozen=True)
-    if layer.kind in _PRODUCTS and layer.backward_flop > layer.forward_flop:
-        layer = _one_gradient(layer)
-    return replace(layer, activations=kept, frozen=True)
+    return replace(_one_gradient(layer), activations=kept, frozen=True)
 
 
 def _one_gradient(layer: Layer) -> Layer:
     """Return a product with one of its two gradients, each of which costs a forward."""
+    if layer.kind not in _PRODUCTS or layer.backward_flop <= layer.forward_flop:
+        return layer
     return replace(
         layer,
         backward_flop=layer.backward_flop - layer.forward_flop,
@@ -226,17 +221,8 @@ def _unread(
     if layer.kind != "norm" and not combines:
         return False
     following = range(at + 1, len(layers))
-    read_by = _while(following, lambda place: layers[place].kind in _PRODUCTS)
+    read_by = list(takewhile(lambda place: layers[place].kind in _PRODUCTS, following))
     return bool(read_by) and not any(trains[place] or place in adapted for place in read_by)
-
-
-def _while(places: range, holds: Callable[[int], bool]) -> list[int]:
-    found: list[int] = []
-    for place in places:
-        if not holds(place):
-            break
-        found.append(place)
-    return found
 
 
 def _adapter(layer: Layer, rank: int, learned: bool) -> Iterator[Layer]:

@@ -9,13 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import minimize_scalar
 
-from dpsim.disturbance import (
-    CrashesConfig,
-    daly_interval,
-    expected_seconds,
-    missing_share,
-    waiting_share,
-)
+from dpsim.disturbance import CrashesConfig, daly_interval, expected_seconds
+from dpsim.disturbance.checkpoints import missing_share, waiting_share
 
 YEAR = 365 * 24 * 3600.0
 

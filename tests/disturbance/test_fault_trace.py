@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 
 from dpsim.base.errors import DpsimError
-from dpsim.disturbance import CrashesConfig, known_faults, read_trace, relapse_chance, together
+from dpsim.disturbance import CrashesConfig, read_trace, together
+from dpsim.disturbance.fault_trace import relapse_chance
+from dpsim.disturbance.faults import known_faults
 from dpsim.studies.goodput import Machine, draw_faults, simulate_job
 from validate.published.tables.columns import packaged_table
 

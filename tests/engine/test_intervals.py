@@ -7,12 +7,13 @@ import pytest
 
 from dpsim import load_scenario, simulate
 from dpsim.base.uncertainty import CONFIDENCE, ENDS, ModelError, PredictionInterval, normal_spread
-from dpsim.engine import compute_errors, prepare
+from dpsim.engine import prepare
+from dpsim.engine.intervals import compute_errors
 from dpsim.hardware import nodes, pcie_rate
 from dpsim.network import beyond, machine_error, named_model
 from dpsim.network.libraries.nccl import NcclMachine
 from dpsim.topology import ClusterConfig, build_cluster
-from dpsim.workload import TIERS
+from dpsim.workload.software import BY_TIER
 
 QUICKSTART = "scenarios/quickstart.yaml"
 FEW = ["run.steps=4", "run.warmup=0"]
@@ -98,7 +99,7 @@ def test_what_software_has_in_common_makes_a_family():
 
 def test_software_that_no_row_has_on_such_a_model_is_that_which_is_not_stated():
     """Every tier answers for a model of recurrences, whichever of them was measured."""
-    for tier in TIERS:
+    for tier in BY_TIER:
         found = interval("workload.model=gnmt", f"workload.software={tier}")
         assert found.low < found.high
 

@@ -5,9 +5,12 @@ from dataclasses import replace
 import pytest
 from pydantic import ValidationError
 
-from dpsim.engine import Job, memory_use, overlapped_bytes, prepare, simulate_steps
+from dpsim.engine import Job, memory_use, overlapped_bytes, prepare
+from dpsim.engine.calls import planned
+from dpsim.engine.kernel import simulate_job
 from dpsim.scenario import Scenario
-from dpsim.workload import BY_TIER, build_model, constants_for
+from dpsim.workload import build_model, constants_for
+from dpsim.workload.software import BY_TIER
 
 A100_MEMORY = 1555e9
 NONE = 1e-12
@@ -84,7 +87,7 @@ def test_owners_of_tensors_send_them_one_after_the_other(nodes):
     """Beyond as many workers as there are tensors the others own none."""
     of_all = prepare(scenario(nodes, stage=1, owners="tensors"))
     tensors = of_all.model.tensors.elements
-    sent = [call.nbytes for call in of_all.plan if call.payload == "weights"]
+    sent = [call.nbytes for call in planned(of_all, grouped=False) if call.payload == "weights"]
     assert len(sent) == min(8 * nodes, len(tensors))
     assert sum(sent) == 2 * of_all.model.parameters
     assert max(sent) == 2 * tensors.max()
@@ -94,7 +97,7 @@ def test_owners_of_tensors_send_them_one_after_the_other(nodes):
 def test_owners_cost_more_where_they_are_many(owners):
     def exposed(nodes: int) -> float:
         of_all = prepare(scenario(nodes, stage=1, owners=owners, library="nccl"))
-        return float(simulate_steps(of_all).step.mean()) - of_all.times[0].step
+        return float(simulate_job(of_all).steps.step.mean()) - of_all.times[0].step
 
     grown = exposed(128) - exposed(4)
     assert grown > 0.3 if owners == "tensors" else grown < 0.1

@@ -8,6 +8,7 @@ import pytest
 from dpsim import load_scenario, simulate
 from dpsim.base.errors import DpsimError
 from dpsim.engine import Recording, run_scenario, slow_downs
+from dpsim.engine.calls import planned
 from dpsim.engine.clocks import Clocks
 from dpsim.engine.preparation import prepare
 from dpsim.engine.vector_engine import run_vector
@@ -255,7 +256,7 @@ def test_a_single_process_scatters_before_it_replicates_in_every_pass(accumulati
         2, 1, cluster={"node": hybrid_node}, aggregation=aggregation, overlap="sequential"
     )
     program = prepare(scenario).program
-    assert [(call.name, call.ready) for call in prepare(scenario).plan] == [
+    assert [(call.name, call.ready) for call in planned(prepare(scenario), grouped=False)] == [
         *(("samples", 0), ("replicate", 0), ("outputs", 3), ("gradients", 6)),
         *(("samples", 6), ("replicate", 6), ("outputs", 9), ("gradients", program.end)),
     ]

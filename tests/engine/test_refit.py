@@ -8,7 +8,8 @@ import pytest
 from dpsim import load_scenario, simulate
 from dpsim.base.errors import DpsimError
 from dpsim.collectives import algorithm
-from dpsim.engine import Constants, RefittedModel, calibrated, constants_of, same_on
+from dpsim.engine import Constants, calibrated, constants_of, same_on
+from dpsim.engine.refit import RefittedModel
 from dpsim.hardware import CalibrationProfile, Measured
 from dpsim.network import CollectiveModel, RoundsModel
 

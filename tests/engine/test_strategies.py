@@ -5,6 +5,7 @@ import pytest
 
 from dpsim import load_scenario, simulate
 from dpsim.collectives import algorithm
+from dpsim.engine.calls import planned
 from dpsim.engine.preparation import prepare
 from tools.combinations_page import kinds_of
 
@@ -53,7 +54,7 @@ def test_what_is_sent_is_what_the_encoder_makes(kind):
 def test_no_codec_is_exactly_the_job_without_one():
     job = prepare(quickstart())
     assert [call.stages for call in job.calls(0)] == [
-        (("all-reduce", operation.nbytes),) for operation in job.plan
+        (("all-reduce", operation.nbytes),) for operation in planned(job, grouped=False)
     ]
     assert not any(call.encode.any() or call.decode.any() for call in job.calls(0))
 

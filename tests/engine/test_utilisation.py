@@ -11,24 +11,22 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from dpsim import load_scenario, simulate
-from dpsim.engine import Utilisation, Work, model_flop
+from dpsim.engine import Utilisation, Work
 from dpsim.engine.gpu_times import accelerator
 from dpsim.engine.preparation import prepare
-from dpsim.engine.utilisation import work
+from dpsim.engine.utilisation import model_flop, work
 from dpsim.hardware import gpus
 from dpsim.report.text.tables import run_notes
 from dpsim.workload import (
-    BY_TIER,
     MODELS,
-    PRECISIONS,
-    TIERS,
-    Execution,
+    WIDTH,
     Software,
     build_model,
     compute_times,
     constants_for,
     saved_by_algorithms,
 )
+from dpsim.workload.software import BY_TIER, Execution
 
 # Rows of published tables, with MFU as published and by which rule. IBM's two-digit figures do not
 # follow from the rule that they name, and are left out.
@@ -175,17 +173,14 @@ EXTREMES = ["vgg16", "resnet50", "vit-l16", "bert-large", "llama3.2-1b", "gpt3-1
 
 ONE_OF_EACH = {each.architecture: each for each in gpus().values()}.values()
 PEAKS = [
-    (gpu.name, precision)
-    for gpu in ONE_OF_EACH
-    for precision in PRECISIONS
-    if precision in gpu.peak
+    (gpu.name, precision) for gpu in ONE_OF_EACH for precision in WIDTH if precision in gpu.peak
 ]
 
 
 @pytest.mark.parametrize(("gpu", "precision"), PEAKS)
 def test_no_computed_pass_exceeds_the_peak(gpu, precision):
     on = accelerator(gpus()[gpu])
-    for name, tier in product(EXTREMES, TIERS):
+    for name, tier in product(EXTREMES, BY_TIER):
         model, software = build_model(name), BY_TIER[tier]
         times = compute_times(model, on, batch=4096, precision=precision, software=software)
         constants = constants_for(model, on.generation, precision, software)
@@ -231,7 +226,7 @@ WORKLOADS = st.fixed_dictionaries(
         "model": st.sampled_from(list(MODELS)),
         "batch_per_gpu": st.sampled_from([1, 7, 64, 1024]),
         "learners_per_gpu": st.sampled_from([1, 2, 12]),
-        "precision": st.sampled_from(PRECISIONS),
+        "precision": st.sampled_from(tuple(WIDTH)),
         "execution": st.sampled_from(get_args(Execution)),
         "checkpoint": st.sampled_from(["none", "full", "selective"]),
     }

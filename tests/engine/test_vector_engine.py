@@ -134,7 +134,7 @@ def test_one_worker_costs_exactly_its_compute(scenario):
     alone = scenario(cluster={"nodes": 1, "node": "single-gpu"})
     prepared = prepare(alone)
     steps = run_vector(prepared, np.ones((1, 1)), lambda done: None)
-    assert prepared.plan == ()
+    assert prepared.calls(0) == ()
     assert steps.step[0, 0] == pytest.approx(prepared.times[0].step, rel=1e-15)
 
 

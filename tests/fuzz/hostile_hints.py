@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 from pydantic import BaseModel
 
 from dpsim.base.units import RATE, TIME
-from dpsim.disturbance import BackgroundConfig, LinkChangeConfig, SlowWorkersConfig
+from dpsim.disturbance import SlowWorkersConfig
+from dpsim.disturbance.config import BackgroundConfig, LinkChangeConfig
 from dpsim.hardware.calibration import CalibrationProfile, Transport
 from dpsim.scenario import CostConfig, RunConfig, Scenario
 from dpsim.scenario.schema import MeasuredStep

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from dpsim.engine.calls import planned
 from dpsim.engine.link_loads import LinkLoads, busiest_links, link_loads
 from dpsim.engine.preparation import prepare
 from dpsim.hardware import nodes
@@ -206,7 +207,7 @@ def test_the_ring_loads_each_card_with_twice_its_share():
 
 def test_a_step_is_the_sum_of_its_operations():
     job = prepare(load_scenario(QUICKSTART, []))
-    parts = [link_loads(job, operation.nbytes) for operation in job.plan]
+    parts = [link_loads(job, operation.nbytes) for operation in planned(job, grouped=False)]
     whole = link_loads(job)
     assert whole.time_s == pytest.approx(sum(part.time_s for part in parts))
     assert whole.bytes == pytest.approx(sum(part.bytes for part in parts))

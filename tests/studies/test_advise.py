@@ -7,6 +7,7 @@ import pytest
 from dpsim import load_scenario, simulate
 from dpsim.base.errors import DpsimError
 from dpsim.engine import Recording, run_scenario
+from dpsim.engine.calls import planned
 from dpsim.studies.advise import advise
 from dpsim.studies.advise.buckets import DEFAULT, MIB, Backward, Gradient, filled
 from dpsim.studies.advise.line import Line, through
@@ -250,7 +251,7 @@ def profile_of_engine(scenario):
     start = run.boundaries()[0, 0]
     calls = [
         call(bucket.nbytes, each.start - start - begin, each.end - each.start)
-        for bucket, each in zip(job.plan, sent, strict=True)
+        for bucket, each in zip(planned(job, grouped=False), sent, strict=True)
     ]
     measured = MeasuredTimes(
         batch_sizes=(scenario.workload.batch_per_gpu,),

@@ -9,7 +9,7 @@ import pytest
 from goodput_jobs import AT_ITS_OWN, DAY, crashes
 
 from dpsim.base.errors import DpsimError
-from dpsim.disturbance import FaultConfig, known_faults
+from dpsim.disturbance.faults import FaultConfig, known_faults
 from dpsim.studies.goodput import goodput_study
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from goodput_jobs import AT_ITS_OWN, DAY, crashes
 
-from dpsim.disturbance import expected_with_copies
+from dpsim.disturbance.checkpoints import expected_with_copies
 from dpsim.studies.goodput import goodput_study
 
 

@@ -11,11 +11,9 @@ from dpsim.base.errors import DpsimError
 from dpsim.engine import prepare
 from dpsim.hardware import gpus
 from dpsim.workload import (
-    BY_TIER,
     MODELS,
     PARTS,
-    PRECISIONS,
-    TIERS,
+    WIDTH,
     Accelerator,
     Constants,
     Layer,
@@ -30,6 +28,7 @@ from dpsim.workload import (
     members_of,
 )
 from dpsim.workload.compute_law import is_winograd
+from dpsim.workload.software import BY_TIER
 
 V100 = Accelerator("v100", {"fp32": 15.7e12, "fp16": 125e12}, 900e9, "volta")
 IDEAL = Constants()
@@ -41,7 +40,7 @@ def one(**amounts):
 
 
 def machine(peak=1e12, bandwidth=1e9, generation="other", power=None):
-    return Accelerator("machine", dict.fromkeys(PRECISIONS, peak), bandwidth, generation, power)
+    return Accelerator("machine", dict.fromkeys(WIDTH, peak), bandwidth, generation, power)
 
 
 def catalogue_gpu(name):
@@ -436,7 +435,7 @@ POSITIVE = st.floats(1e9, 1e15)
     bandwidth=POSITIVE,
     batch=st.integers(1, 10_000),
     factor=st.floats(1, 100),
-    precision=st.sampled_from(PRECISIONS),
+    precision=st.sampled_from(tuple(WIDTH)),
 )
 def test_no_layer_ends_later_with_more_hardware_or_sooner_with_more_samples(
     peak, bandwidth, batch, factor, precision
@@ -475,7 +474,7 @@ def test_how_many_constants_are_fitted():
 @pytest.mark.parametrize("generation", sorted({gpu.architecture for gpu in gpus().values()}))
 def test_shares_of_peak_and_of_bandwidth_are_shares(generation):
     for precision in ("fp32", "tf32", "bf16"):
-        for tier in TIERS:
+        for tier in BY_TIER:
             constants = constants_for(RESNET, generation, precision, BY_TIER[tier])
             assert 0 < constants.memory <= 1
             assert constants.product > 0

@@ -6,7 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dpsim.base.errors import DpsimError
-from dpsim.workload import DatasetConfig, Epoch
+from dpsim.workload import Epoch
+from dpsim.workload.dataset import DatasetConfig
 
 SIZES = {"samples": st.integers(1, 200), "workers": st.integers(1, 9), "batch": st.integers(1, 9)}
 PARTITIONS = st.sampled_from(["disjoint", "shuffled"])

@@ -9,8 +9,8 @@ import simpy
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpsim.workload import Pipeline, StorageInput
-from dpsim.workload.input import STAGES
+from dpsim.workload import Pipeline
+from dpsim.workload.input import STAGES, StorageInput
 
 
 def pipeline(read=0.0, decode=0.0, copy=0.0, loaders=1, prefetch=1):

@@ -10,15 +10,14 @@ from dpsim.workload import (
     Layer,
     LayerTimes,
     Model,
-    UtilisationPoint,
     averaging,
-    best_learners,
     compute_times,
     learners_table,
     measured_time,
     shared_times,
     stretch,
 )
+from dpsim.workload.learners import UtilisationPoint, best_learners
 
 
 def points(*pairs):

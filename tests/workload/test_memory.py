@@ -8,8 +8,6 @@ from hypothesis import strategies as st
 
 from dpsim.base.errors import DpsimError
 from dpsim.workload import (
-    CONTEXT,
-    FRAGMENTATION,
     Layer,
     Model,
     Recompute,
@@ -21,7 +19,7 @@ from dpsim.workload import (
     remedies,
     split_ways,
 )
-from dpsim.workload.memory import checkpointed_activations
+from dpsim.workload.memory import CONTEXT, FRAGMENTATION, checkpointed_activations
 
 GB = 1e9
 GPT3 = Model("gpt3", (Layer("h", "linear", (175_000_000_000,), activations=1),), "token")

@@ -13,7 +13,7 @@ from dpsim.workload.models import from_config
 from dpsim.workload.models.bart import bart
 from dpsim.workload.models.bert import bert
 from dpsim.workload.models.gpt import gpt
-from dpsim.workload.models.llama import Llama, llama
+from dpsim.workload.models.llama import llama
 from dpsim.workload.models.modernbert import modernbert
 from dpsim.workload.models.neox import neox, phi
 from dpsim.workload.models.whisper import whisper
@@ -37,7 +37,7 @@ GROUPS = {"num_key_value_heads": 2}
 
 
 def of_llama_s(**more):
-    return llama("small", Llama(BLOCKS, WIDTH, HEADS, INNER, words=WORDS, **more), TOKENS)
+    return llama("small", BLOCKS, WIDTH, HEADS, INNER, TOKENS, words=WORDS, **more)
 
 
 # Of each family: the configuration, its class where the library would take another, and ours.

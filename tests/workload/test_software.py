@@ -5,7 +5,8 @@ from pydantic import ValidationError
 
 from dpsim import load_scenario, simulate
 from dpsim.engine import prepare
-from dpsim.workload import BY_TIER, TIERS, WorkloadConfig
+from dpsim.workload import WorkloadConfig
+from dpsim.workload.software import BY_TIER
 
 ROOM = "scenarios/quickstart.yaml"
 
@@ -19,7 +20,7 @@ def step(*changes):
     return job.times[0].step
 
 
-@pytest.mark.parametrize("tier", TIERS)
+@pytest.mark.parametrize("tier", BY_TIER)
 def test_a_tier_sets_the_other_words(tier):
     assert workload(software=tier).words == BY_TIER[tier]
 

@@ -94,7 +94,9 @@ class Rows:
     def cut_off(self, attempt: Attempt) -> int:
         """Return how often an earlier attempt at the same item was cut off."""
         alike = (attempt.name, attempt.item)
-        return sum((each.name, each.item) == alike and each.ended == "cut" for each in self.attempts)
+        return sum(
+            (each.name, each.item) == alike and each.ended == "cut" for each in self.attempts
+        )
 
     def _take(self, line: bytes) -> None:
         try:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, fields
 from functools import partial
 from typing import Any
 
@@ -146,9 +146,6 @@ def _sizes(factory: Any, sequence_length: int | None) -> tuple[str, Sizes] | Non
     sizes = dict(bound.arguments)
     # ``more`` collects any other keyword arguments of the family's function.
     sizes |= sizes.pop("more", {})
-    shape = sizes.pop("shape", None)
-    if is_dataclass(shape):
-        sizes = {field.name: getattr(shape, field.name) for field in fields(shape)} | sizes
     return home, sizes
 
 
@@ -178,8 +175,6 @@ _TWINS: Mapping[str, str] = {
     "bert:bert": "bert:Bert",
     "gpt:gpt": "gpt:Gpt",
     "llama:llama": "llama:Llama",
-    "llama:of_shape": "llama:Llama",
-    "llama:of_sizes": "llama:Llama",
     "resnet:resnet": "vision:resnet",
     "vgg:vgg": "vision:vgg",
     "vit:vit": "vision:Vit",

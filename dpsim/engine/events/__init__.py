@@ -4,15 +4,11 @@ Each worker has one process for its compute stream and one for its communication
 transfers share one network.
 """
 
-from dpsim.engine.events.contention import overload_links
-from dpsim.engine.events.exactness import inexact_because
-from dpsim.engine.events.expense import expected_seconds, takes_a_moment
+from dpsim.engine.events.contention import inexact_because, overload_links
 from dpsim.engine.events.world import run_events
 
 __all__ = [
-    "expected_seconds",
     "inexact_because",
     "overload_links",
     "run_events",
-    "takes_a_moment",
 ]

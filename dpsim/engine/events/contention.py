@@ -1,4 +1,8 @@
-"""The collectives that each communicator of a job uses, and the links that several share."""
+"""The collectives that each communicator of a job uses, and the links that several share.
+
+The vector path times one collective at a time on links of its own, so these decide where it is
+exact.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +20,7 @@ from dpsim.strategy.aggregation import Group
 _NOBODY = -1
 _SEVERAL = -2
 _SAME = 1e-9  # relative
+_MOST = np.iinfo(np.int64).max
 
 
 class Used(NamedTuple):
@@ -44,25 +49,50 @@ def communicators(job: Job) -> tuple[Group, ...]:
     return tuple(dict.fromkeys(call.group for calls in job.calls_of.values() for call in calls))
 
 
-def ends_of(job: Job) -> IntArray:
-    """Return each worker's rank in ``job.network``."""
-    models = (model for turns in job.collectives.values() for model in turns)
-    there = (model.ends for model in models if model.network is job.network)
-    return next(there, job.setting.workers)
-
-
 def conditions_of(job: Job) -> Conditions:
     """Return the background traffic and the link changes on ``job.network``."""
-    return conditions_on(job.scenario.disturbance, job.network, ends_of(job))
+    models = (model for turns in job.collectives.values() for model in turns)
+    # Each worker's rank in the network.
+    ends = (model.ends for model in models if model.network is job.network)
+    workers = next(ends, job.setting.workers)
+    return conditions_on(job.scenario.disturbance, job.network, workers)
 
 
 def contended_links(job: Job) -> IntArray:
     """Return the links where an operation may meet another group, other traffic or a change."""
-    users = _Users(job)
-    for used in used_collectives(job):
-        if used.model.network is job.network:
-            users.add(used)
-    met = users.of == _SEVERAL
+    # The group that loads each link: its number, `_NOBODY` or `_SEVERAL`.
+    users = np.full(len(job.network.capacities), _NOBODY)
+    numbers: dict[tuple[Group, bytes], int] = {}  # of partitions of the workers
+
+    def note(links: IntArray, groups: IntArray | int) -> None:
+        """Record that ``groups[i]`` loads ``links[i]``."""
+        before = users.copy()
+        users[links] = groups  # if several load one link, the last one wins
+        several = links[users[links] != groups]
+        met = (before != _NOBODY) & (before != users)
+        met[several] = True
+        users[met] = _SEVERAL
+
+    for communicator, model, nbytes in used_collectives(job):
+        if model.network is not job.network:
+            continue
+        groups = model.members
+        # Groups of different partitions of the workers count as different even where they overlap,
+        # and so do groups of different communicators, because they do not wait for one another.
+        way = communicator, groups.tobytes()
+        # No partition has more groups than workers, so the numbers of two never coincide.
+        first = job.workers * numbers.setdefault(way, len(numbers))
+        if len(groups) == 1:
+            loads = model.finish(np.zeros(job.workers), max(nbytes, 1)).loads
+            note(np.flatnonzero(loads), first)
+            continue
+        group_of = np.empty(job.workers, dtype=np.int64)
+        group_of[groups] = first + np.arange(len(groups))[:, None]
+        for links, source, _ in model.crossings():
+            for hop in links.T:
+                there = hop >= 0
+                note(hop[there], group_of[source[there]])
+    met = users == _SEVERAL
     met[_disturbed(job)] = True
     return np.flatnonzero(met)
 
@@ -81,43 +111,6 @@ def overload_links(job: Job) -> bool:
     return float(sum(shares.values(), start=np.zeros(1)).max()) > 1 + _SAME
 
 
-class _Users:
-    """The group that loads each link: its number, `_NOBODY` or `_SEVERAL`."""
-
-    def __init__(self, job: Job) -> None:
-        self.of = np.full(len(job.network.capacities), _NOBODY)
-        self._workers = job.workers
-        self._numbers: dict[tuple[Group, bytes], int] = {}  # of partitions of the workers
-
-    def add(self, used: Used) -> None:
-        """Add the links that the groups of a collective load."""
-        model, groups = used.model, used.model.members
-        # Groups of different partitions of the workers count as different even where they overlap,
-        # and so do groups of different communicators, because they do not wait for one another.
-        way = used.group, groups.tobytes()
-        # No partition has more groups than workers, so the numbers of two never coincide.
-        first = self._workers * self._numbers.setdefault(way, len(self._numbers))
-        if len(groups) == 1:
-            loads = model.finish(np.zeros(self._workers), max(used.nbytes, 1)).loads
-            self._note(np.flatnonzero(loads), first)
-            return
-        group_of = np.empty(self._workers, dtype=np.int64)
-        group_of[groups] = first + np.arange(len(groups))[:, None]
-        for links, source, _ in model.crossings():
-            for hop in links.T:
-                there = hop >= 0
-                self._note(hop[there], group_of[source[there]])
-
-    def _note(self, links: IntArray, groups: IntArray | int) -> None:
-        """Record that ``groups[i]`` loads ``links[i]``."""
-        before = self.of.copy()
-        self.of[links] = groups  # if several load one link, the last one wins
-        several = links[self.of[links] != groups]
-        met = (before != _NOBODY) & (before != self.of)
-        met[several] = True
-        self.of[met] = _SEVERAL
-
-
 def _disturbed(job: Job) -> IntArray:
     """Return the links with background traffic and those that change."""
     conditions = conditions_of(job)
@@ -127,3 +120,57 @@ def _disturbed(job: Job) -> IntArray:
         route = job.network.routes(*ends).links
         found.append(route[route >= 0])
     return np.unique(np.concatenate(found))
+
+
+def inexact_because(job: Job) -> str | None:
+    """Return what the vector path leaves out of ``job``, or None where it is exact.
+
+    Operations that all workers run in the same order never overlap if no worker leaves before all
+    have entered. Simulated by messages they may: the last messages of one and the first of the next
+    share a link, unless a rank at one end of each link has finished with the first operation.
+    """
+    conditions = conditions_of(job)
+    if conditions and not job.by_messages:
+        return "other traffic, or links that change, slow down bundles of messages"
+    if conditions.background:
+        return "other traffic shares links with operations that follow one another closely"
+    if any(change.factor == 0 for change in conditions.changes):
+        return "a cut link sends messages over links that other messages use"
+    if job.by_messages:
+        return _by_messages(job)
+    if len(contended_links(job)):
+        return "groups of workers share links, each at its own time"
+    return None
+
+
+def _by_messages(job: Job) -> str | None:
+    """Return why messages of two operations may share a link, or None."""
+    capacities = len(job.network.capacities)
+    first = np.full((2, capacities + 1), _MOST)  # the last is for -1, no link
+    last = np.full((2, capacities + 1), -1)
+    if len(communicators(job)) > 1:
+        return "messages of groups may meet those between groups"
+    for used in used_collectives(job):
+        if not _note_ends(used.model, first, last):
+            return "copies and pushes of different workers share links, each at its own time"
+    # (2, links), senders and receivers: where either are one rank alone, messages cannot meet.
+    several = ((first < last)[:, :-1]).all(axis=0)
+    if several.any():
+        link = job.network.link_name(int(np.flatnonzero(several)[0]))
+        return f"messages of one operation may meet those of the next ({link})"
+    return None
+
+
+def _note_ends(model: CollectiveModel, first: IntArray, last: IntArray) -> int:
+    """Note the first and the last rank that sends over each link, and that receives over it.
+
+    Returns the number of message patterns of the model.
+    """
+    patterns = 0
+    for links, *ends in model.crossings():
+        patterns += 1
+        for way, ranks in enumerate(ends):
+            for hop in links.T:
+                np.minimum.at(first[way], hop, ranks)
+                np.maximum.at(last[way], hop, ranks)
+    return patterns

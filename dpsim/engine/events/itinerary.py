@@ -7,7 +7,6 @@ submits the calls that are ready there, and then waits for the calls that are ne
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from itertools import pairwise
 
@@ -63,102 +62,51 @@ Act = Compute | Submit | Code | Wait | Mark
 
 @dataclass(slots=True)
 class Itinerary:
-    """The acts of step ``step``, its calls in the order sent, and its waits.
+    """The acts of a step, its calls in the order sent, and its waits.
 
     The first ``gradients`` of ``sent`` carry gradients; ``among`` has for each wait the number of
     workers that it synchronises.
     """
 
-    step: int
+    sent: list[Sending]
+    gradients: int
     acts: list[Act] = field(default_factory=list)
-    sent: list[Sending] = field(default_factory=list)
-    gradients: int = 0
     among: list[int] = field(default_factory=list)
 
 
 class Planner:
-    """Planner of a job's steps, in order, because a step may wait for calls of an earlier one."""
+    """Planner of a job's steps, in order, because a step may wait for calls of an earlier one.
+
+    It follows a compute stream through each step, and stands at position ``_at`` of it.
+    """
 
     def __init__(self, job: Job) -> None:
         self.job = job
         self.program = job.program
         self._lag = job.gate().lag
+        self._group = job.scenario.strategy.sync.group_size(job.cluster.mesh)
         self._needed: dict[int, dict[Group, Sending]] = {}  # by position in the planned step
         self._due: dict[int, FloatArray] = {}  # decoding time there (s)
         self._sent: Counter[Group] = Counter()
-        sync, mesh = job.scenario.strategy.sync, job.cluster.mesh
-        self._among = {"group": sync.group_size(mesh)}
 
     def plan(self, step: int) -> Itinerary:
         """Return the itinerary of the next step, which is ``step``."""
-        planned = Itinerary(step)
-        sent = [self._sending(step, call) for call in self.job.calls(step)]
+        program, sent = self.program, [self._sending(step, call) for call in self.job.calls(step)]
         for before, after in pairwise(sent):
             if after.call.follows:
                 before.then = after
-        planned.sent = sent
         # Calls are in order: those ready before the update come first, then models and fragments.
-        planned.gradients = sum(each.call.ready < self.program.updated for each in sent)
-        _Walk(self, planned).through()
-        length = self.program.updated
-        # Calls needed at the end of a step are needed at the begin of the next one.
-        self._needed = {where - length: last for where, last in self._needed.items()}
-        self._due = {where - length: seconds for where, seconds in self._due.items()}
-        return planned
-
-    def _sending(self, step: int, call: StagedCall) -> Sending:
-        number = self._sent[call.group]
-        self._sent[call.group] += 1
-        return Sending(number, step, call, self.job.workers)
-
-    def among(self, sent: Iterable[Sending]) -> int:
-        """Return how many workers a worker synchronises with when it waits for ``sent``."""
-        return max(self._among.get(each.call.group, self.job.workers) for each in sent)
-
-    def need(self, sent: Sending, position: int) -> None:
-        """Let nothing past ``position`` start before ``sent`` has finished."""
-        # Streams run calls in order, so waiting for the last call needed at a place is enough.
-        self._needed.setdefault(position, {})[sent.call.group] = sent
-
-    def decode_at(self, call: StagedCall) -> None:
-        """Schedule the decoding of ``call``, which is needed in a later step."""
-        position = call.needed + call.lag * self.program.updated
-        self._due[position] = self._due.get(position, 0.0) + call.decode
-
-    def needed_at(self, position: int) -> tuple[tuple[Sending, ...], FloatArray | None]:
-        """Return the calls to wait for at ``position`` and the decoding there, and forget them."""
-        needed = tuple(self._needed.pop(position, {}).values())
-        return needed, self._due.pop(position, None) if needed else None
-
-    def needed_between(self, begin: int, stop: int) -> list[int]:
-        """Return the positions strictly between ``begin`` and ``stop`` where a call is needed."""
-        return [where for where in self._needed if begin < where < stop]
-
-    def where_needed(self, call: StagedCall) -> int:
-        """Return where ``call`` is needed: in a later step if workers or calls may lag."""
-        return call.needed + (self._lag + call.lag) * self.program.updated
-
-
-class _Walk:
-    """The path of a compute stream through one step."""
-
-    def __init__(self, planner: Planner, planned: Itinerary) -> None:
-        self.planner = planner
-        self.program = planner.program
-        self.planned = planned
-        self.at = 0
+        number = sum(each.call.ready < program.updated for each in sent)
+        gradients, models = sent[:number], sent[number:]
+        self._planned = Itinerary(sent, number)
         # Calls without encoding are submitted when ready, others once they are encoded.
         self._in_passing: dict[int, list[Sending]] = defaultdict(list)
-        for each in planned.sent:
+        for each in sent:
             if not (each.call.follows or each.call.encode.any()):
                 self._in_passing[each.call.ready].append(each)
-        gradients = planned.sent[: planned.gradients]
         self._last = gradients[-1].call.ready if gradients else None
 
-    def through(self) -> None:
-        """Plan the whole step."""
-        program, sent = self.program, self.planned.sent
-        gradients = sent[: self.planned.gradients]
+        self._at = 0
         self._arrive(0)
         self._do(Mark(begins=True))
         self._send(gradients)
@@ -167,9 +115,18 @@ class _Walk:
             self._do(Mark())
         self._decode(gradients)
         self._to(program.updated)
-        models = sent[self.planned.gradients :]
         self._send(models)
         self._decode(models)
+        # Calls needed at the end of a step are needed at the begin of the next one.
+        length = program.updated
+        self._needed = {where - length: last for where, last in self._needed.items()}
+        self._due = {where - length: seconds for where, seconds in self._due.items()}
+        return self._planned
+
+    def _sending(self, step: int, call: StagedCall) -> Sending:
+        number = self._sent[call.group]
+        self._sent[call.group] += 1
+        return Sending(number, step, call, self.job.workers)
 
     def _send(self, sent: list[Sending]) -> None:
         for each in sent:
@@ -180,13 +137,16 @@ class _Walk:
                 self._do(Submit((each,)))
             if not call.awaited:
                 continue
-            needed = self.planner.where_needed(call)
-            if needed == self.at:
+            # Workers and calls may lag: such a call is needed in a later step.
+            needed = call.needed + (self._lag + call.lag) * self.program.updated
+            if needed == self._at:
                 self._wait((each,))
             else:
-                self.planner.need(each, needed)
+                # Streams run calls in order, so waiting for the last one needed there is enough.
+                self._needed.setdefault(needed, {})[call.group] = each
             if call.lag:
-                self.planner.decode_at(call)
+                position = call.needed + call.lag * self.program.updated
+                self._due[position] = self._due.get(position, 0.0) + call.decode
 
     def _decode(self, sent: list[Sending]) -> None:
         """Decode the calls that have arrived; lagging calls have not."""
@@ -199,13 +159,12 @@ class _Walk:
 
     def _to(self, position: int) -> None:
         """Compute up to ``position``, and handle what is ready or needed on the way."""
-        ready = [where for where in self._in_passing if self.at < where < position]
-        marks = [] if self._last is None or not self.at < self._last < position else [self._last]
-        needed = self.planner.needed_between(self.at, position)
-        for stop in sorted({*ready, *marks, *needed, position}):
-            if stop > self.at:
-                self._do(Compute(self.at, stop))
-                self.at = stop
+        marks = [] if self._last is None else [self._last]
+        stops = {*self._in_passing, *self._needed, *marks, position}
+        for stop in sorted(stop for stop in stops if stop <= position):
+            if stop > self._at:
+                self._do(Compute(self._at, stop))
+                self._at = stop
                 self._arrive(stop)
 
     def _arrive(self, position: int) -> None:
@@ -213,16 +172,16 @@ class _Walk:
             self._do(Mark())
         if position in self._in_passing:
             self._do(Submit(tuple(self._in_passing.pop(position))))
-        if position < self.program.updated:
-            needed, decode = self.planner.needed_at(position)
-            if needed:
-                self._wait(needed)
-            if decode is not None:
-                self._code_for(decode)
+        if position < self.program.updated and position in self._needed:
+            self._wait(tuple(self._needed.pop(position).values()))
+            if position in self._due:
+                self._code_for(self._due.pop(position))
 
     def _wait(self, until: tuple[Sending, ...]) -> None:
-        self._do(Wait(until, len(self.planned.among)))
-        self.planned.among.append(self.planner.among(until))
+        among = self._planned.among
+        self._do(Wait(until, len(among)))
+        workers, groups = self.job.workers, {each.call.group for each in until}
+        among.append(self._group if groups == {"group"} else workers)
 
     def _do(self, act: Act) -> None:
-        self.planned.acts.append(act)
+        self._planned.acts.append(act)

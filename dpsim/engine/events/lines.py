@@ -41,7 +41,11 @@ class Line:
         group_of[groups] = np.arange(len(groups))[:, None]
         self.group_of: list[int] = group_of.tolist()
         self.parties = [
-            Party.of(ranks, model if whole else model.of_group(ranks)) for ranks in groups
+            Party(
+                {rank: place for place, rank in enumerate(ranks.tolist())},
+                model if whole else model.of_group(ranks),
+            )
+            for ranks in groups
         ]
 
     def open(self, group: int, span: Span) -> RunningCollective:

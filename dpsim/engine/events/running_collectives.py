@@ -10,6 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 import simpy
@@ -17,7 +18,7 @@ import simpy
 from dpsim.base.arrays import FloatArray, IntArray
 from dpsim.base.budget import check
 from dpsim.engine.events.sending import Span
-from dpsim.network import CollectiveModel, SharedNetwork
+from dpsim.network import CollectiveModel, Outcome, SharedNetwork
 from dpsim.topology import Routes
 
 _SAME = 1e-12  # relative: smaller differences in leaving times count as none
@@ -42,18 +43,11 @@ class SharedLinks:
         return self.shared.env
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Party:
-    """A group of workers, ``ranks``, and the model of their collective."""
+class Party(NamedTuple):
+    """A group of workers: each rank's place in the ``model`` of their collective."""
 
-    ranks: IntArray
     place: dict[int, int]
     model: CollectiveModel
-
-    @classmethod
-    def of(cls, ranks: IntArray, model: CollectiveModel) -> Party:
-        """Return the party of ``ranks``, in the order of ``model``."""
-        return cls(ranks, {rank: place for place, rank in enumerate(ranks.tolist())}, model)
 
 
 class RunningCollective(ABC):
@@ -66,8 +60,8 @@ class RunningCollective(ABC):
         self.party = party
         self.nbytes = nbytes
         self.span = span
-        self.starts = np.full(len(party.ranks), np.nan)
-        self.missing = len(party.ranks)
+        self.starts = np.full(len(party.place), np.nan)
+        self.missing = len(party.place)
         self._leaving: dict[int, simpy.Event] = {}
 
     def join(self, rank: int) -> simpy.Event:
@@ -105,14 +99,14 @@ class Together(RunningCollective):
     def entered(self, place: int) -> None:
         """Compute when all ranks leave once the last one has entered."""
         if not self.missing:
-            self.leave_at(range(len(self.starts)), self.finishes().tolist())
+            self.leave_at(range(len(self.starts)), self.outcome().finishes.tolist())
 
-    def finishes(self) -> FloatArray:
-        """Return when each rank leaves (s) by the model."""
+    def outcome(self) -> Outcome:
+        """Return when each rank leaves, and what links carry, by the model."""
         shared_links = self.shared_links
         outcome = self.party.model.finish_after(self.starts, self.nbytes, shared_links.rested_at)
         shared_links.rested_at = outcome.rested_at
-        return outcome.finishes
+        return outcome
 
 
 class OneByOne(RunningCollective):
@@ -176,11 +170,9 @@ class Bundle(Together):
         """Start the bundle once the last rank has entered."""
         if self.missing:
             return
-        shared_links = self.shared_links
-        outcome = self.party.model.finish_after(self.starts, self.nbytes, shared_links.rested_at)
-        shared_links.rested_at = outcome.rested_at
-        loads = outcome.loads[shared_links.contended]
-        links = shared_links.contended[loads > 0]
+        outcome, contended = self.outcome(), self.shared_links.contended
+        loads = outcome.loads[contended]
+        links = contended[loads > 0]
         if not len(links):
             self.leave_at(range(len(self.starts)), outcome.finishes.tolist())
             return

@@ -81,7 +81,7 @@ class World:
         self.steps, self.workers = factors.shape
         self.positions = job.positions.T.tolist()
         self.records = Steps.empty(*factors.shape)
-        self._factors = factors
+        self.factors = factors
         self._progress = progress
         self._lines = Lines(job)
         self.communicators = communicators(job)
@@ -117,10 +117,6 @@ class World:
 
     def _end(self, _: simpy.Event) -> None:
         self._living -= 1
-
-    def factor(self, step: int, rank: int) -> float:
-        """Return the factor on the compute time of ``rank`` in a step."""
-        return float(self._factors[step, rank])
 
     def itinerary(self, step: int) -> Itinerary:
         """Return the itinerary that all workers follow in ``step``."""
@@ -198,7 +194,7 @@ class World:
     def _records(self) -> Steps:
         """Return all steps, with the figures that are known only at the end."""
         records, job = self.records, self.job
-        records.compute[:] = self._factors * job.positions[-1][job.kind_of]
+        records.compute[:] = self.factors * job.positions[-1][job.kind_of]
         rounds = []
         for step, (gradients, models) in enumerate(self._spans):
             spans = [(span.last_start, span.last_end) for span in (*gradients, *models)]
@@ -242,7 +238,7 @@ class Worker:
         """Run the worker's compute stream."""
         world = self.world
         for self.step in range(world.steps):
-            self.coding, self._factor = 0.0, world.factor(self.step, self.rank)
+            self.coding, self._factor = 0.0, float(world.factors[self.step, self.rank])
             if self._loading is not None:
                 yield from self._load()
             for act in world.itinerary(self.step).acts:

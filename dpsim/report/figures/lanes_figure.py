@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import pairwise, product
 from typing import NamedTuple
 
@@ -55,10 +55,6 @@ class _Bar(NamedTuple):
     name: str
     start: float
     end: float
-
-
-# Merges two consecutive bars that are closer than so many seconds; None if they stay apart.
-_AsOne = Callable[[_Bar, _Bar, float], _Bar | None]
 
 
 def lanes_figure(lanes: Sequence[Lane], title: str) -> go.Figure:
@@ -157,51 +153,30 @@ def _bars(lane: Lane) -> Iterator[_Bar]:
     ]
     end = max((bar.end for bar in every), default=0.0)
     workers = {bar.worker for bar in every}
+    close = _EDGE * end
     for worker in sorted(workers):
-        own = [bar for bar in every if bar.worker == worker]
-        own.sort(key=lambda bar: bar.start)
+        sent: list[_Bar] = []
+        computing: list[_Bar] = []
+        own = (bar for bar in every if bar.worker == worker)
+        for bar in sorted(own, key=lambda bar: bar.start):
+            row = sent if _DOING[bar.doing][1] is _BELOW else computing
+            last = row[-1] if row else bar
+            gap, is_alike = bar.start - last.end, (bar.doing, bar.step) == (last.doing, last.step)
+            if row and is_alike and row is computing and gap <= close:
+                # The worker does not wait between them.
+                row[-1] = last._replace(end=bar.end)
+            elif row and is_alike and row is sent and max(gap, bar.end - bar.start) < close:
+                # They are too short to be distinguished.
+                name = f"{last.name.partition(' to ')[0]} to {bar.name}"
+                row[-1] = last._replace(name=name, end=max(last.end, bar.end))
+            else:
+                row.append(bar)
+        yield from sent
+        yield from computing
         # Communication may overlap, and does not show waiting.
-        sent = [bar for bar in own if _DOING[bar.doing][1] is _BELOW]
-        yield from _folded(sent, _sent_as_one, _EDGE * end)
-        computing = [bar for bar in own if _DOING[bar.doing][1] is _ABOVE]
-        whole = _folded(computing, _computed_as_one, _EDGE * end)
-        yield from whole
-        yield from _waiting(whole, _EDGE * end)
-
-
-def _folded(bars: Sequence[_Bar], as_one: _AsOne, close: float) -> list[_Bar]:
-    """Return bars in order of time, each merged with the one before if ``as_one`` merges them."""
-    folded: list[_Bar] = []
-    for bar in bars:
-        one = as_one(folded[-1], bar, close) if folded else None
-        if one is None:
-            folded.append(bar)
-        else:
-            folded[-1] = one
-    return folded
-
-
-def _sent_as_one(last: _Bar, bar: _Bar, close: float) -> _Bar | None:
-    """Merge both if they are too short to be distinguished."""
-    is_short = bar.end - bar.start < close and bar.start - last.end < close
-    if not is_short or (bar.doing, bar.step) != (last.doing, last.step):
-        return None
-    name = f"{last.name.partition(' to ')[0]} to {bar.name}"
-    return last._replace(name=name, end=max(last.end, bar.end))
-
-
-def _computed_as_one(last: _Bar, bar: _Bar, close: float) -> _Bar | None:
-    """Merge both if the worker does not wait between them."""
-    if bar.start - last.end > close or (bar.doing, bar.step) != (last.doing, last.step):
-        return None
-    return last._replace(end=bar.end)
-
-
-def _waiting(computing: Sequence[_Bar], close: float) -> Iterator[_Bar]:
-    """Yield the gaps in a worker's computing."""
-    for last, bar in pairwise(computing):
-        if bar.start - last.end > close:
-            yield _Bar(bar.worker, "waiting", bar.step, "waits", last.end, bar.start)
+        for last, bar in pairwise(computing):
+            if bar.start - last.end > close:
+                yield _Bar(worker, "waiting", bar.step, "waits", last.end, bar.start)
 
 
 def _doing(each: Interval) -> str:

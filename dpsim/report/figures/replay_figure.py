@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
+from itertools import product
 
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
@@ -36,55 +37,34 @@ def replay_figure(replays: Mapping[str, Replay | Answer]) -> go.Figure:
         horizontal_spacing=0.03,
     )
 
-    _add_lines(figure, answers)
-    _add_targets(figure, {each["target_accuracy"] for each in answers.values()})
-    styled(figure, _title(answers), "", "", hovermode="x unified")
-    _name_axes(figure)
-    return figure
-
-
-def _add_lines(figure: go.Figure, answers: Mapping[str, Answer]) -> None:
-    """Draw a line of each answer in every panel."""
     for number, (name, replay) in enumerate(answers.items()):
-        for row, up in enumerate(_UP, 1):
-            for column, across in enumerate(_ACROSS, 1):
-                # A line is in all six panels, but has one legend entry, which hides it in all of
-                # them.
-                figure.add_scatter(
-                    x=[point[across] * _UNITS.get(across, 1) for point in replay["curve"]],
-                    y=[point[up] for point in replay["curve"]],
-                    name=name,
-                    legendgroup=name,
-                    showlegend=row == column == 1,
-                    line=line_of(number, width=2),
-                    row=row,
-                    col=column,
-                )
-
-
-def _add_targets(figure: go.Figure, targets: Iterable[float]) -> None:
-    """Draw a thin line at each target accuracy, with its number."""
-    for target in targets:
+        for (row, up), (column, across) in product(enumerate(_UP, 1), enumerate(_ACROSS, 1)):
+            # A line is in all six panels, but has one legend entry, which hides it in all of them.
+            figure.add_scatter(
+                x=[point[across] * _UNITS.get(across, 1) for point in replay["curve"]],
+                y=[point[up] for point in replay["curve"]],
+                name=name,
+                legendgroup=name,
+                showlegend=row == column == 1,
+                line=line_of(number, width=2),
+                row=row,
+                col=column,
+            )
+    for target in {each["target_accuracy"] for each in answers.values()}:
         figure.add_hline(target, row=1, line={"width": 1, "color": COLOUR["grey"]})
-        label = {
-            "x": 1,
-            "xref": "x domain",
-            "xanchor": "right",
-            "y": target,
-            "yanchor": "top",
-            "showarrow": False,
-        }
         figure.add_annotation(
             text=f"target {target:.0%}",
             font={"size": 11},
+            x=1,
+            xref="x domain",
+            xanchor="right",
+            y=target,
+            yanchor="top",
+            showarrow=False,
             row=1,
             col=1,
-            **label,
         )
-
-
-def _name_axes(figure: go.Figure) -> None:
-    """Label the axes, and set the ticks of the loss."""
+    styled(figure, _title(answers), "", "", hovermode="x unified")
     for column, text in enumerate(_ACROSS.values(), 1):
         figure.update_xaxes(
             title_text=text, rangemode="tozero", nticks=3, tickangle=0, row=2, col=column
@@ -95,6 +75,7 @@ def _name_axes(figure: go.Figure) -> None:
     figure.update_yaxes(
         type="log", tickvals=_LOSSES, ticktext=[f"{value:g}" for value in _LOSSES], row=2
     )
+    return figure
 
 
 def _title(answers: Mapping[str, Answer]) -> str:

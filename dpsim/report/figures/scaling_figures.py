@@ -138,8 +138,10 @@ def algorithms_figure(rows: Sequence[CollectiveRow | Mapping[str, Any]]) -> go.F
         _add_name(figure, algorithm, low, high, lower=number % 2 == 1)
 
     said = ", ".join(f"{algorithm} from {_size(low)}" for low, _, algorithm in found)
+    sizes = sorted({row["bytes"] for row in listed})
+    few = sizes[:: -(-len(sizes) // _MOST_TICKS)]
     axes = {
-        "xaxis": {"type": "log", **_ticks(listed)},
+        "xaxis": {"type": "log", "tickvals": few, "ticktext": [_size(size) for size in few]},
         "yaxis": {"type": "log", "dtick": 1, "tickformat": "~s", "ticksuffix": "s"},
     }
     return styled(figure, f"Fastest: {said}", "size (bytes)", "time", **axes)
@@ -156,13 +158,6 @@ def _add_name(figure: go.Figure, name: str, low: float, high: float, *, lower: b
         textangle=-90 if high < 8 * low else 0,
         yshift=-16 if lower else 0,
     )
-
-
-def _ticks(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return ticks at a few of the sizes."""
-    sizes = sorted({row["bytes"] for row in rows})
-    few = sizes[:: -(-len(sizes) // _MOST_TICKS)]
-    return {"tickvals": few, "ticktext": [_size(size) for size in few]}
 
 
 def _size(nbytes: float) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import groupby
+from itertools import groupby, pairwise
 from typing import Any, NamedTuple
 
 import plotly.graph_objects as go
@@ -133,66 +133,57 @@ def _bars(intervals: Sequence[Interval], called: Mapping[int, str], close: float
     """Yield the bars of all workers, one worker after the other."""
     alone = len({each.worker for each in intervals}) == 1
     # `Run.intervals` is grouped by worker.
-    for worker, own in groupby(intervals, lambda each: each.worker):
+    for worker, group in groupby(intervals, lambda each: each.worker):
+        own = list(group)
         # The title names a single worker.
         name = "" if alone else f"{called.get(worker, f'worker {worker}')}<br>"
-        streams: dict[str, list[Interval]] = {}
-        for each in own:
-            streams.setdefault(each.stream, []).append(each)
-        begin, end = _bounds(streams)
-        yield from _computing(f"{name}computes", streams.get("compute", []), begin, end, close)
-        yield from _lanes(f"{name}sends", "communication", streams.get("communication", []), close)
-        yield from _lanes(f"{name}loads", "input", streams.get("input", []), close)
-
-
-def _bounds(streams: Mapping[str, list[Interval]]) -> tuple[float, float]:
-    """Return the visible start and end of a worker's step."""
-    every = [each for own in streams.values() for each in own]
-    return min(each.start for each in every), max(each.end for each in every)
+        computing, sent, loaded = (
+            [each for each in own if each.stream == stream]
+            for stream in ("compute", "communication", "input")
+        )
+        begin, end = min(each.start for each in own), max(each.end for each in own)
+        yield from _computing(f"{name}computes", computing, begin, end, close)
+        yield from _lanes(f"{name}sends", "communication", sent, close)
+        yield from _lanes(f"{name}loads", "input", loaded, close)
 
 
 def _computing(
     row: str, own: Sequence[Interval], begin: float, end: float, close: float
 ) -> Iterator[_Bar]:
     """Yield passes, each as one bar while nothing interrupts it, and the waiting in between."""
-    named = list(_named(own))
-    several = any(bar.name.endswith(" 2") for bar in named)
-    time, last = begin, None
-    # ``time`` is the end of the last bar: a bar that begins later was waited for. Intervals of
-    # layers meet within rounding, hence ``close``.
-    for bar in named:
-        if last is not None and bar.name == last.name and bar.start - time <= close:
-            last = last._replace(end=bar.end)
+    bars: list[_Bar] = []
+    until = begin
+    # A bar that begins later than the last one ended was waited for. Intervals of layers meet
+    # within rounding, hence ``close``.
+    for bar in _named(row, own):
+        waited = bar.start - until > close
+        if bars and bar.name == bars[-1].name and not waited:
+            bars[-1] = bars[-1]._replace(end=bar.end)
         else:
-            yield from () if last is None else (_shown(row, last, several),)
-            if bar.start - time > close:
-                yield _Bar(row, "waiting", "waits", time, bar.start)
-            last = bar
-        time = bar.end
-    if last is not None:
-        yield _shown(row, last, several)
-    if end - time > close:
-        yield _Bar(row, "waiting", "waits", time, end)
+            if waited:
+                bars.append(_Bar(row, "waiting", "waits", until, bar.start))
+            bars.append(bar)
+        until = bar.end
+    yield from bars
+    if end - until > close:
+        yield _Bar(row, "waiting", "waits", until, end)
 
 
-def _shown(row: str, bar: _Bar, several: bool) -> _Bar:
-    """Return ``bar`` in its row, without its pass's number if there is only one pass."""
-    numbered = several or bar.doing not in ("forward", "backward")
-    return bar._replace(row=row, name=bar.name if numbered else bar.doing)
+def _named(row: str, own: Sequence[Interval]) -> Iterator[_Bar]:
+    """Yield computing, with the numbers of passes if there are several.
 
-
-def _named(own: Sequence[Interval]) -> Iterator[_Bar]:
-    """Yield computing with the number of its pass: forward after backward begins a new pass."""
+    Forward after backward begins a new pass.
+    """
+    words = [each.name.partition(" ")[0] for each in own]
+    passes = [word for word in words if word in ("forward", "backward")]
+    several = ("backward", "forward") in pairwise(passes)
     number, before = 1, ""
-    for each in own:
-        word = each.name.partition(" ")[0]
-        if word == "forward" and before == "backward":
-            number += 1
+    for each, word in zip(own, words, strict=True):
+        name = _CALLED.get(word, word) if word == "update" else each.name
         if word in ("forward", "backward"):
-            before, name = word, f"{word} {number}"
-        else:
-            name = _CALLED.get(word, word) if word == "update" else each.name
-        yield _Bar("", _CALLED.get(word, word), name, each.start, each.end)
+            number += (before, word) == ("backward", "forward")
+            before, name = word, f"{word} {number}" if several else word
+        yield _Bar(row, _CALLED.get(word, word), name, each.start, each.end)
 
 
 def _lanes(row: str, doing: str, own: Sequence[Interval], close: float) -> Iterator[_Bar]:
@@ -203,9 +194,6 @@ def _lanes(row: str, doing: str, own: Sequence[Interval], close: float) -> Itera
         # Beyond the last lane the slice is empty, and this adds one.
         free[lane : lane + 1] = [each.end]
         name = row if lane == 0 else f"{row} ({lane + 1})"
-        yield _Bar(name, doing, _spaced(each.name), each.start, each.end)
-
-
-def _spaced(name: str) -> str:
-    """Return ``bucket 3: all-reduce`` for ``bucket3: all-reduce``."""
-    return re.sub(r"(?<=[a-z])(?=\d)", " ", name)
+        # "bucket 3: all-reduce" for "bucket3: all-reduce".
+        spaced = re.sub(r"(?<=[a-z])(?=\d)", " ", each.name)
+        yield _Bar(name, doing, spaced, each.start, each.end)

@@ -177,17 +177,14 @@ def _size(most: float, place: Layout, devices: list[str]) -> float:
 
 def _room(place: Layout, devices: list[str]) -> float:
     """Return the factor by which ``devices`` must shrink to have room on a phone."""
-    return min(1.0, _ROOMY / _across(place, devices))
-
-
-def _across(place: Layout, devices: list[str]) -> float:
-    """Return how many ``devices`` fit across the picture at the smallest gap between two."""
     rows: dict[float, list[float]] = {}
     for device in devices:
         x, y = place.places[device]
         rows.setdefault(y, []).append(x)
     gaps = [gap for row in rows.values() for gap in np.diff(sorted(row))]
-    return _width(place) / min(gaps) + 1 if gaps else 1.0
+    # As many would fit across the picture at the smallest gap between two.
+    across = _width(place) / min(gaps) + 1 if gaps else 1.0
+    return min(1.0, _ROOMY / across)
 
 
 def _width(place: Layout) -> float:

@@ -16,7 +16,7 @@ from importlib.resources import files
 from typing import TYPE_CHECKING
 
 from dpsim.report.figures.names import as_text
-from dpsim.report.theme import FONT, SURFACES, Surface, template
+from dpsim.report.theme import FONT, SURFACES, template
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -115,13 +115,12 @@ def _bundle() -> str:
 
 def _style() -> str:
     """Return the colours of both modes by name, and the layout that uses them."""
-    light, dark = (_colours(SURFACES[mode]) for mode in ("light", "dark"))
+    names = ("background", "panel", "text", "muted", "border", "link")
+    light, dark = (
+        " ".join(f"--{name}: {getattr(SURFACES[mode], name)};" for name in names)
+        for mode in ("light", "dark")
+    )
     return (
         f":root {{ color-scheme: light dark; {light} }}\n"
         f"@media (prefers-color-scheme: dark) {{ :root {{ {dark} }} }}\n{_LAYOUT}"
     )
-
-
-def _colours(surface: Surface) -> str:
-    names = ("background", "panel", "text", "muted", "border", "link")
-    return " ".join(f"--{name}: {getattr(surface, name)};" for name in names)

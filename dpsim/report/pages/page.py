@@ -95,7 +95,10 @@ def _timeline(run: Run, workers: Mapping[str, int]) -> go.Figure:
 
 
 def _page(sources: Sequence[Source], figures: Iterable[str]) -> str:
-    question = _question(sources)
+    first = sources[0]
+    question = _SHOWN[first.kind].question.format(
+        name=first.rows[0].get("name", first.name), source=first.name, rows=len(first.rows)
+    )
     # The assumptions behind predictions of steps do not apply to collectives and explanations.
     answers = [
         row for source in sources if _SHOWN[source.kind].predicts_steps for row in source.rows
@@ -120,13 +123,6 @@ def _page(sources: Sequence[Source], figures: Iterable[str]) -> str:
     return document(question, body)
 
 
-def _question(sources: Sequence[Source]) -> str:
-    first = sources[0]
-    return _SHOWN[first.kind].question.format(
-        name=first.rows[0].get("name", first.name), source=first.name, rows=len(first.rows)
-    )
-
-
 def _section(heading: str, body: str) -> str:
     return f"<section><h2>{escape(heading)}</h2>\n{body}</section>\n"
 
@@ -135,24 +131,10 @@ def _list(lines: Iterable[str]) -> str:
     return f"<ul>{''.join(f'<li>{escape(line)}</li>' for line in lines)}</ul>"
 
 
-def _steps_table(source: Source) -> str:
-    """Return a table of steps in their own order, such as growing numbers of nodes."""
-    return _table(_labelled(source), _result_row)
-
-
-def _ranked_table(source: Source) -> str:
-    """Return a table of steps by throughput, since a sweep's points have no better order."""
-    return _table(_by_throughput(source), _result_row, " by throughput")
-
-
-def _labelled(source: Source) -> list[tuple[str, Answer]]:
-    """Return the rows with their labels."""
-    return list(zip(source.labels, source.rows, strict=True))
-
-
 def _by_throughput(source: Source) -> list[tuple[str, Answer]]:
     """Return the rows with their labels, the fastest first."""
-    return sorted(_labelled(source), key=lambda pair: -pair[1]["throughput_samples_per_s"])
+    labelled = zip(source.labels, source.rows, strict=True)
+    return sorted(labelled, key=lambda pair: -pair[1]["throughput_samples_per_s"])
 
 
 def _collective_row(label: str, row: Answer) -> dict[str, str]:
@@ -165,15 +147,15 @@ def _collective_row(label: str, row: Answer) -> dict[str, str]:
     }
 
 
-def _table(
-    labelled: Sequence[tuple[str, Answer]],
-    columns: Callable[[str, Answer], Mapping[str, str]],
-    order: str = "",
-) -> str:
-    """Return an HTML table with ``columns`` of each row, limited to the first `MOST_ROWS`."""
+def _table(source: Source) -> str:
+    """Return an HTML table of the rows, limited to the first `MOST_ROWS`."""
+    labelled, order = list(zip(source.labels, source.rows, strict=True)), ""
+    if source.kind == "sweep":  # whose points have no better order
+        labelled, order = _by_throughput(source), " by throughput"
     left_out = ""
     if len(labelled) > MOST_ROWS:
         left_out = f"<p>The first {MOST_ROWS} of {len(labelled):,} rows{order}.</p>"
+    columns = _collective_row if source.kind == "collective" else _result_row
     shown = [columns(label, row) for label, row in labelled[:MOST_ROWS]]
     # Not every row has every column: tokens are counted only for models of text.
     keys = list(dict.fromkeys(key for row in shown for key in row))
@@ -245,17 +227,9 @@ def _step_figures(source: Source) -> Iterator[go.Figure]:
 
 
 def _scale_figures(source: Source) -> Iterator[go.Figure]:
+    """Draw steps, and the effect of batches and GPUs on training to the target, if it is known."""
     yield from _step_figures(source)
-    yield from _batch_figures(source.rows)
-
-
-def _run_figures(source: Source) -> Iterator[go.Figure]:
-    yield from _step_figures(source)
-    yield from _state_figures(source.rows[0])
-
-
-def _batch_figures(rows: Sequence[Answer]) -> Iterator[go.Figure]:
-    """Draw the effect of batches and GPUs on training to the target, if it is known."""
+    rows = source.rows
     if len({row.get("batch_per_gpu") for row in rows}) > 1:
         yield utilisation_figure(rows)
     if has_targets(rows):
@@ -264,8 +238,10 @@ def _batch_figures(rows: Sequence[Answer]) -> Iterator[go.Figure]:
         yield cost_figure(rows)
 
 
-def _state_figures(first: Answer) -> Iterator[go.Figure]:
-    """Draw the staleness of gradients and the memory."""
+def _run_figures(source: Source) -> Iterator[go.Figure]:
+    """Draw the step, the staleness of gradients and the memory."""
+    yield from _step_figures(source)
+    first = source.rows[0]
     if any(first["staleness"][kind]["max"] for kind in ("versions", "clock_gap")):
         yield staleness_figure(first)
     if first.get("memory") is not None:
@@ -311,17 +287,15 @@ def _calibrations(answers: Iterable[Answer]) -> list[str]:
     """Return the sources of the times of ``answers`` and their errors, each once."""
     used = [each["calibration"] for each in answers if "calibration" in each]
     notes = list(dict.fromkeys(map(calibration_note, used)))
-    return [*notes, *([_computing_error()] if "catalogue" in used else [])]
-
-
-def _computing_error() -> str:
-    """Return the error of the fitted constants on models that were left out of the fit."""
-    what = "each publisher left out"
-    error = constants_file()["errors"][what]["all"]
-    return (
-        f"Errors of the catalogue's compute times: median {error['median']:.0%}, mean "
-        f"{error['mean']:.0%} over {error['n']} published rows ({what})."
-    )
+    if "catalogue" in used:
+        # Of the fitted constants on models that were left out of the fit.
+        what = "each publisher left out"
+        error = constants_file()["errors"][what]["all"]
+        notes.append(
+            f"Errors of the catalogue's compute times: median {error['median']:.0%}, mean "
+            f"{error['mean']:.0%} over {error['n']} published rows ({what})."
+        )
+    return notes
 
 
 @dataclass(frozen=True, slots=True)
@@ -334,7 +308,7 @@ class _Shown:
     """
 
     question: str
-    table: Callable[[Source], str] = _steps_table
+    table: Callable[[Source], str] = _table
     figures: Callable[[Source], Iterator[go.Figure]] = _step_figures
     predicts_steps: bool = True
     chief: int = 0
@@ -347,10 +321,9 @@ _SHOWN: Mapping[str, _Shown] = {
     "compare": _Shown("Which of {rows} variants of {name} is fastest, and why?"),
     # Throughput is the second figure, after the parts of a step.
     "scale": _Shown("How far does {name} scale?", figures=_scale_figures, chief=1),
-    "sweep": _Shown("Which of {rows} scenarios of {source} is best, and why?", table=_ranked_table),
+    "sweep": _Shown("Which of {rows} scenarios of {source} is best, and why?"),
     "collective": _Shown(
         "Which algorithm is fastest at which size?",
-        table=lambda source: _table(_labelled(source), _collective_row),
         figures=lambda source: iter([algorithms_figure(source.rows)]),
         predicts_steps=False,
     ),

@@ -44,19 +44,15 @@ def write_figure(figure: go.Figure, path: Path) -> None:
     check_ending(path)
     ending = path.suffix.lower()
     if ending in PICTURES:
-        write_whole(path, _picture(figure, ending.removeprefix(".")))
+        import kaleido
+
+        look = {"format": ending.removeprefix("."), "width": _WIDTH, "scale": _SCALE}
+        # Called here since `figure.to_image` would let it load MathJax from a server.
+        drawn: bytes = kaleido.calc_fig_sync(as_text(figure), opts=look, kopts={"mathjax": False})
+        write_whole(path, drawn)
         return
     title = re.sub(r"</?su[bp]>", "", str(figure.layout.title.text or "")).replace("<br>", " ")
     write_whole(path, figures_page(title or path.stem, [figure]))
-
-
-def _picture(figure: go.Figure, form: str) -> bytes:
-    import kaleido
-
-    look = {"format": form, "width": _WIDTH, "scale": _SCALE}
-    # Called here since `figure.to_image` would let it load MathJax from a server.
-    drawn: bytes = kaleido.calc_fig_sync(as_text(figure), opts=look, kopts={"mathjax": False})
-    return drawn
 
 
 def _missing() -> str:

@@ -37,25 +37,21 @@ def goodput_notes(study: GoodputStudy) -> list[str]:
     parts = ", ".join(f"{name} {share:.1%}" for name, share in study.shares.items())
     intervals = (study.best, study.daly, study.young)
     best, daly, young = (human(each, TIME, 3) for each in intervals)
+    useful = study.expected.useful
+    long_run = f"long run    {useful:.1%} of the time by the closed form"
+    # The closed form is of an endless job.
+    if study.shares["useful"] - useful >= _FAR:
+        long_run += f"; a job of {human(study.seconds, TIME)} begins with nothing in repair"
     return [
         f"useful      {study.shares['useful']:.1%} of the time; 95 % of {study.runs} runs from "
         f"{study.low:.1%} to {study.high:.1%}",
-        _long_run_note(study),
+        long_run,
         f"shares      {parts}",
         f"stops       {study.interruptions:.1f} interruptions; "
         f"a crash every {human(study.expected.mtbf, TIME, 3)} of running",
         f"checkpoint  every {human(study.plan.interval, TIME, 3)} of work; best of those tried "
         f"{best} (Daly {daly}, Young {young})",
     ]
-
-
-def _long_run_note(study: GoodputStudy) -> str:
-    """Return the closed form for an endless job, and why it differs, if it does."""
-    useful = study.expected.useful
-    told = f"long run    {useful:.1%} of the time by the closed form"
-    if study.shares["useful"] - useful < _FAR:
-        return told
-    return f"{told}; a job of {human(study.seconds, TIME)} begins with nothing in repair"
 
 
 def spares_note(study: GoodputStudy, *, spares: int, elastic: bool) -> list[str]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import islice
-from typing import Any
 
 from rich.table import Table
 
@@ -29,7 +28,6 @@ _TOTAL: dict[str, tuple[tuple[str, ...], Callable[..., str]]] = {
     "price": (("total_price", "currency"), lambda value, unit: f"{amount(value, 4)} {unit}"),
     "kWh": (("total_energy_kwh",), lambda value: amount(value, 4)),
 }
-_WITH_TOTAL = {**_SHOWN, **_TOTAL}
 
 
 def sweep_table(answer: Answer, most: int | None = None) -> Table:
@@ -46,29 +44,20 @@ def sweep_table(answer: Answer, most: int | None = None) -> Table:
         for name, heading in zip(told, varied, strict=True)
         if any(isinstance(row[places[name]], str) for row in answer.rows)
     ]
-    shown = _WITH_TOTAL if _asks_total(answer, places) else _SHOWN
+    # Older folders lack totals of the whole training.
+    total = places.get("total_time_s")
+    asks_total = total is not None and any(row[total] is not None for row in answer.rows)
+    shown = _SHOWN | _TOTAL if asks_total else _SHOWN
     rows = []
     for row in answer.rows[:most]:
-        values = {name: row[place] for name, place in places.items()}
+        results = [([row[places[name]] for name in names], said) for names, said in shown.values()]
         cells = (
             str(row[0]),
-            *(cell(values[name], name) for name in told),
-            *(_result(values, names, said) for names, said in shown.values()),
+            *(cell(row[places[name]], name) for name in told),
+            *("" if None in found else said(*found) for found, said in results),
         )
         rows.append(cells)
     return table("", ("point", *varied, *shown), rows, left=text)
-
-
-def _asks_total(answer: Answer, places: dict[str, int]) -> bool:
-    """Return whether some point has totals of the whole training; older folders lack them."""
-    place = places.get("total_time_s")
-    return place is not None and any(row[place] is not None for row in answer.rows)
-
-
-def _result(values: dict[str, Any], names: tuple[str, ...], said: Callable[..., str]) -> str:
-    """Return the cell of a result made of the columns ``names``; empty if one is missing."""
-    found = [values[name] for name in names]
-    return "" if None in found else said(*found)
 
 
 def sweep_notes(answer: Answer, most: int | None = None) -> list[str]:

@@ -317,7 +317,13 @@ def compare_table(
         changes = [result.step_time_s["mean"] / first - 1 for result in results]
 
     paths = dict.fromkeys(path for variant, _ in listed for path in variant)
-    varied, parts = headings(paths), _parts_of_any(results)
+    varied = headings(paths)
+    # Parts that are zero in all results are left out.
+    parts = {
+        heading: part
+        for heading, part in _COMPARED.items()
+        if any(result.parts_s[part] > 0 for result in results)
+    }
     known = [WITHIN] if errors else []
     numbers = ("step", *known, "change", *parts, *figures[0], "efficiency")
     rows_of_cells = []
@@ -354,16 +360,6 @@ def _figures(results: Iterable[Result]) -> list[dict[str, str]]:
         for cells, total in zip(figures, totals, strict=True):
             cells.update(total_cells(total))
     return figures
-
-
-def _parts_of_any(results: Iterable[Result]) -> dict[str, PartName]:
-    """Return the compared parts by heading, without those that are zero in all results."""
-    listed = list(results)
-    return {
-        heading: part
-        for heading, part in _COMPARED.items()
-        if any(result.parts_s[part] > 0 for result in listed)
-    }
 
 
 def _change(share: float | None) -> str:

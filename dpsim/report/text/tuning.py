@@ -8,7 +8,7 @@ from rich.table import Table
 
 from dpsim.base.terminal import table
 from dpsim.base.units import TIME, human
-from dpsim.engine import PARTS, Utilisation
+from dpsim.engine import PARTS
 from dpsim.report.text.tables import amount, total_cells
 from dpsim.studies.tune import Evaluation, Reason, Refused, Tuning
 
@@ -54,25 +54,20 @@ def _figures(each: Evaluation | Refused, tuning: Tuning) -> dict[str, str]:
     if isinstance(each, Refused):
         return {}
     span, gain = tuning.objective.span, tuning.gain_of(each)
+    text, tokens = each.result.utilisation, dict[str, str]()
+    if text.tokens_per_s is not None:
+        mfu = "" if text.mfu is None else f"{text.mfu:.1%}"
+        tokens = {"tokens": f"{amount(text.tokens_per_s)} tokens/s", "MFU": mfu}
     return {
         "step": human(each.result.step_time_s["mean"], TIME),
         "throughput": f"{amount(each.result.throughput_samples_per_s)} samples/s",
-        **_of_text(each.result.utilisation),
+        **tokens,
         f"time {span}": human(each.time_s, TIME),
         f"cost {span}": f"{amount(each.cost, 4)} {tuning.unit}",
         **({} if each.result.total is None else total_cells(each.result.total)),
         f"change of {tuning.objective.title}": ""
         if gain is None or each is tuning.baseline
         else f"{gain:+.1%}",
-    }
-
-
-def _of_text(found: Utilisation) -> dict[str, str]:
-    if found.tokens_per_s is None:
-        return {}
-    return {
-        "tokens": f"{amount(found.tokens_per_s)} tokens/s",
-        "MFU": "" if found.mfu is None else f"{found.mfu:.1%}",
     }
 
 

@@ -9,7 +9,7 @@ from dpsim.workload.builder import Builder
 from dpsim.workload.layer import Model
 
 
-def alexnet() -> Model:
+def alexnet(name: str) -> Model:
     """Build AlexNet for 1,000 classes."""
     b = Builder((3, 224, 224))
     for index, (channels, kernel, stride, padding, pooled) in enumerate(
@@ -31,4 +31,4 @@ def alexnet() -> Model:
         b.linear(f"fc{index}", width)
         b.activation(f"relu{index}")
     b.linear("fc8", 1000)
-    return b.build("alexnet", "224x224 image")
+    return b.build(name, "224x224 image")

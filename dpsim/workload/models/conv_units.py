@@ -61,7 +61,7 @@ class Units:
 
     def head(self, classes: int) -> None:
         """Add an average over the image, dropout, and the linear layer of the classes."""
-        self.b.adaptive_pool("avgpool", 1)
+        self.b.global_pool("avgpool")
         self.b.activation("dropout", kept=True)
         self.b.flatten()
         self.b.linear("fc", classes)

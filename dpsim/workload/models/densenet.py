@@ -30,7 +30,7 @@ def densenet(name: str, growth: int, channels: int, depths: tuple[int, int, int,
             _transition(b, f"transition{block}")
     b.batch_norm("norm5")
     b.activation("relu5")
-    b.adaptive_pool("avgpool", 1)
+    b.global_pool("avgpool")
     b.flatten()
     b.linear("classifier", 1000)
     return b.build(name, "224x224 image")

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from dpsim.workload.builder import Builder
 from dpsim.workload.layer_stack import Shape
-from dpsim.workload.models.resnet import stem
+from dpsim.workload.models.resnet import stages, stem
 
 _WIDTH = 256  # channels of all levels of a pyramid
 
@@ -19,23 +19,20 @@ class FrozenNorms(Builder):
         self._memory(name, "elementwise", 2 * self.size, 2 * self.size)
 
 
-def resnet50(b: Builder, block: Callable[[str, int, int], None]) -> list[Shape]:
-    """Build ResNet-50's stem and stages of ``block(name, width, stride)``; return their outputs."""
+def resnet50(b: Builder, block: Callable[..., None]) -> list[Shape]:
+    """Add ResNet-50's stem and stages of ``block``; return their outputs."""
     stem(b)
-    stages: list[Shape] = []
-    for stage, depth in enumerate((3, 4, 6, 3), start=1):
-        for index in range(depth):
-            # Widths double from stage to stage: 64, 128, 256, 512.
-            block(f"layer{stage}.{index}", 32 << stage, 2 if stage > 1 and index == 0 else 1)
-        stages.append(b.shape)
-    return stages
+    return stages(b, (3, 4, 6, 3), block)
 
 
-def pyramid(b: Builder, stages: Sequence[Shape]) -> list[Shape]:
-    """Add a feature pyramid over ``stages`` (Lin et al. 2017); return its levels, finest first."""
+def pyramid(b: Builder, outputs: Sequence[Shape]) -> list[Shape]:
+    """Add a feature pyramid (Lin et al. 2017) over ``outputs`` of stages; return its levels.
+
+    The finest comes first.
+    """
     levels: list[Shape] = []
     coarser: Shape | None = None
-    for index, stage in reversed(list(enumerate(stages))):
+    for index, stage in reversed(list(enumerate(outputs))):
         b.shape = stage
         b.conv(f"fpn.inner{index}", _WIDTH, 1, bias=True)
         if coarser is not None:

@@ -21,20 +21,11 @@ _TERABYTE = (
 )  # fmt: skip
 
 
-def kaggle(name: str) -> Model:
-    """Build the reference model for Criteo's Kaggle set."""
-    return dlrm(name, _KAGGLE, (512, 256, 64, 16), (512, 256, 1))
-
-
-def terabyte(name: str) -> Model:
-    """Build MLPerf's model for Criteo's terabyte."""
-    return dlrm(name, _TERABYTE, (512, 256, 128), (1024, 1024, 512, 256, 1))
-
-
 def dlrm(
-    name: str, tables: tuple[int, ...], below: tuple[int, ...], above: tuple[int, ...]
+    name: str, below: tuple[int, ...], above: tuple[int, ...], *, terabyte: bool = False
 ) -> Model:
     """Build DLRM with networks of these widths ``below`` and ``above`` the products of vectors."""
+    tables = _TERABYTE if terabyte else _KAGGLE
     b = Builder((_NUMBERS,))
     _network(b, "bot_l", below)
     width = below[-1]

@@ -44,7 +44,7 @@ def efficientnet(
             if b.shape == entering:
                 b.add(f"{where}.add")
     _unit(b, "features.last", 4 * b.shape[0], 1)
-    b.adaptive_pool("avgpool", 1)
+    b.global_pool("avgpool")
     b.flatten()
     b.activation("dropout", kept=True)
     b.linear("classifier", 1000)

@@ -23,7 +23,7 @@ _BLOCKS = {
 }
 
 
-def googlenet() -> Model:
+def googlenet(name: str) -> Model:
     """Build GoogLeNet for 1,000 classes."""
     net = Units((3, 224, 224))
     net.unit("conv1", 64, 7, 2, 3)
@@ -38,7 +38,7 @@ def googlenet() -> Model:
         elif block == "4e":
             net.b.pool("maxpool4", 2, 2, ceil=True)
     net.head(1000)
-    return net.b.build("googlenet", "224x224 image")
+    return net.b.build(name, "224x224 image")
 
 
 def _inception(

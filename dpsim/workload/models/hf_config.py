@@ -9,7 +9,6 @@ import json
 import os
 from collections.abc import Callable, Mapping
 from functools import partial
-from math import ceil
 from typing import Any
 
 from dpsim.base.errors import DpsimError, UnknownNameError
@@ -17,8 +16,8 @@ from dpsim.workload.layer import Model
 from dpsim.workload.models.bert import bert
 from dpsim.workload.models.built import ATTENTION_OF, Attention, Images, Tokens
 from dpsim.workload.models.gpt import gpt
-from dpsim.workload.models.llama import Llama, of_shape
-from dpsim.workload.models.mamba import Mamba, mamba
+from dpsim.workload.models.llama import llama
+from dpsim.workload.models.mamba import mamba
 from dpsim.workload.models.neox import neox, phi
 from dpsim.workload.models.vit import vit
 from dpsim.workload.profile import read_file
@@ -92,23 +91,29 @@ class _Sizes:
         return len(labels) if isinstance(labels, dict) and labels else self.get("num_labels", 2)
 
 
-def _bert(name: str, sizes: _Sizes) -> Tokens:
+def _of_tokens(
+    build: Callable[..., Model], name: str, sizes: _Sizes, *words: int, usual: int, **more: int
+) -> Tokens:
+    """Return a family with the keys of BERT and most others; ``usual`` is its default length."""
     width, heads = sizes.divided("hidden_size", "num_attention_heads")
     longest = sizes["max_position_embeddings"]
-    factory = partial(
+    shape = (sizes["num_hidden_layers"], width, heads, *words)
+    factory = partial(build, name, *shape, inner=sizes["intermediate_size"], **more)
+    attention = sizes.attention()
+    return Tokens(factory, min(usual, longest), longest, fusible=True, attention=attention)
+
+
+def _bert(name: str, sizes: _Sizes) -> Tokens:
+    return _of_tokens(
         bert,
         name,
-        sizes["num_hidden_layers"],
-        width,
-        heads,
-        positions=longest,
+        sizes,
+        # Pre-training takes most of its steps at 128 tokens (Devlin et al. 2019, appendix A.2).
+        usual=128,
+        positions=sizes["max_position_embeddings"],
         words=sizes["vocab_size"],
         segments=sizes.get("type_vocab_size", 2),
-        inner=sizes["intermediate_size"],
     )
-    stated = sizes.attention()
-    # Pre-training takes most of its steps at 128 tokens (Devlin et al. 2019, appendix A.2).
-    return Tokens(factory, min(128, longest), longest, fusible=True, attention=stated)
 
 
 def _gpt2(name: str, sizes: _Sizes) -> Tokens:
@@ -139,7 +144,7 @@ def _llama(
     experts: tuple[str, str, str] | None = None,
     **more: Any,
 ) -> Tokens:
-    """Return a family that is Llama's except for ``more`` fields of `Llama`.
+    """Return a family that is Llama's except for ``more``, fields of `llama.Llama`.
 
     ``tied`` and ``head`` are the family's defaults; ``windowed``: it uses sliding_window.
     ``experts`` are the keys of their number, of how many a token uses, and of their width.
@@ -161,11 +166,13 @@ def _llama(
     for unsupported in ("attention_bias", "mlp_bias"):
         if sizes.flag(unsupported, False):
             raise sizes.problem(f"{unsupported} must be false: such biases are not modelled")
-    shape = Llama(
-        blocks=sizes["num_hidden_layers"],
-        width=width,
-        heads=heads,
-        inner=sizes["intermediate_size" if experts is None else experts[2]],
+    factory = partial(
+        llama,
+        name,
+        sizes["num_hidden_layers"],
+        width,
+        heads,
+        sizes["intermediate_size" if experts is None else experts[2]],
         groups=groups,
         words=sizes["vocab_size"],
         tied=sizes.flag("tie_word_embeddings", tied),
@@ -175,44 +182,32 @@ def _llama(
     )
     longest = sizes["max_position_embeddings"]
     stated = sizes.attention()
-    factory = partial(of_shape, name, shape)
-
     return Tokens(factory, min(_LONG, longest), longest, fusible=True, attention=stated)
 
 
 def _side_by_side(build: Callable[..., Model], name: str, sizes: _Sizes) -> Tokens:
     """Return a family whose blocks compute attention and feed-forward in parallel."""
-    width, heads = sizes.divided("hidden_size", "num_attention_heads")
-    longest = sizes["max_position_embeddings"]
-    factory = partial(
-        build,
-        name,
-        sizes["num_hidden_layers"],
-        width,
-        heads,
-        sizes["vocab_size"],
-        inner=sizes["intermediate_size"],
-    )
-    stated = sizes.attention()
-    return Tokens(factory, min(_LONG, longest), longest, fusible=True, attention=stated)
+    return _of_tokens(build, name, sizes, sizes["vocab_size"], usual=_LONG)
 
 
 def _mamba(name: str, sizes: _Sizes) -> Tokens:
     width, auto = sizes["hidden_size"], sizes.is_auto("time_step_rank")
     if sizes.flag("use_bias", False):
         raise sizes.problem("use_bias must be false: such biases are not modelled")
-    shape = Mamba(
-        blocks=sizes["num_hidden_layers"],
-        width=width,
+    factory = partial(
+        mamba,
+        name,
+        sizes["num_hidden_layers"],
+        width,
         widened=sizes.get("intermediate_size", sizes.get("expand", 2) * width),
         state=sizes.get("state_size", 16),
-        rank=ceil(width / 16) if auto else sizes["time_step_rank"],
+        rank=None if auto else sizes["time_step_rank"],
         kernel=sizes.get("conv_kernel", 4),
         words=sizes["vocab_size"],
         tied=sizes.flag("tie_word_embeddings", True),
     )
     # Trained on 2,048 tokens; a state-space model has no longest text.
-    return Tokens(partial(mamba, name, shape), 2048, 2**20)
+    return Tokens(factory, 2048, 2**20)
 
 
 def _vit(name: str, sizes: _Sizes) -> Images:

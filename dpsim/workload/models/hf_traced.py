@@ -21,6 +21,7 @@ from typing import Any
 from dpsim.base.errors import DpsimError, UnknownNameError
 from dpsim.workload.layer import Model
 from dpsim.workload.models.built import ATTENTION_OF
+from dpsim.workload.torch_factory import explained, import_torch
 
 _USUAL = 4096  # default tokens of models that could take more
 _LONGEST = 2**20  # where the configuration gives no limit
@@ -101,7 +102,6 @@ def described(values: Mapping[str, Any], source: str) -> tuple[str, int, int]:
 
 def traced(values: Mapping[str, Any], source: str, name: str, length: int | None) -> Model:
     """Return the model, called ``name``, for samples of that length. Raises DpsimError."""
-    from dpsim.workload.torch_factory import import_torch
     from dpsim.workload.torch_trace import trace_call
 
     torch = import_torch()
@@ -113,7 +113,7 @@ def traced(values: Mapping[str, Any], source: str, name: str, length: int | None
         sample = f"{height}x{width} image"
     else:
         sample = f"{length} {unit(main)}"
-    with _explained(source, "cannot be built and traced without weights"):
+    with explained(source, "cannot be built and traced without weights"):
         # Without weights: a model of any size takes no memory here.
         with torch.device("meta"):
             module = kind(config)
@@ -126,16 +126,10 @@ def unit(main: str) -> str:
     return _SOUND if main == "input_values" else "tokens"
 
 
-def _explained(source: str, what: str) -> Any:
-    from dpsim.workload.torch_factory import explained
-
-    return explained(source, what)
-
-
 def _config(values: Mapping[str, Any], source: str) -> Any:
     """Return the library's object, with fused attention unless the configuration asks for eager."""
     kind = _config_class(values["model_type"], source)
-    with _explained(source, "is not a configuration"):
+    with explained(source, "is not a configuration"):
         kept = _admitted(values, kind, source)
         said = next((values[key] for key in _SAID if values.get(key) is not None), None)
         if said is not None:

@@ -10,7 +10,7 @@ from dpsim.workload.layer import Model
 from dpsim.workload.models.conv_units import Units
 
 
-def inception_v3() -> Model:
+def inception_v3(name: str) -> Model:
     """Build Inception-v3 for 1,000 classes, 299x299 images."""
     net = _Inception((3, 299, 299))
     net.stem()
@@ -23,7 +23,7 @@ def inception_v3() -> Model:
     for index in range(2):
         net.block_e(f"Mixed_7{'bc'[index]}")
     net.head(1000)
-    return net.b.build("inception-v3", "299x299 image")
+    return net.b.build(name, "299x299 image")
 
 
 class _Inception(Units):

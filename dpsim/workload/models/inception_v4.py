@@ -9,7 +9,7 @@ from dpsim.workload.layer import Model
 from dpsim.workload.models.conv_units import Units
 
 
-def inception_v4() -> Model:
+def inception_v4(name: str) -> Model:
     """Build Inception-v4 for 1,000 classes, 299x299 images."""
     net = _InceptionV4((3, 299, 299))
     net.stem()
@@ -22,7 +22,7 @@ def inception_v4() -> Model:
     for index in range(3):
         net.block_c(f"inception_c{index}")
     net.head(1000)
-    return net.b.build("inception-v4", "299x299 image")
+    return net.b.build(name, "299x299 image")
 
 
 class _InceptionV4(Units):

@@ -10,7 +10,7 @@ experts in place of the feed-forward.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from dpsim.workload.builder import Builder
@@ -53,19 +53,7 @@ class Llama:
         return None if every is not None and (block + 1) % every == 0 else self.window
 
 
-def llama(name: str, sizes: Llama, sequence_length: int) -> Model:
-    """Build a decoder over ``sequence_length`` tokens, with the loss over its words."""
-    b = Builder((sequence_length,))
-    b.embedding("embed_tokens", sizes.words, sizes.width)
-    for block in range(sizes.blocks):
-        _block(b, f"layers.{block}", sizes, sizes.window_of(block))
-    b.rms_norm("norm", weights=sizes.norm_weights)
-    b.linear("lm_head", sizes.words, bias=False, tied=sizes.tied, kept=False)
-    b.cross_entropy("loss")
-    return b.build(name, f"{sequence_length} tokens")
-
-
-def of_sizes(
+def llama(
     name: str,
     blocks: int,
     width: int,
@@ -74,16 +62,19 @@ def of_sizes(
     sequence_length: int,
     **more: Any,
 ) -> Model:
-    """Build the model from the sizes of a line of the catalogue.
+    """Build a decoder over ``sequence_length`` tokens, with the loss over its words.
 
     ``more`` are further fields of `Llama`.
     """
-    return llama(name, Llama(blocks, width, heads, inner, **more), sequence_length)
-
-
-def of_shape(name: str, shape: Llama, sequence_length: int, *, fused: bool = True) -> Model:
-    """Build the model of a configuration, with the requested attention."""
-    return llama(name, replace(shape, fused=fused), sequence_length)
+    sizes = Llama(blocks, width, heads, inner, **more)
+    b = Builder((sequence_length,))
+    b.embedding("embed_tokens", sizes.words, sizes.width)
+    for block in range(sizes.blocks):
+        _block(b, f"layers.{block}", sizes, sizes.window_of(block))
+    b.rms_norm("norm", weights=sizes.norm_weights)
+    b.linear("lm_head", sizes.words, bias=False, tied=sizes.tied, kept=False)
+    b.cross_entropy("loss")
+    return b.build(name, f"{sequence_length} tokens")
 
 
 def _block(b: Builder, name: str, sizes: Llama, window: int | None) -> None:

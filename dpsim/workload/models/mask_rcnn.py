@@ -6,6 +6,8 @@ The heads see 512 boxes an image, a quarter of which hold an object and get a ma
 
 from __future__ import annotations
 
+from functools import partial
+
 from dpsim.workload.builder import Builder
 from dpsim.workload.layer import Model
 from dpsim.workload.models.detection import FrozenNorms, over_levels, pyramid, resnet50
@@ -17,11 +19,10 @@ _SHAPES = 3  # of boxes at each place of a level
 _BOXES, _MASKS = 512, 128
 
 
-def mask_rcnn() -> Model:
+def mask_rcnn(name: str) -> Model:
     """Build Mask R-CNN for images of 800x1344."""
     b = FrozenNorms((3, 800, 1344))
-    stages = resnet50(b, lambda *each: bottleneck(b, *each, strided_first=True))
-    levels = pyramid(b, stages)
+    levels = pyramid(b, resnet50(b, partial(bottleneck, strided_first=True)))
     b.shape = levels[-1]
     b.pool("fpn.pool", 1, 2)  # every second place of the coarsest
     levels.append(b.shape)
@@ -30,7 +31,7 @@ def mask_rcnn() -> Model:
     _boxes(b)
     _masks(b)
     # The stem and the first stage keep their pre-trained weights.
-    return frozen_before(b.build("mask-rcnn", "800x1344 image"), "layer2.")
+    return frozen_before(b.build(name, "800x1344 image"), "layer2.")
 
 
 def _proposals(b: Builder, name: str, tied: bool) -> None:

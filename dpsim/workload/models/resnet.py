@@ -9,78 +9,46 @@ ResNet-18 whose stem keeps the image's size (11,173,962).
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from functools import partial
+
 from dpsim.workload.builder import Builder
 from dpsim.workload.layer import Model
 from dpsim.workload.layer_stack import Shape
 
 
-def resnet(name: str, depths: tuple[int, int, int, int], *, basic: bool = False) -> Model:
+def resnet(name: str, depths: Sequence[int], *, basic: bool = False) -> Model:
     """Build ResNet with ``depths`` bottlenecks in its four stages, for 1,000 classes.
 
-    (3, 4, 6, 3) is ResNet-50.
-
-    With ``basic`` blocks of two 3x3 convolutions (2, 2, 2, 2) is ResNet-18, and (3, 4, 6, 3)
-    ResNet-34.
+    (3, 4, 6, 3) is ResNet-50. With ``basic`` blocks of two 3x3 convolutions (2, 2, 2, 2) is
+    ResNet-18, and (3, 4, 6, 3) ResNet-34.
     """
-    b = Builder((3, 224, 224))
-    stem(b)
-    for stage, depth in enumerate(depths, start=1):
-        for block in range(depth):
-            # Widths double from stage to stage: 64, 128, 256, 512.
-            (basic_block if basic else bottleneck)(
-                b, f"layer{stage}.{block}", 32 << stage, _stride(stage, block)
-            )
-    _head(b, 1000)
-    return b.build(name, "224x224 image")
+    return _of_imagenet(name, depths, basic_block if basic else bottleneck)
 
 
-def resnext(name: str, depths: tuple[int, int, int, int], *, squeeze: bool = False) -> Model:
+def resnext(name: str, depths: Sequence[int], *, squeeze: bool = False) -> Model:
     """Build ResNeXt "32x4d" with ``depths`` bottlenecks in its four stages, for 1,000 classes."""
+    return _of_imagenet(name, depths, partial(bottleneck, widening=2, groups=32, squeeze=squeeze))
+
+
+def _of_imagenet(name: str, depths: Sequence[int], block: Callable[..., None]) -> Model:
     b = Builder((3, 224, 224))
     stem(b)
-    for stage, depth in enumerate(depths, start=1):
-        for block in range(depth):
-            width = 32 << stage
-            bottleneck(
-                b,
-                f"layer{stage}.{block}",
-                width,
-                _stride(stage, block),
-                inner=2 * width,
-                groups=32,
-                squeeze=squeeze,
-            )
-    _head(b, 1000)
-    return b.build(name, "224x224 image")
+    stages(b, depths, block)
+    return _classified(b, 1000, name, "224x224 image")
 
 
-def resnet18_cifar() -> Model:
-    """Build ResNet-18 for CIFAR-10: a 3x3 stem of stride 1, without a pool."""
-    b = Builder((3, 32, 32))
-    _unit(b, "conv1", "bn1", 64, 3, padding=1)
-    b.activation("relu")
-    for stage in range(1, 5):
-        for block in range(2):
-            basic_block(b, f"layer{stage}.{block}", 32 << stage, _stride(stage, block))
-    _head(b, 10)
-    return b.build("resnet18-cifar", "32x32 image")
+def resnet_cifar(name: str, depths: Sequence[int], width: int, *, projected: bool = True) -> Model:
+    """Build ResNet of basic blocks for CIFAR-10: a 3x3 stem of stride 1, without a pool.
 
-
-def resnet_cifar(name: str, depth: int) -> Model:
-    """Build the paper's ResNet for CIFAR-10 of 6 n + 2 = ``depth`` layers.
-
-    It has 16, 32 and 64 channels, and shortcuts without parameters.
+    (2, 2, 2, 2) blocks, 64 channels at first, are the common ResNet-18. n blocks in each of three
+    stages, 16 channels at first, and shortcuts not ``projected`` are the paper's of 6 n + 2 layers.
     """
     b = Builder((3, 32, 32))
-    _unit(b, "conv1", "bn1", 16, 3, padding=1)
+    _unit(b, "conv1", "bn1", width, 3, padding=1)
     b.activation("relu")
-    for stage in range(1, 4):
-        for block in range((depth - 2) // 6):
-            basic_block(
-                b, f"layer{stage}.{block}", 8 << stage, _stride(stage, block), projected=False
-            )
-    _head(b, 10)
-    return b.build(name, "32x32 image")
+    stages(b, depths, partial(basic_block, projected=projected), width)
+    return _classified(b, 10, name, "32x32 image")
 
 
 def stem(b: Builder) -> None:
@@ -90,14 +58,28 @@ def stem(b: Builder) -> None:
     b.pool("maxpool", 3, 2, 1)
 
 
-def _stride(stage: int, block: int) -> int:
-    return 2 if stage > 1 and block == 0 else 1
+def stages(
+    b: Builder, depths: Sequence[int], block: Callable[..., None], width: int = 64
+) -> list[Shape]:
+    """Add stages of ``block(b, name, width, stride)``; return their outputs.
+
+    Each but the first halves the image and doubles the ``width``.
+    """
+    outputs: list[Shape] = []
+    for stage, depth in enumerate(depths):
+        for index in range(depth):
+            stride = 2 if stage > 0 and index == 0 else 1
+            block(b, f"layer{stage + 1}.{index}", width << stage, stride)
+        outputs.append(b.shape)
+    return outputs
 
 
-def _head(b: Builder, classes: int) -> None:
-    b.adaptive_pool("avgpool", 1)
+def _classified(b: Builder, classes: int, name: str, sample: str) -> Model:
+    """Add the output layer, and return the finished model."""
+    b.global_pool("avgpool")
     b.flatten()
     b.linear("fc", classes)
+    return b.build(name, sample)
 
 
 def basic_block(b: Builder, name: str, width: int, stride: int, *, projected: bool = True) -> None:
@@ -121,17 +103,17 @@ def bottleneck(
     width: int,
     stride: int,
     *,
-    inner: int | None = None,
+    widening: int = 1,
     groups: int = 1,
     squeeze: bool = False,
     strided_first: bool = False,
 ) -> None:
     """Add 1x1, 3x3 and 1x1 convolutions, the last of 4 x ``width`` channels, beside a shortcut.
 
-    The 3x3 convolution has ``inner`` channels (``width`` if left out) in ``groups``.
+    The 3x3 convolution has ``widening`` times ``width`` channels, in ``groups``.
     ``strided_first``: the first convolution has the stride, as in the paper.
     """
-    entering, inner = b.shape, inner or width
+    entering, inner = b.shape, widening * width
     first, second = (stride, 1) if strided_first else (1, stride)
     _unit(b, f"{name}.conv1", f"{name}.bn1", inner, 1, stride=first)
     b.activation(f"{name}.relu1")

@@ -7,6 +7,7 @@ the levels share their heads' weights, but not the norms.
 
 from __future__ import annotations
 
+from functools import partial
 from math import prod
 
 from dpsim.workload.builder import Builder
@@ -23,21 +24,21 @@ from dpsim.workload.models.resnet import bottleneck
 from dpsim.workload.trainable import frozen_before
 
 
-def retinanet() -> Model:
+def retinanet(name: str) -> Model:
     """Build RetinaNet as MLPerf trains it: 37,060,652 parameters."""
     b = FrozenNorms((3, 800, 800))
-    stages = resnet50(b, lambda *each: bottleneck(b, *each, inner=2 * each[1], groups=32))
-    _heads(b, coarser_levels(b, pyramid(b, stages[1:])), boxes=9, classes=264, normed=False)
+    backbone = resnet50(b, partial(bottleneck, widening=2, groups=32))
+    _heads(b, coarser_levels(b, pyramid(b, backbone[1:])), boxes=9, classes=264, normed=False)
     # The stem and the first stage keep their pre-trained weights.
-    return frozen_before(b.build("retinanet", "800x800 image"), "layer2.")
+    return frozen_before(b.build(name, "800x800 image"), "layer2.")
 
 
-def ssd320() -> Model:
+def ssd320(name: str) -> Model:
     """Build SSD320 on ResNet-50 with a feature pyramid, as in NVIDIA's DeepLearningExamples."""
     b = Builder((3, 320, 320))
-    stages = resnet50(b, lambda *each: bottleneck(b, *each))
-    _heads(b, coarser_levels(b, pyramid(b, stages[1:])), boxes=6, classes=91, normed=True)
-    return b.build("ssd320-resnet50-fpn", "320x320 image")
+    backbone = resnet50(b, bottleneck)
+    _heads(b, coarser_levels(b, pyramid(b, backbone[1:])), boxes=6, classes=91, normed=True)
+    return b.build(name, "320x320 image")
 
 
 def _heads(b: Builder, levels: list[Shape], *, boxes: int, classes: int, normed: bool) -> None:

@@ -20,20 +20,12 @@ _EXTRA = ((256, 512), (256, 512), (128, 256), (128, 256), (128, 256))
 _BOXES = (4, 6, 6, 6, 4, 4)
 
 
-def ssd300() -> Model:
-    """Build SSD for 300x300 images of COCO: 8,732 boxes."""
+def ssd300(name: str, *, mlperf: bool = False) -> Model:
+    """Build SSD for 300x300 images of COCO: 8,732 boxes; ``mlperf``: on ResNet-34."""
     b = Builder((3, 300, 300))
-    _backbone(b, bottleneck)
-    _scales(b, normed=True)
-    return b.build("ssd300", "300x300 image")
-
-
-def ssd300_resnet34() -> Model:
-    """Build SSD on ResNet-34, as MLPerf trains it."""
-    b = Builder((3, 300, 300))
-    _backbone(b, basic_block)
-    _scales(b, normed=False)
-    return b.build("ssd300-resnet34", "300x300 image")
+    _backbone(b, basic_block if mlperf else bottleneck)
+    _scales(b, normed=not mlperf)
+    return b.build(name, "300x300 image")
 
 
 def _backbone(b: Builder, block: Callable[[Builder, str, int, int], None]) -> None:

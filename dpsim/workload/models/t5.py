@@ -18,20 +18,17 @@ _INPUTS, _TARGETS = 512, 114
 
 
 @dataclass(frozen=True, slots=True)
-class T5:
-    """The sizes of a model: ``each`` is the width of a head, ``inner`` of a feed-forward."""
+class _Sizes:
+    """The sizes of a block: ``each`` is the width of a head, ``inner`` of a feed-forward."""
 
-    blocks: int
     width: int
     heads: int
     inner: int
-    each: int = 64
-    gated: bool = False
-    tied: bool = True
-    words: int = _WORDS
+    each: int
+    gated: bool
 
 
-def of_sizes(
+def t5(
     name: str,
     blocks: int,
     width: int,
@@ -42,27 +39,26 @@ def of_sizes(
     each: int = 64,
     newer: bool = False,
 ) -> Model:
-    """Build T5 of these sizes over ``tokens``; ``newer``: version 1.1."""
-    return t5(name, T5(blocks, width, heads, inner, each, newer, not newer), tokens)
+    """Build T5 over ``tokens`` of a text; the cut-out spans are the target.
 
-
-def t5(name: str, sizes: T5, tokens: int) -> Model:
-    """Build T5 over ``tokens`` of a text; the cut-out spans are the target."""
+    ``each`` is the width of a head; ``newer``: version 1.1.
+    """
+    sizes = _Sizes(width, heads, inner, each, gated=newer)
     targets = max(1, round(tokens * _TARGETS / _INPUTS))
     b = Builder((tokens,))
-    b.embedding("shared", sizes.words, sizes.width)
-    _stack(b, "encoder", sizes, None)
+    b.embedding("shared", _WORDS, width)
+    _stack(b, "encoder", blocks, sizes, None)
     b.shape = (targets,)
-    b.embedding("decoder.embed_tokens", sizes.words, sizes.width, tied=True)
-    _stack(b, "decoder", sizes, tokens)
-    b.linear("lm_head", sizes.words, bias=False, tied=sizes.tied, kept=False)
+    b.embedding("decoder.embed_tokens", _WORDS, width, tied=True)
+    _stack(b, "decoder", blocks, sizes, tokens)
+    b.linear("lm_head", _WORDS, bias=False, tied=not newer, kept=False)
     b.cross_entropy("loss")
     return b.build(name, f"{tokens} tokens and {targets} of their spans")
 
 
-def _stack(b: Builder, name: str, sizes: T5, heard: int | None) -> None:
+def _stack(b: Builder, name: str, blocks: int, sizes: _Sizes, heard: int | None) -> None:
     b.activation(f"{name}.dropout", kept=True)
-    for block in range(sizes.blocks):
+    for block in range(blocks):
         where = f"{name}.block.{block}"
         _attention(b, f"{where}.SelfAttention", sizes, None)
         if block == 0:
@@ -73,7 +69,7 @@ def _stack(b: Builder, name: str, sizes: T5, heard: int | None) -> None:
     b.rms_norm(f"{name}.final_layer_norm")
 
 
-def _attention(b: Builder, name: str, sizes: T5, heard: int | None) -> None:
+def _attention(b: Builder, name: str, sizes: _Sizes, heard: int | None) -> None:
     tokens = b.shape[0]
     inner = sizes.heads * sizes.each
     b.rms_norm(f"{name}.layer_norm")
@@ -87,7 +83,7 @@ def _attention(b: Builder, name: str, sizes: T5, heard: int | None) -> None:
     b.add(f"{name}.add", kept=True)
 
 
-def _feed_forward(b: Builder, name: str, sizes: T5) -> None:
+def _feed_forward(b: Builder, name: str, sizes: _Sizes) -> None:
     b.rms_norm(f"{name}.layer_norm")
     if sizes.gated:
         entering = b.shape

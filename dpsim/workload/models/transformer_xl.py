@@ -10,8 +10,6 @@ published checkpoint of 1.14 GB holds the 285 M that are counted here.)
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from dpsim.workload.builder import Builder
 from dpsim.workload.layer import Model
 
@@ -20,34 +18,7 @@ from dpsim.workload.layer import Model
 _CLUSTERS = ((19_997, 0.93), (20_000, 0.03), (160_000, 0.035), (67_738, 0.005))
 
 
-@dataclass(frozen=True, slots=True)
-class TransformerXL:
-    """The sizes of a model; each cluster is ``shrink`` times narrower than the previous one."""
-
-    blocks: int
-    width: int
-    heads: int
-    inner: int
-    shrink: int
-
-
-def transformer_xl(name: str, sizes: TransformerXL, sequence_length: int) -> Model:
-    """Build a decoder over segments of ``sequence_length`` tokens with a memory of as many.
-
-    It ends with the loss over its words.
-    """
-    b = Builder((sequence_length,))
-    _words(b, sizes)
-    b.parameter("r_w_bias", sizes.width)
-    b.parameter("r_r_bias", sizes.width)
-    for block in range(sizes.blocks):
-        _attention(b, f"layers.{block}.dec_attn", sizes.heads)
-        _feed_forward(b, f"layers.{block}.pos_ff", sizes.inner)
-    _loss(b, sizes)
-    return b.build(name, f"{sequence_length} tokens")
-
-
-def of_sizes(
+def transformer_xl(
     name: str,
     blocks: int,
     width: int,
@@ -56,25 +27,37 @@ def of_sizes(
     shrink: int,
     sequence_length: int,
 ) -> Model:
-    """Build the model from the sizes of a line of the catalogue."""
-    return transformer_xl(name, TransformerXL(blocks, width, heads, inner, shrink), sequence_length)
+    """Build a decoder over segments of ``sequence_length`` tokens with a memory of as many.
+
+    It ends with the loss over its words. Each cluster of words is ``shrink`` times narrower than
+    the previous one.
+    """
+    b = Builder((sequence_length,))
+    _words(b, width, shrink)
+    b.parameter("r_w_bias", width)
+    b.parameter("r_r_bias", width)
+    for block in range(blocks):
+        _attention(b, f"layers.{block}.dec_attn", heads)
+        _feed_forward(b, f"layers.{block}.pos_ff", inner)
+    _loss(b, shrink)
+    return b.build(name, f"{sequence_length} tokens")
 
 
-def _words(b: Builder, sizes: TransformerXL) -> None:
+def _words(b: Builder, width: int, shrink: int) -> None:
     """Add tables of words.
 
     Narrow tables are widened by a matrix each; the output shares all but the first.
     """
     tokens = b.shape[0]
-    if sizes.shrink == 1:
-        b.embedding("word_emb", sum(words for words, _ in _CLUSTERS), sizes.width)
+    if shrink == 1:
+        b.embedding("word_emb", sum(words for words, _ in _CLUSTERS), width)
         return
     for index, (words, share) in enumerate(_CLUSTERS):
         # The mean number of tokens of a cluster; each cluster has its own table.
         b.shape = (max(1, round(tokens * share)),)
-        b.embedding(f"word_emb.{index}", words, sizes.width // sizes.shrink**index)
-        b.linear(f"word_emb.{index}.proj", sizes.width, bias=False)
-    b.shape = (tokens, sizes.width)
+        b.embedding(f"word_emb.{index}", words, width // shrink**index)
+        b.linear(f"word_emb.{index}.proj", width, bias=False)
+    b.shape = (tokens, width)
 
 
 def _attention(b: Builder, name: str, heads: int) -> None:
@@ -107,12 +90,12 @@ def _residual(b: Builder, name: str) -> None:
     b.layer_norm(f"{name}.layer_norm")
 
 
-def _loss(b: Builder, sizes: TransformerXL) -> None:
+def _loss(b: Builder, shrink: int) -> None:
     tokens, width = b.shape
     b.linear("crit.clusters", len(_CLUSTERS) - 1)
     for index, (words, share) in enumerate(_CLUSTERS):
         b.shape = (tokens if index == 0 else max(1, round(tokens * share)), width)
-        if sizes.shrink > 1:
-            b.linear(f"crit.{index}.proj", width // sizes.shrink**index, bias=False, tied=index > 0)
+        if shrink > 1:
+            b.linear(f"crit.{index}.proj", width // shrink**index, bias=False, tied=index > 0)
         b.linear(f"crit.{index}", words, tied=True, bias=True, kept=False)
         b.activation(f"crit.{index}.log_softmax", kept=True)

@@ -13,7 +13,7 @@ from dpsim.workload.layer_stack import Shape
 _CHANNELS = (32, 64, 128, 256, 320, 320)
 
 
-def unet3d() -> Model:
+def unet3d(name: str) -> Model:
     """Build 3D U-Net for patches of 128^3."""
     b = Builder((1, 128, 128, 128))
     sizes: list[Shape] = []
@@ -30,7 +30,7 @@ def unet3d() -> Model:
         _unit(b, f"up.{level}.conv2", channels)
     b.conv("output", 3, 1, bias=True)
     b.cross_entropy("loss")
-    return b.build("unet3d", "128x128x128 patch")
+    return b.build(name, "128x128x128 patch")
 
 
 def _unit(b: Builder, name: str, channels: int, stride: int = 1) -> None:

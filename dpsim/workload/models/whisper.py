@@ -21,12 +21,10 @@ def whisper(
     heads: int,
     sequence_length: int,
     *,
-    bands: int = _BANDS,
-    words: int = _WORDS,
     fused: bool = True,
 ) -> Model:
     """Build ``blocks`` of encoder and of decoder, for a text of ``sequence_length`` tokens."""
-    b = Builder((bands, 1, _FRAMES))
+    b = Builder((_BANDS, 1, _FRAMES))
     # Convolutions over time only: images of one row, with bands as channels.
     b.conv("encoder.conv1", width, (1, 3), (1, 1), (0, 1), bias=True)
     b.activation("encoder.gelu1", kept=True)
@@ -40,14 +38,14 @@ def whisper(
         _feed_forward(b, f"encoder.layers.{block}")
     b.layer_norm("encoder.layer_norm")
     b.shape = (sequence_length,)
-    b.embedding("decoder.embed_tokens", words, width)
+    b.embedding("decoder.embed_tokens", _WORDS, width)
     b.parameter("decoder.embed_positions", _POSITIONS * width)
     for block in range(blocks):
         _attention(b, f"decoder.layers.{block}.self_attn", heads, fused)
         _attention(b, f"decoder.layers.{block}.encoder_attn", heads, fused, heard)
         _feed_forward(b, f"decoder.layers.{block}")
     b.layer_norm("decoder.layer_norm")
-    b.linear("proj_out", words, bias=False, tied=True, kept=False)
+    b.linear("proj_out", _WORDS, bias=False, tied=True, kept=False)
     b.activation("loss", kept=True)
     return b.build(name, f"30 s of sound and {sequence_length} tokens")
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpsim.base.arrays import FloatArray, IntArray
-from dpsim.disturbance import relapse_chance
+from dpsim.disturbance.fault_trace import relapse_chance
 from validate.published.tables.columns import packaged_table
 
 SERVERS, DAYS = 267, 349

@@ -11,7 +11,7 @@ import numpy as np
 
 from dpsim.base.shipped import shipped_json
 from dpsim.base.uncertainty import ModelError, PredictionInterval, error_summary
-from dpsim.engine import machine_interval
+from dpsim.network import machine_error
 from dpsim.network.libraries.nccl import NcclMachine, family_of
 from validate.published.nccl.regimes import Predicted
 from validate.published.nccl.table import Case
@@ -50,7 +50,7 @@ class Score:
         if self.is_calibrated:
             model_error = calibrated_error(case.machine.nodes == 1, self.nbytes >= MIB)
             return model_error.around(self.predicted)
-        return machine_interval(case.machine, case.op, self.nbytes, self.predicted)
+        return machine_error(case.machine, case.op, self.nbytes).around(self.predicted)
 
     @property
     def is_inside(self) -> bool:
