@@ -145,7 +145,7 @@ def _with_twins(scores: Sequence[Score]) -> set[str]:
 
 def _spread(scores: Sequence[Score], name: Callable[[Score], str]) -> Any:
     residual = np.array([np.log(score.measured / score.predicted) for score in scores])
-    return spread_of(residual, [name(score) for score in scores])
+    return spread_of(residual, [name(score) for score in scores], shortest=True)
 
 
 def _family(score: Score) -> str:
