@@ -6,7 +6,7 @@ The checked and frozen content of a scenario or a catalogue entry.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple
 
 from pydantic import (
     AfterValidator,
@@ -22,7 +22,11 @@ from pydantic import (
 
 from dpsim.base.files import digest
 
+if TYPE_CHECKING:
+    from pydantic_core import ErrorDetails
+
 LARGEST_INTEGER = 2**63 - 1  # of 64 bits, as in integer arrays
+_SHOWN = 60  # characters of a wrong value in an error
 
 
 class Config(BaseModel):
@@ -66,15 +70,40 @@ class Problem(NamedTuple):
     given: Any
 
     def __str__(self) -> str:
-        """Return the place and the rule."""
-        return f"{self.where}: {self.rule}" if self.where else self.rule
+        """Return the place and the rule, with the value if it is a number or a text."""
+        rule = self.rule
+        # Validators' own rules say the value, and those of whole parts what is wrong in them.
+        if rule.startswith("must ") and "but got" not in rule and self.given is not None:
+            rule += _but_got(self.given)
+        return f"{self.where}: {rule}" if self.where else rule
+
+
+def _but_got(value: object) -> str:
+    """Return the end of a line about ``value``; of a list its length, of a mapping nothing."""
+    if isinstance(value, (list, tuple)):
+        return f", but got {len(value)}"
+    if isinstance(value, (dict, BaseModel)):
+        return ""
+    shown = repr(value)
+    return f", but got {shown if len(shown) <= _SHOWN else f'{shown[:_SHOWN]}...'}"
 
 
 def first_problem(error: ValidationError) -> Problem:
     """Return the first of the problems that pydantic found, for a one-line error."""
     first = error.errors(include_url=False)[0]
     where = ".".join(map(str, first["loc"]))
-    return Problem(where, first["msg"].removeprefix("Value error, "), first["input"])
+    return Problem(where, _rule(first), first["input"])
+
+
+def _rule(error: ErrorDetails) -> str:
+    """Return the rule that is broken, in the words of scenarios' errors."""
+    from dpsim.base.broken_rules import LENGTHS, in_words  # loaded only for errors
+
+    kind = error["type"]
+    if kind in LENGTHS:
+        return LENGTHS[kind].format_map(error["ctx"])
+    others = {"missing": "is missing", "extra_forbidden": "is not a known key"}
+    return others.get(kind) or in_words(error).removeprefix("Value error, ")
 
 
 def beside_scenario(path: str, info: ValidationInfo) -> str:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import BaseModel
 
+from dpsim.base.broken_rules import LENGTHS, RULES, in_words
 from dpsim.base.errors import suggestion
 from dpsim.scenario.document import SHOWN_CHARACTERS, Node, Path, Place, Problem, Scalar, show
 from dpsim.scenario.shape import Shape, fields_of, shape_of
@@ -19,41 +20,6 @@ from dpsim.scenario.shape import Shape, fields_of, shape_of
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
 
-_RULES = {
-    "string_type": "must be text",
-    "string_too_short": "must have at least {min_length} characters",
-    "string_too_long": "must have at most {max_length} characters",
-    "string_pattern_mismatch": "must match the pattern {pattern}",
-    "int_type": "must be an integer",
-    "int_parsing": "must be an integer",
-    "int_parsing_size": "must be an integer of fewer digits",
-    "int_from_float": "must be an integer",
-    "float_type": "must be a number",
-    "float_parsing": "must be a number",
-    "finite_number": "must be a finite number",
-    "bool_type": "must be true or false",
-    "bool_parsing": "must be true or false",
-    "greater_than": "must be greater than {gt}",
-    "greater_than_equal": "must be at least {ge}",
-    "less_than": "must be less than {lt}",
-    "less_than_equal": "must be at most {le}",
-    "multiple_of": "must be a multiple of {multiple_of}",
-    "none_required": "must be left empty",
-    "list_type": "must be a list",
-    "tuple_type": "must be a list",
-    "set_type": "must be a list",
-    "frozen_set_type": "must be a list",
-    "iterable_type": "must be a list",
-    "dict_type": "must be a mapping",
-    "mapping_type": "must be a mapping",
-    "model_type": "must be a mapping",
-    "model_attributes_type": "must be a mapping",
-    "dataclass_type": "must be a mapping",
-}
-_LENGTHS = {
-    "too_short": "must have at least {min_length} entries",
-    "too_long": "must have at most {max_length} entries",
-}
 _SHOWN_NAMES = 12
 
 
@@ -177,23 +143,17 @@ def _rule(found: _Located, given: Node) -> str:
         return _own(str(context.get("error", found.error["msg"])), given)
     if found.type in ("literal_error", "enum"):
         return _one_of(found.shape.names() or [str(context.get("expected"))], given)
-    if found.type in _LENGTHS:
-        return f"{_LENGTHS[found.type].format_map(context)}, but got {context['actual_length']}"
+    if found.type in LENGTHS:
+        return f"{LENGTHS[found.type].format_map(context)}, but got {context['actual_length']}"
     union = found.shape.union()
-    if union and found.type.endswith("_type") and _RULES.get(found.type) == "must be a mapping":
+    if union and found.type.endswith("_type") and RULES.get(found.type) == "must be a mapping":
         return _mapping_with_kind(union, given)
-    return f"{_in_words(found.error)}, but got {show(given)}"
+    return f"{in_words(found.error)}, but got {show(given)}"
 
 
 def broken_rule(error: ErrorDetails) -> str:
     """Return the rule that a single value breaks, such as an option's, with the value."""
-    return f"{_in_words(error)}, but got {show(_shown(error['input']))}"
-
-
-def _in_words(error: ErrorDetails) -> str:
-    if error["type"] in _RULES:
-        return _RULES[error["type"]].format_map(error.get("ctx", {}))
-    return error["msg"].replace("Input should", "must")
+    return f"{in_words(error)}, but got {show(_shown(error['input']))}"
 
 
 def _changed(node: Node) -> Place:

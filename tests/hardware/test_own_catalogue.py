@@ -102,7 +102,7 @@ def test_unknown_names_suggest_them(own):
     ("text", "message"),
     [
         ("[1, 2]", "must be a readable gpu file, but it is not a YAML mapping"),
-        (GPU.replace("memory: 64 GB\n", ""), "memory: Field required"),
+        (GPU.replace("memory: 64 GB\n", ""), "memory: is missing"),
         (GPU.replace("64 GB", "many"), "memory.value: "),
         (GPU + "colour: red\n", "colour: "),
         ("\x00", "must be a readable gpu file"),

@@ -226,7 +226,7 @@ def test_too_little_to_fit_is_an_error(log, message):
 
 def test_a_file_that_is_no_profile_is_an_error_with_the_field(tmp_path):
     (tmp_path / "p.json").write_text("{}")
-    with pytest.raises(DpsimError, match=r"p.json: name: Field required"):
+    with pytest.raises(DpsimError, match=r"p.json: name: is missing"):
         load_profile(tmp_path / "p.json")
     with pytest.raises(DpsimError, match="cannot be read: No such file"):
         load_profile(tmp_path / "none.json")
@@ -275,7 +275,7 @@ class TestJson:
     @pytest.mark.parametrize(
         ("broken", "message"),
         [
-            (lambda report: report.pop("results"), "results: field required"),
+            (lambda report: report.pop("results"), "results: is missing"),
             (lambda report: report["config"].update(devices=[]), "config.devices: "),
             (lambda report: report["results"][3].update(size=-1), "results.3.size: "),
             (

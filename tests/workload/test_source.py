@@ -104,7 +104,7 @@ def test_a_file_of_python_is_beside_the_scenario_and_a_module_is_not(load):
             "{config: bad.json}",
             "here/bad.json: n_embd must be a multiple of n_head, but got 64 and 5",
         ),
-        ("{profile: gpt.json}", "workload.model.profile: here/gpt.json: name: Field required"),
+        ("{profile: gpt.json}", "workload.model.profile: here/gpt.json: name: is missing"),
         ("{profile: s.yaml}", "workload.model.profile: here/s.yaml: "),
         (
             "{torch: build, input: [3]}",
