@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
 
 LARGEST_INTEGER = 2**63 - 1  # of 64 bits, as in integer arrays
+_SHOWN = 60  # characters of a wrong value in an error
 
 # The rules that pydantic's errors report, by the error's type.
 RULES = {
@@ -106,8 +107,22 @@ class Problem(NamedTuple):
     given: Any
 
     def __str__(self) -> str:
-        """Return the place and the rule."""
-        return f"{self.where}: {self.rule}" if self.where else self.rule
+        """Return the place and the rule, with the value if it is a number or a text."""
+        rule = self.rule
+        # Validators' own rules say the value, and those of whole parts what is wrong in them.
+        if rule.startswith("must ") and "but got" not in rule and self.given is not None:
+            rule += _but_got(self.given)
+        return f"{self.where}: {rule}" if self.where else rule
+
+
+def _but_got(value: object) -> str:
+    """Return the end of a line about ``value``; of a list its length, of a mapping nothing."""
+    if isinstance(value, (list, tuple)):
+        return f", but got {len(value)}"
+    if isinstance(value, (dict, BaseModel)):
+        return ""
+    shown = repr(value)
+    return f", but got {shown if len(shown) <= _SHOWN else f'{shown[:_SHOWN]}...'}"
 
 
 def plain_rule(error: ErrorDetails) -> str:

@@ -268,7 +268,8 @@ def _long_time(seconds: float, digits: int) -> str:
             continue
         many = abs(seconds) >= length * 10**digits
         number = f"{seconds / length:.0f}" if many else f"{seconds / length:.{digits}g}"
-        if float(number) * length == seconds:
+        # So many minutes are days, which people read better than a long exact number.
+        if float(number) * length == seconds and not (many and unit == "min"):
             return f"{number} {unit}"
         texts.append(f"{number} {unit}")
     return texts[0]

@@ -84,7 +84,7 @@ def scale(
 
     check_plot(plot)
     if by == "nodes":
-        _by_nodes(file, nodes or _NODES, set_ or [], plot, as_json)
+        _by_nodes(file, _NODES if nodes is None else nodes, set_ or [], plot, as_json)
     else:
         _study(file, by, nodes, batches, set_ or [], fixed_global_batch, plot, as_json)
 
@@ -133,7 +133,7 @@ def _study(
     numbers = (
         [base.cluster.nodes]
         if by == "batch" and nodes is None
-        else whole_numbers("--nodes", nodes or _NODES)
+        else whole_numbers("--nodes", _NODES if nodes is None else nodes)
     )
     sizes = _sizes(base.workload.batch_per_gpu, batches) if by == "batch" else []
 

@@ -74,8 +74,8 @@ def fit_jitter(times: Factors, nodes: Sequence[int]) -> JitterFit:
     except ValidationError as error:
         told = first_problem(error)
         raise DpsimError(
-            f"step times: must show a disturbance that a scenario may have ({told}), but show "
-            f"{told.given:.6g}"
+            "step times: must show a disturbance that a scenario may have "
+            f"({told.where}: {told.rule}), but show {told.given:.6g}"
         ) from None
 
 

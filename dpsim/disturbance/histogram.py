@@ -146,7 +146,7 @@ def read_histogram(path: str) -> Histogram:
     try:
         return Histogram(values=values, weights=weights)
     except ValidationError as error:
-        raise DpsimError(f"{path}: {first_problem(error).rule}") from None
+        raise DpsimError(f"{path}: {first_problem(error)._replace(where='')}") from None
 
 
 _Numbers = tuple[float, ...]

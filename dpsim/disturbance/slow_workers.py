@@ -68,9 +68,11 @@ class SlowWorkersConfig(GroupedDisturbance):
         self, workers: int, seed: int, per_node: int | Sequence[int], entry: int
     ) -> NDArray[np.bool_]:
         if self.workers is not None:
-            return _among(self.workers, np.arange(workers), "workers must be ranks")
+            return _among(self.workers, np.arange(workers), f"[{entry}].workers: must be ranks")
         if self.nodes is not None:
-            return _among(self.nodes, node_of(workers, per_node), "nodes must be numbers")
+            return _among(
+                self.nodes, node_of(workers, per_node), f"[{entry}].nodes: must be numbers"
+            )
         groups = self.groups(workers, per_node)
         streams = random_streams(seed, groups.max() + 1, "slow", entry)
         draws = np.array([stream.random() for stream in streams])
@@ -94,5 +96,5 @@ class SlowWorkersConfig(GroupedDisturbance):
 def _among(named: tuple[int, ...], own: Indices, rule: str) -> NDArray[np.bool_]:
     """Return which numbers are ``named``. Raises DpsimError, with ``rule``, for an unknown one."""
     if max(named) > own[-1]:
-        raise DpsimError(f"slow {rule} below {own[-1] + 1}, but got {max(named)}")
+        raise DpsimError(f"disturbance.slow{rule} below {own[-1] + 1}, but got {max(named)}")
     return np.isin(own, named)

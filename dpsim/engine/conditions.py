@@ -25,7 +25,7 @@ def conditions_on(
     for number, flow in enumerate(disturbance.background):
         if max(flow.source, flow.destination) >= len(workers):
             raise DpsimError(
-                f"disturbance.background.{number}: must name GPUs from 0 to {len(workers) - 1}, "
+                f"disturbance.background[{number}]: must name GPUs from 0 to {len(workers) - 1}, "
                 f"but got {max(flow.source, flow.destination)}"
             )
     background = tuple(
@@ -46,7 +46,7 @@ def _links(cluster: Cluster, pattern: str, number: int) -> list[int]:
     found = [link for link, name in enumerate(names) if fnmatchcase(name, pattern)]
     if not found:
         raise DpsimError(
-            f"disturbance.links.{number}.link: must name a link, but got "
+            f"disturbance.links[{number}].link: must name a link, but got "
             f"{pattern!r}{suggestion(pattern, names)}"
         )
     return found

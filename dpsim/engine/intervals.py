@@ -9,6 +9,7 @@ only, not the noise between seeds.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
@@ -30,6 +31,7 @@ from dpsim.engine.job import Job
 from dpsim.engine.steps import Steps
 from dpsim.hardware import STEPS, Gpu, KnownRun, tell_network
 from dpsim.workload import (
+    MeasuredTimes,
     Model,
     WorkloadConfig,
     is_common,
@@ -152,7 +154,7 @@ def compute_errors(job: Job) -> tuple[ModelError, ...]:
     if scenario.scaling is not None:
         return (ModelError("computing as the calibration says"),)
     if job.model.measured is not None:
-        return (ModelError("computing as measured in the model's profile"),)
+        return (_measured_error(job, job.model.measured),)
     return (_described_error(job),)
 
 
@@ -168,6 +170,28 @@ def _ordinary_error(job: Job) -> ModelError:
     of = f"{job.model.name} on an ordinary cluster"
     return ModelError(
         basis, found["spread"], of=of, source="computing", nearest=tuple(_nearest_steps(job))
+    )
+
+
+def _measured_error(job: Job, measured: MeasuredTimes) -> ModelError:
+    """Return the error of layers' measured times: zero, except beyond the measured batches.
+
+    There it grows with the doublings from the nearest one, as that of a calibrated scale does.
+    """
+    basis, sizes = "computing as measured in the model's profile", measured.batch_sizes
+    workload = job.scenario.workload
+    batch = workload.batch_per_gpu * workload.learners_per_gpu
+    nearest = min(max(batch, sizes[0]), sizes[-1])
+    if batch == nearest:
+        return ModelError(basis)
+    doublings = abs(math.log2(batch / nearest))
+    known = f"batch {sizes[0]:,}" if len(sizes) == 1 else f"batch {sizes[0]:,} to {sizes[-1]:,}"
+    return ModelError(
+        f"{basis} at batch {nearest:,}",
+        normal_spread(_table()["calibrated"]["compute scaled"]["batch"] * doublings**0.5),
+        (f"layers were measured at {known}, not at {batch:,}",),
+        job.model.name,
+        source="computing",
     )
 
 

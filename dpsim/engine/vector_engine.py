@@ -131,7 +131,11 @@ def keep_versions(
         read, gave = gate.versions(starts, done, rounds)
     # A central average model moves when its rounds end, which is later than the steps.
     in_rounds = rounds and (one_version or gate.lag)
-    log.steps(starts, done, read, gave, np.array([end for _, end in rounds]) if in_rounds else over)
+    times = np.array([end for _, end in rounds]) if in_rounds else over
+    if in_rounds and gate.quorum == job.workers and not gate.lag:
+        # Workers decode the sum and take the optimiser's step before the next one.
+        times = np.maximum(times, over)
+    log.steps(starts, done, read, gave, times)
 
 
 # A call with the calls that follow it on other communicators, and a row of such chains.

@@ -59,5 +59,7 @@ class CostConfig(Config):
     def _one_amount(self) -> CostConfig:
         given = [name for name in ("tokens", "samples", "epochs") if getattr(self, name)]
         if len(given) > 1:
-            raise DpsimError(f"must have one of tokens, samples and epochs, but got {given}")
+            raise DpsimError(
+                f"must have one of tokens, samples and epochs, but got {' and '.join(given)}"
+            )
         return self

@@ -107,6 +107,10 @@ def _is_below(path: Path, found: _Located) -> bool:
 
 def _joined(alternatives: list[Problem]) -> Problem:
     """Return one problem that lists all rules: ``must be text or a mapping, but got 5``."""
+    # A member that began to read a file was meant: what others would take does not matter then.
+    unread = [one for one in alternatives if not one.rule.startswith("must ")]
+    if unread:
+        return unread[0]
     first = alternatives[0]
     head, _, tail = first.rule.partition(", but got ")
     rules = [head]

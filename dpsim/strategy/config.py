@@ -29,7 +29,9 @@ class StrategyConfig(Config):
     )
     average_loss: bool = Field(
         default=False,
-        description="All workers average their loss after each forward pass, to report it.",
+        description=(
+            "All workers average their loss once a step, after its last forward pass, to report it."
+        ),
     )
 
     _go_together = model_validator(mode="after")(checked)

@@ -286,11 +286,11 @@ def size_range(begin: int, end: int, factor: float) -> list[int]:
     Raises DpsimError for a range that is empty, never ends or has more than 10,000 sizes.
     """
     if begin > end:
-        raise DpsimError(f"must begin at most at the end ({end} bytes), but got {begin} bytes")
+        raise DpsimError(f"begin must be at most the end of {end} bytes, but got {begin} bytes")
     if begin < end and (factor <= 1 or begin == 0):
         raise DpsimError(
-            f"must grow from a size above 0 by a factor above 1, but got {begin} bytes and factor "
-            f"{factor:g}"
+            "sizes must grow from a begin above 0 by a factor above 1, but got a begin of "
+            f"{begin} bytes and a factor of {factor:g}"
         )
     sizes = [begin]
     while sizes[-1] * factor <= end:

@@ -188,7 +188,8 @@ class ClusterConfig(Config):
         try:
             return ClusterConfig.model_validate({**dict(self), "nodes": nodes})
         except ValidationError as error:
-            raise DpsimError(f"cluster with {nodes} nodes: {first_problem(error).rule}") from None
+            told = first_problem(error)._replace(where="")
+            raise DpsimError(f"cluster with {nodes} nodes: {told}") from None
 
     def _cards(self, part: NodeGroup) -> int:
         # The most specific statement counts: of the group, the network, then the kind of node.

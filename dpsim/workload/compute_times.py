@@ -90,7 +90,8 @@ class Accelerator:
         except KeyError:
             known = ", ".join(self.peak_flop_per_s)
             raise DpsimError(
-                f"must be a precision that the {self.name} has ({known}), but got {precision!r}"
+                f"workload.precision: must be a precision that the {self.name} has ({known}), "
+                f"but got {precision!r}"
             ) from None
         if not self.matrix_units:
             return min(peak, self.peak_flop_per_s.get("fp32", peak))

@@ -146,5 +146,7 @@ def test_gzipped_runs_are_read_and_a_bomb_is_not():
 
 
 def test_wrong_values_in_runs_are_said_with_their_path():
-    with pytest.raises(DpsimError, match=r"runs.json: runs.0.measured_s.0: must be at least"):
+    with pytest.raises(
+        DpsimError, match=r"runs.json: runs.0.measured_s.0: must be at least 1e-12, but got -1.0"
+    ):
         run_records_in("runs.json", RUNS.to_json().replace("1.0,", "-1.0,", 1).encode(), MOST_BYTES)

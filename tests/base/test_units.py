@@ -167,6 +167,7 @@ def test_prefixes_give_the_nearest_float(whole, prefix):
         (216_000.0, TIME, "2.5 days"),
         (50_000 * 3600.0, TIME, "50000 h"),
         (50_001 * 86_400.0, TIME, "50001 days"),
+        (5_625_060.0, TIME, "65.1 days"),
     ],
 )
 def test_people_read_a_decimal_prefix(value, dimension, text):

@@ -293,7 +293,7 @@ WRONG = {
     ),
     "end before begin": (
         ["collective", *BARE, "-b", "1M", "-e", "1K"],
-        "must begin at most at the end",
+        "begin must be at most the end of 1024 bytes, but got 1048576 bytes",
     ),
     "closed form on a cluster": (
         ["collective", "--cluster", "dgx-a100", "--network-model", "closed-form"],
@@ -307,6 +307,19 @@ WRONG = {
     "more GPUs than the node has": (
         ["run", QUICKSTART, "--set", "cluster.gpus_per_node=9"],
         "at most the node's 8 GPUs",
+    ),
+    "a precision that the GPU lacks": (
+        ["run", QUICKSTART, "--set", "workload.precision=bf16"],
+        "workload.precision: must be a precision that the v100-sxm2-16gb has (fp32, fp16), but got 'bf16'",
+    ),
+    "an empty list of nodes": (["scale", QUICKSTART, "--nodes", ""], "--nodes: must be whole"),
+    "no file of calibration": (
+        ["run", QUICKSTART, "--set", "calibration=none.json"],
+        "scenarios/none.json: cannot be read: No such file or directory\n",
+    ),
+    "other traffic of no GPU": (
+        ["run", QUICKSTART, "--set", "disturbance.background=[{source: 0, destination: 99}]"],
+        "disturbance.background[0]: must name GPUs from 0 to 31, but got 99",
     ),
 }
 

@@ -31,7 +31,9 @@ def test_workers_of_named_nodes_are_slow_at_every_step():
     assert compute_factors(4, 1, seed=0, per_node=(1, 3), slow=slow).tolist() == [
         [1, 1.5, 1.5, 1.5]
     ]
-    with pytest.raises(DpsimError, match="slow nodes must be numbers below 1, but got 1"):
+    with pytest.raises(
+        DpsimError, match=r"disturbance.slow\[0\].nodes: must be numbers below 1, but got 1"
+    ):
         compute_factors(4, 1, seed=0, per_node=4, slow=slow)
 
 
@@ -46,7 +48,9 @@ def test_chance_that_draws_nobody_is_said():
 
 
 def test_a_worker_that_does_not_exist_is_named():
-    with pytest.raises(DpsimError, match="slow workers must be ranks below 4, but got 9"):
+    with pytest.raises(
+        DpsimError, match=r"disturbance.slow\[0\].workers: must be ranks below 4, but got 9"
+    ):
         compute_factors(4, 1, seed=0, per_node=2, slow=[SlowWorkersConfig(workers=(9,))])
 
 

@@ -223,3 +223,19 @@ def test_errors_that_both_share_cancel_in_differences():
     assert one.includes(alike, scale=1 / 1.1)
     assert one.includes(one, scale=1 + 1e-15)  # the same but for rounding
     assert one.includes(apart)
+
+
+def test_measured_layers_are_less_sure_beyond_the_measured_batches(tiny):
+    """The width grows with the root of doublings, as that of other calibrations does."""
+    found = {
+        batch: simulate(tiny(1, workload={"batch_per_gpu": batch})) for batch in (4, 8, 16, 32)
+    }
+    intervals = {batch: result.interval for batch, result in found.items()}
+    assert intervals[8].low == intervals[8].high
+    assert intervals[8].extrapolated == ()
+    widths = {batch: np.log(one.high / one.low) for batch, one in intervals.items()}
+    assert widths[16] > 0.3
+    assert widths[32] == pytest.approx(2**0.5 * widths[16], rel=0.02)
+    assert widths[4] == pytest.approx(widths[16], rel=0.02)
+    assert intervals[32].low < found[32].step_time_s["mean"] < intervals[32].high
+    assert intervals[32].extrapolated == ("layers were measured at batch 8, not at 32",)

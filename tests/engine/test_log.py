@@ -28,7 +28,7 @@ def test_bsp_reads_the_newest_version_and_makes_the_next(tiny):
     """A step is 10 s of passes, 2 s of an all-reduce of 2 MB and 0.5 s of an update."""
     log = logged(tiny(2)).log
     assert rows(log) == [(w, c, pytest.approx(12.5 * c), c, c) for c in range(3) for w in range(2)]
-    np.testing.assert_allclose(log.times, [12.0, 24.5, 37.0])
+    np.testing.assert_allclose(log.times, [12.5, 25.0, 37.5])
     np.testing.assert_allclose(log.gradients.done, [10.0, 10.0, 22.5, 22.5, 35.0, 35.0])
 
 

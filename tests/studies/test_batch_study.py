@@ -124,3 +124,10 @@ def test_a_study_of_nothing_is_an_error():
         batch_study(QUICKSTART, [3], overrides=FEW, fixed_global_batch=True)
     with pytest.raises(ScenarioError, match="batch_per_gpu"):
         batch_study(QUICKSTART, [1], [0], FEW)
+
+
+def test_one_number_of_nodes_says_nothing_of_larger_ones():
+    one, two = (batch_study(QUICKSTART, nodes, [32, 64], FEW) for nodes in ([1], [1, 2]))
+    gains = "each larger number of nodes still gains more than 5 %"
+    assert gains in batch_study_notes(two)
+    assert gains not in batch_study_notes(one)

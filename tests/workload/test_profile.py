@@ -115,18 +115,18 @@ def test_measured_times_and_notes_survive(tmp_path):
     [
         ("", "EOF while parsing"),
         ("{}", "name: is missing"),
-        ('{"name": "m", "layers": []}', "layers: must have at least 1 entries"),
+        ('{"name": "m", "layers": []}', "layers: must have at least 1 entries, but got 0"),
         (
             '{"name": "m", "layers": [{"name": "a", "kind": "magic"}]}',
-            "layers.0.kind: must be",
+            "'norm' or 'pool', but got 'magic'",
         ),
         (
             '{"name": "m", "layers": [{"name": "a", "parameters": [0]}]}',
-            "layers.0.parameters.0: must be greater than 0",
+            "layers.0.parameters.0: must be greater than 0, but got 0",
         ),
         (
             '{"schema_version": 2, "name": "m", "layers": [{"name": "a"}]}',
-            "schema_version: must be 1",
+            "schema_version: must be 1, but got 2",
         ),
         (
             json.dumps(

@@ -29,13 +29,12 @@ def batch_study_table(study: BatchStudy) -> Table:
 
 def batch_study_notes(study: BatchStudy) -> list[str]:
     """Return where more workers stop helping, warnings on batches, extrapolations, omissions."""
-    end = study.stops_helping_at_nodes
-    grows = "each larger number of nodes still gains more than 5 %"
-    lines = [
-        grows
-        if end is None
-        else f"beyond {end} nodes, more workers are not known to gain 5 % in {_compared(study)}"
-    ]
+    end, lines = study.stops_helping_at_nodes, list[str]()
+    if end is not None:
+        what = _compared(study)
+        lines.append(f"beyond {end} nodes, more workers are not known to gain 5 % in {what}")
+    elif len(study.best_by_nodes) > 1:
+        lines.append("each larger number of nodes still gains more than 5 %")
     for point in study.best_by_nodes:
         if point.to_target is not None and point.to_target.batch.verdict != "fine":
             lines.append(

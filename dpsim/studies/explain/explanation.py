@@ -102,6 +102,11 @@ class Turn:
         return self.change_per_sample <= -self.nothing
 
     @property
+    def unclear(self) -> bool:
+        """Whether the scatter of the means hides if the change gains or loses anything."""
+        return NOTHING <= abs(self.change_per_sample) < self.nothing
+
+    @property
     def elasticity(self) -> float | None:
         """The percentage of step time per percent of the knob, over the whole change.
 
@@ -344,8 +349,11 @@ def _with_reasons(turns: Iterable[Turn]) -> list[Turn]:
         if turn.result is None or turn.change is None or turn.gains:
             found.append(turn)
             continue
-        instead = helpers.get(turn.knob.part)
-        why = reason(turn.knob, turn.change, turn.base, turn.result, instead)
+        if turn.unclear:
+            why = f"means of so few steps scatter by {turn.nothing:.0%}: more run.steps tell"
+        else:
+            instead = helpers.get(turn.knob.part)
+            why = reason(turn.knob, turn.change, turn.base, turn.result, instead)
         found.append(replace(turn, why=why))
     return found
 
@@ -361,11 +369,9 @@ def _gain(turn: Turn) -> str:
 
 def _no_gain(turn: Turn) -> str:
     assert turn.change is not None
-    size = (
-        f"{_percent(turn.change_per_sample)} per sample"
-        if turn.change_per_sample >= turn.nothing
-        else "no gain"
-    )
+    size = "no gain"
+    if turn.unclear or turn.change_per_sample >= turn.nothing:
+        size = f"{_percent(turn.change_per_sample)} per sample"
     return f"{turn.change.words}: {size}, {turn.why}"
 
 

@@ -59,7 +59,7 @@ def changed(scenario: Scenario, values: Values) -> Scenario:
         try:
             scenario = _put(scenario, way, value)
         except ValidationError as error:
-            raise DpsimError(f"{path}: {first_problem(error).rule}") from None
+            raise DpsimError(f"{path}: {first_problem(error)._replace(where='')}") from None
     return scenario
 
 

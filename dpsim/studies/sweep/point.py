@@ -12,6 +12,7 @@ from typing import Any
 
 from dpsim.base.config import BY_CONTENT
 from dpsim.base.errors import ScenarioError
+from dpsim.hardware import Sourced
 from dpsim.scenario import Document, Node, Override, Scalar, Scenario, apply_overrides, validate
 from dpsim.studies.sweep.axis import Axis, Values, below, split
 
@@ -100,6 +101,8 @@ def _told(scenario: Scenario, path: str, given: Node) -> Scalar:
     value: object = scenario
     for part in split(path):
         value = below(value, part)
+    if isinstance(value, Sourced):
+        value = value.value
     return value if value is None or isinstance(value, (str, int, float)) else _plain(given)
 
 

@@ -46,7 +46,8 @@ class Limits:
             limit: float | None = getattr(self, name)
             if limit is not None and (limit <= 0 if least is None else limit < least):
                 rule = "above 0" if least is None else f"at least {least}"
-                raise DpsimError(f"--{option}: must be {rule}, but got {limit:g}")
+                given = human(limit, DATA, 3) if name == "memory" else f"{limit:g}"
+                raise DpsimError(f"--{option}: must be {rule}, but got {given}")
 
     def broken(self, scenario: Scenario) -> str | None:
         """Return the first limit that ``scenario`` breaks, None if it meets all.

@@ -82,7 +82,9 @@ def test_a_change_of_one_of_several_groups(scenario_of_groups):
 
 
 def test_what_makes_no_scenario_is_refused_by_its_path(tiny):
-    with pytest.raises(DpsimError, match=r"^workload.batch_per_gpu: must be at least 1"):
+    with pytest.raises(
+        DpsimError, match=r"^workload.batch_per_gpu: must be at least 1, but got 0$"
+    ):
         changed(tiny(), {"workload.batch_per_gpu": 0})
     with pytest.raises(DpsimError, match="means nothing"):
         changed(tiny(aggregation="sharded"), {"strategy.sync": {"kind": "ssp"}})

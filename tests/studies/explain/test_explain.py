@@ -243,3 +243,16 @@ def test_a_whole_explanation_keeps_to_the_limit_of_time(monkeypatch):
     found = explain(scenario)
     assert sum(turn.change is not None for turn in found.turns) == 2
     assert any("cannot be: takes more than 3,600 s" in (turn.why or "") for turn in found.turns)
+
+
+def test_a_change_that_the_scatter_of_means_hides_is_not_called_no_gain():
+    found = explained("ssp")
+    unclear = [turn for turn in found.turns if turn.unclear and turn.change_per_sample < -0.1]
+    assert unclear
+    for turn in unclear:
+        assert (
+            turn.why == f"means of so few steps scatter by {turn.nothing:.0%}: more run.steps tell"
+        )
+        (line,) = (each for each in found.advice if each.startswith(turn.change.words))
+        assert " no gain" not in line
+        assert "per sample, means of so few steps scatter" in line

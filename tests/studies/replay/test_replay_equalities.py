@@ -174,3 +174,24 @@ def test_the_same_seed_gives_the_same_bits_and_another_one_others(replayed):
     one, same, other = (replayed(seed=seed, **strategy) for seed in (1, 1, 2))
     np.testing.assert_array_equal(one.parameters, same.parameters)
     assert one.to_json()["curve"] == same.to_json()["curve"] != other.to_json()["curve"]
+
+
+@pytest.mark.parametrize(
+    "strategy",
+    [
+        {},
+        {"overlap": "wfbp"},
+        {"compression": "top-k"},
+        {"aggregation": "host"},
+        {"aggregation": "sharded"},
+        {"sync": {"kind": "ssp", "staleness": 0}},
+        {"sync": {"kind": "local-sgd", "every": 1}},
+    ],
+    ids=str,
+)
+def test_an_update_is_there_when_all_workers_have_ended_its_step(replayed, strategy):
+    """Decoding and the optimiser's step come after the collective, and are in the curve's times."""
+    found = replayed(3, **{"overlap": "sequential", **strategy})
+    ends = found.steps.step.cumsum(axis=0).max(axis=1)
+    np.testing.assert_allclose(found.times, ends, rtol=1e-9)
+    assert found.curve.points[-1].time_s == found.times[-1]

@@ -94,6 +94,16 @@ def test_a_range_may_have_a_unit(write):
     )
 
 
+def test_figures_of_hardware_are_told_in_si_units_too(write):
+    """A figure of an inline link has a source; the column holds its number, not the text given."""
+    nic = "cluster.network.nic: {values: [{name: own, rate: 1 GB/s, latency: 5 us}]}"
+    rates = "cluster.network.nic.rate: {values: [8 Gbit/s, {value: 2 GB/s, source: a datasheet}]}"
+    latencies = "cluster.network.nic.latency: {values: [1 us]}"
+    points = plan([write(f"{{parameters: {{{nic}, {rates}, {latencies}}}}}")]).points
+    assert values(points, "cluster.network.nic.rate") == [1e9, 2e9]
+    assert values(points, "cluster.network.nic.latency") == [1e-6, 1e-6]
+
+
 @given(st.floats(0.5, 1e3), st.floats(0.1, 1e3), st.booleans(), st.booleans(), st.integers(0, 9))
 def test_draws_stay_in_their_range(low, width, log, whole, seed):
     high = low + width + whole  # so that there is a whole number in between

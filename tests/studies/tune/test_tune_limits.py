@@ -100,7 +100,7 @@ def test_where_nothing_can_be_the_reasons_are_the_error(tiny):
 @pytest.mark.parametrize(
     ("limit", "message"),
     [
-        ({"memory": 0.0}, "--max-memory: must be above 0, but got 0"),
+        ({"memory": -2e9}, "--max-memory: must be above 0, but got -2 GB"),
         ({"batch": 0}, "--max-batch: must be at least 1, but got 0"),
         ({"nodes": -1}, "--max-nodes: must be at least 1, but got -1"),
         ({"budget": -2.0}, "--budget: must be above 0, but got -2"),

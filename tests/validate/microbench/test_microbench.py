@@ -277,7 +277,7 @@ def test_what_was_measured_before_a_failure_is_kept(dpsim, tmp_path):
         (["collectives", "-b", "8Q"], "-b: must be an amount of data with its unit"),
         (
             ["collectives", "-b", "8", "-e", "4"],
-            "must begin at most at the end (4 bytes), but got 8 bytes",
+            "begin must be at most the end of 4 bytes, but got 8 bytes",
         ),
         (
             ["layers", "--model", "resnet-fifty"],

@@ -227,7 +227,9 @@ def test_ranks_that_really_compute_are_not_held_up_by_their_own_spread(tmp_path)
 
 
 def test_a_spread_that_is_no_jitter_is_refused_in_one_line(tmp_path):
-    with pytest.raises(DpsimError, match=r"spreads\.jitter.*sigma.*must be at most 3"):
+    with pytest.raises(
+        DpsimError, match=r"spreads\.jitter.*sigma.*must be at most 3.0, but got 4.0"
+    ):
         with_spread(tmp_path, {"kind": "correlated", "sigma": 4})
 
 
