@@ -9,7 +9,7 @@ from typing import ClassVar, NamedTuple
 
 from dpsim.base.config import Config
 from dpsim.network import CollectiveModel
-from dpsim.strategy.aggregation.collective_call import CollectiveCall, Group
+from dpsim.strategy.aggregation.collective_call import CollectiveCall, Group, whole_model
 from dpsim.strategy.aggregation.offload import HostCopies, OffloadConfig
 from dpsim.strategy.aggregation.setting import Setting
 from dpsim.topology import Mesh
@@ -51,6 +51,8 @@ class Aggregation(Config):
 
     meeting: ClassVar[Meeting] = Meeting.TOGETHER
     """How workers meet whose rule lets each go its own way."""
+    averaged_by: ClassVar[str]
+    """The collective that averages whole models, where workers step on their own."""
     one_version: ClassVar[bool] = True
     """Whether workers can share one sequence of parameters; if not, each has its own model."""
     in_groups: ClassVar[bool] = False
@@ -145,9 +147,9 @@ class Aggregation(Config):
         that exchange.
         """
 
-    @abstractmethod
     def averaging(self, model: Model, program: Program) -> tuple[CollectiveCall, ...]:
         """Return the calls that average the workers' models after a step."""
+        return whole_model(model, program, self.averaged_by)
 
     @abstractmethod
     def collectives(self, setting: Setting) -> Mapping[str, Turns]:

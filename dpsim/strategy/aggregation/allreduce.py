@@ -19,7 +19,7 @@ from dpsim.strategy.aggregation.aggregation import (
     Stages,
     Turns,
 )
-from dpsim.strategy.aggregation.collective_call import CollectiveCall, gradients, whole_model
+from dpsim.strategy.aggregation.collective_call import CollectiveCall, gradients
 from dpsim.strategy.aggregation.setting import Setting
 from dpsim.topology import Mesh
 from dpsim.workload import Model, Program
@@ -44,6 +44,7 @@ AlgorithmName = Annotated[
 class AllReduceConfig(Aggregation):
     """Gradients are summed over all workers, who all end with the sum."""
 
+    averaged_by: ClassVar[str] = "all-reduce"
     in_groups: ClassVar[bool] = True
     # Gloo's all-reduce is torch's own on processors.
     torch_libraries: ClassVar[tuple[str, ...]] = ("ideal", "auto", "gloo")
@@ -150,10 +151,6 @@ class AllReduceConfig(Aggregation):
         return calls + tuple(
             CollectiveCall(f"used{end}", size, end, end, payload="used parameters") for end in ends
         )
-
-    def averaging(self, model: Model, program: Program) -> tuple[CollectiveCall, ...]:
-        """Return one all-reduce of the whole model."""
-        return whole_model(model, program, "all-reduce")
 
     def collectives(self, setting: Setting) -> Mapping[str, Turns]:
         """Return the all-reduce, and an all-gather where a codec's payloads do not add up."""

@@ -28,6 +28,7 @@ class GossipConfig(Aggregation):
     """Each worker averages its model with a few neighbours."""
 
     meeting: ClassVar[Meeting] = Meeting.IN_PAIRS
+    averaged_by: ClassVar[str] = "gossip"
     one_version: ClassVar[bool] = False
     drawn: ClassVar[bool] = True  # of random pairs
 
@@ -50,10 +51,6 @@ class GossipConfig(Aggregation):
         # step, so neither waits for the other.
         (whole,) = whole_model(model, program, "gossip")
         return (CollectiveCall(whole.name, whole.nbytes, 0, program.end, "gossip", "models"),)
-
-    def averaging(self, model: Model, program: Program) -> tuple[CollectiveCall, ...]:
-        """Return an exchange of whole models after the optimiser's step."""
-        return whole_model(model, program, "gossip")
 
     def collectives(self, setting: Setting) -> Mapping[str, Turns]:
         """Return one exchange for each turn of the graph."""

@@ -18,11 +18,7 @@ from pydantic import Field
 from dpsim.base.errors import DpsimError
 from dpsim.base.units import Bytes, BytesPerSecond
 from dpsim.strategy.aggregation.aggregation import AddingRate, Aggregation, Stages, Turns
-from dpsim.strategy.aggregation.collective_call import (
-    CollectiveCall,
-    gradients,
-    whole_model,
-)
+from dpsim.strategy.aggregation.collective_call import CollectiveCall, gradients
 from dpsim.strategy.aggregation.setting import Setting
 from dpsim.topology import Mesh
 from dpsim.workload import Model, Program
@@ -33,6 +29,7 @@ _SPREADS = ("broadcast", "scatter", "gather", "reduce")
 class HostConfig(Aggregation):
     """Gradients meet on the CPU, or on GPU 0 of a single process."""
 
+    averaged_by: ClassVar[str] = "host-path"
     through_host: ClassVar[bool] = True
     timed_by_flows: ClassVar[bool] = True  # copies share the links to the processor
 
@@ -107,10 +104,6 @@ class HostConfig(Aggregation):
                 CollectiveCall("gradients", trained, end, end, "reduce", "weights"),
             ]
         return tuple(passes)
-
-    def averaging(self, model: Model, program: Program) -> tuple[CollectiveCall, ...]:
-        """Return the copies of whole models by way of the CPU."""
-        return whole_model(model, program, "host-path")
 
     def collectives(self, setting: Setting) -> Mapping[str, Turns]:
         """Return the path through the CPU, or for a single process, trees from and to GPU 0.

@@ -23,11 +23,7 @@ from dpsim.strategy.aggregation.aggregation import (
     Stages,
     Turns,
 )
-from dpsim.strategy.aggregation.collective_call import (
-    CollectiveCall,
-    gradients,
-    whole_model,
-)
+from dpsim.strategy.aggregation.collective_call import CollectiveCall, gradients
 from dpsim.strategy.aggregation.setting import Setting
 from dpsim.topology import Mesh
 from dpsim.workload import Model, Program
@@ -42,6 +38,7 @@ class ParameterServerConfig(Aggregation):
     """Servers hold the parameters: workers push gradients and pull updated parameters."""
 
     meeting: ClassVar[Meeting] = Meeting.AT_SERVERS
+    averaged_by: ClassVar[str] = _COLLECTIVE
     updates_elsewhere: ClassVar[bool] = True
     moves_alone: ClassVar[bool] = True  # servers apply the update of a single worker, too
     timed_by_flows: ClassVar[bool] = True  # pushes and pulls share the servers' links
@@ -99,10 +96,6 @@ class ParameterServerConfig(Aggregation):
     ) -> tuple[CollectiveCall, ...]:
         """Return a push and pull per parameter tensor, in the order of ready gradients."""
         return gradients(model, program, _COLLECTIVE)
-
-    def averaging(self, model: Model, program: Program) -> tuple[CollectiveCall, ...]:
-        """Return a push and pull of the whole model."""
-        return whole_model(model, program, _COLLECTIVE)
 
     def collectives(self, setting: Setting) -> Mapping[str, Turns]:
         """Return the push and the pull."""

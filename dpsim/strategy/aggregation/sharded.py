@@ -22,12 +22,7 @@ from pydantic import Field, NonNegativeInt, field_validator, model_validator
 from dpsim.base.units import PositiveBytes
 from dpsim.network.libraries import TRAITS, default_algorithm
 from dpsim.strategy.aggregation.aggregation import Aggregation, Stages, Turns
-from dpsim.strategy.aggregation.collective_call import (
-    CollectiveCall,
-    Group,
-    gradients,
-    whole_model,
-)
+from dpsim.strategy.aggregation.collective_call import CollectiveCall, Group, gradients
 from dpsim.strategy.aggregation.offload import HostCopies, OffloadConfig
 from dpsim.strategy.aggregation.setting import Setting
 from dpsim.strategy.aggregation.sharded_gradients import GradientsConfig
@@ -42,6 +37,8 @@ _REPLICAS = "all-reduce-replicas"
 class ShardedConfig(Aggregation):
     """Optimiser state, gradients and weights are divided among the workers."""
 
+    # Excluded by the table of combinations: no worker holds a whole model to average.
+    averaged_by: ClassVar[str] = "all-gather"
     shards: ClassVar[bool] = True
     in_groups: ClassVar[bool] = True
     also_called: ClassVar[tuple[str, ...]] = (
@@ -261,13 +258,6 @@ class ShardedConfig(Aggregation):
         sizes = [elements * self._gathered(model) for elements in parts]
         sent = [CollectiveCall(name, size, 0, 0, collective, "weights") for size in sizes]
         return (*sent, *scatters)
-
-    def averaging(self, model: Model, program: Program) -> tuple[CollectiveCall, ...]:
-        """Return an all-gather; the table of combinations excludes this case.
-
-        No worker holds a whole model to average.
-        """
-        return whole_model(model, program, "all-gather")
 
     def collectives(self, setting: Setting) -> Mapping[str, Turns]:
         """Return a reduce-scatter and all-gather in each shard group, and replicas' all-reduce.
