@@ -119,7 +119,6 @@ def _moved(phase: Phase, stride: int, first: IntArray) -> Phase:
         chunk=of_all(phase.chunk),
         reduce=np.tile(np.broadcast_to(phase.reduce, transfers), groups),
         count=each(phase.count),
-        channel=each(phase.channel),
         window=window and Window(np.tile(window.first, groups), window.uses, window.every),
     )
 
@@ -145,7 +144,6 @@ def _moved_back(phase: Phase, ranks: IntArray) -> Phase:
         chunk=of_these(phase.chunk),
         reduce=each(phase.reduce),
         count=each(phase.count),
-        channel=each(phase.channel),
         window=window and Window(window.first[here], window.uses, window.every),
     )
 

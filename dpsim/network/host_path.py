@@ -18,7 +18,7 @@ from dpsim.collectives import Traffic, algorithm
 from dpsim.network.conditions import NO_CONDITIONS, Conditions
 from dpsim.network.flows import CollectiveRun, SharedNetwork, ends_of_flows
 from dpsim.network.flows_model import FlowsModel
-from dpsim.network.model import Ability, CollectiveModel, Play
+from dpsim.network.model import CollectiveModel, Play
 from dpsim.network.outcome import Leave, MessageCosts, Outcome
 from dpsim.network.rounds import RoundsModel
 from dpsim.topology import Hosts, Routes, SubNetwork
@@ -26,8 +26,6 @@ from dpsim.topology import Hosts, Routes, SubNetwork
 
 class HostPathModel(CollectiveModel):
     """An all-reduce through the CPUs of ``hosts``, which add up ``sum_rate`` B/s."""
-
-    abilities = Ability.OWN_STARTS | Ability.UNEVEN_OVERLAP | Ability.CONDITIONS
 
     def __init__(
         self, hosts: Hosts, sum_rate: float, conditions: Conditions = NO_CONDITIONS
@@ -58,10 +56,9 @@ class HostPathModel(CollectiveModel):
         starts_back = met.finishes[node_of]
         back = ends_of_flows(network, self.from_host, starts_back, nbytes, self.conditions)
 
-        loads = np.zeros(len(network.capacities) + 1)  # the last is for -1, no link
-        for routes in (self.to_host, self.from_host):
-            np.add.at(loads, routes.links, float(nbytes))
-        return Outcome(back, loads[:-1] + met.loads)
+        capacities = len(network.capacities)
+        copies = self.to_host.loads(nbytes, capacities) + self.from_host.loads(nbytes, capacities)
+        return Outcome(back, copies + met.loads)
 
     @property
     def ends(self) -> IntArray:

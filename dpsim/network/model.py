@@ -5,7 +5,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import replace
-from enum import Flag, auto
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
 from weakref import ref
@@ -26,15 +25,6 @@ if TYPE_CHECKING:
 _ROUNDING = 1e-12  # relative: smaller violations of the bound are ignored
 _MOST_KEPT = 1000  # cached times of the busiest link
 _BYTES_A_TRANSFER, _BYTES_A_HOP = 120.0, 85.0
-
-
-class Ability(Flag):
-    """The effects that a model can take into account."""
-
-    NONE = 0
-    OWN_STARTS = auto()  # every rank starts at its own time
-    UNEVEN_OVERLAP = auto()  # rounds of different ranks overlap on shared links
-    CONDITIONS = auto()  # background traffic, and links that change
 
 
 def transfer_bytes(network: Network) -> float:
@@ -78,7 +68,6 @@ class CollectiveModel(ABC):
     of its algorithm are those of its ``schedule``; a model without one overrides them.
     """
 
-    abilities: Ability = Ability.NONE
     saved: float = 0.0
     """Seconds at full rate that a link may have saved up before (token buckets)."""
     schedule: Schedule

@@ -38,7 +38,7 @@ class _Run(ctypes.Structure):
     """The input fields of `Run` in ``messages.c``, followed by space for the loops' own."""
 
     _fields_ = (
-        *((name, ctypes.c_int64) for name in ("transfers", "places", "links", "hops")),
+        *((name, ctypes.c_int64) for name in ("transfers", "ranks", "links", "hops")),
         *((name, ctypes.c_void_p) for name in _TOLD),
         ("overhead", ctypes.c_double),
         ("finish", ctypes.c_void_p),
@@ -68,12 +68,10 @@ def finish_by_loops(
     if transfers.routes.share is not None:
         return None
     begin = float(starts.min())
-    # By place: all ranks of a channel, then all ranks of the next.
-    finish = np.tile(starts - begin, schedule.channels)
+    finish = starts - begin
     if not _run(loops, transfers, network.capacities, costs.overhead, finish):
         return None
-    ends = finish.reshape(schedule.channels, -1).max(axis=0)
-    return Outcome(begin + ends, transfers.loads(len(network.capacities)))
+    return Outcome(begin + finish, transfers.loads(len(network.capacities)))
 
 
 def _run(
@@ -83,7 +81,7 @@ def _run(
     overhead: float,
     finish: FloatArray,
 ) -> bool:
-    """Run all transfers; ``finish``, by place, holds the starts and then the ends (s)."""
+    """Run all transfers; ``finish``, by rank, holds the starts and then the ends (s)."""
     run = _Run(
         len(transfers.told["source"]), len(finish), len(capacity), transfers.routes.links.shape[1]
     )
@@ -132,11 +130,10 @@ class _TransferTable:
         chunking = schedule.chunking(nbytes, itemsize)
         columns: list[tuple[NDArray[Any], ...]] = []
         for number, each in enumerate(schedule.each_round()):
-            source, destination = each.places(schedule.ranks)
             sizes = chunking.nbytes(each.chunk, each.count).astype(_REAL)
             reducing = sizes * each.reduce * costs.gamma
-            round_ = np.full(len(source), number, dtype=_SHORT)
-            ends = source.astype(_SHORT), destination.astype(_SHORT)
+            round_ = np.full(len(each.source), number, dtype=_SHORT)
+            ends = each.source.astype(_SHORT), each.destination.astype(_SHORT)
             columns.append((*ends, round_, self._route(each), sizes, reducing))
         names = list(_TOLD)[: len(columns[0])]
         whole = (np.concatenate(column) for column in zip(*columns, strict=True))

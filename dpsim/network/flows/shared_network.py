@@ -15,8 +15,7 @@ import simpy
 from dpsim.base.arrays import FloatArray, IntArray
 from dpsim.base.errors import DpsimError
 from dpsim.network.conditions import Conditions
-from dpsim.network.flows.fluid import FluidNetwork
-from dpsim.network.flows.fluid_environment import FluidEnvironment
+from dpsim.network.flows.fluid import FluidEnvironment, FluidNetwork
 from dpsim.topology import Network, Routes, routes_avoiding
 
 _ENDLESS = 1e30  # bytes of a background flow

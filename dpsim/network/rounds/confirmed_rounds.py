@@ -18,7 +18,7 @@ import numpy as np
 from dpsim.base.arrays import FloatArray, IntArray
 from dpsim.base.budget import check
 from dpsim.collectives import Phase, Schedule
-from dpsim.network.model import Ability, ScheduleModel
+from dpsim.network.model import ScheduleModel
 from dpsim.network.outcome import MessageCosts, Outcome
 from dpsim.network.rounds.rounds import RoundsModel
 from dpsim.topology import Network
@@ -30,8 +30,6 @@ _SAME = 1e-9  # relative: smaller overlaps are ignored
 
 class ConfirmedRounds(ScheduleModel):
     """A schedule on a network, timed by rounds, with the times of flows from equal starts."""
-
-    abilities = Ability.OWN_STARTS
 
     def __init__(
         self,
@@ -93,7 +91,7 @@ class _Play:
     def __init__(self, model: RoundsModel, nbytes: int) -> None:
         self.model = model
         self.chunking = model.schedule.chunking(nbytes, model.itemsize)
-        self.ready = np.zeros(model.schedule.places)
+        self.ready = np.zeros(model.schedule.ranks)
         # The last entry is for -1, no link.
         self.in_use_until = np.zeros(len(model.network.capacities) + 1)
         self.apart = all(

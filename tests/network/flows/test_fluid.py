@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from dpsim.network import FluidNetwork, max_min_rates
 from dpsim.network.flows import flows_under_way
-from dpsim.network.flows.fluid_environment import FluidEnvironment
+from dpsim.network.flows.fluid import FluidEnvironment
 from dpsim.topology import Routes, UniformSwitch
 
 LINK = 10.0

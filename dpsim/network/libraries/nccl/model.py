@@ -28,7 +28,7 @@ from dpsim.network.libraries.nccl.machine import NVSWITCH, NcclMachine
 from dpsim.network.libraries.nccl.of_cluster import machine_of, network_cards
 from dpsim.network.libraries.nccl.prediction import machine_constants, predict
 from dpsim.network.libraries.nccl.selection import CHAINS
-from dpsim.network.model import Ability, CollectiveModel, LeavingTogether
+from dpsim.network.model import CollectiveModel, LeavingTogether
 from dpsim.network.rounds import RoundsModel
 from dpsim.topology import Cluster
 
@@ -87,8 +87,6 @@ class NcclModel(LeavingTogether):
     of the fabric more than the cards, that link sets the rate. Raises DpsimError for algorithms and
     operations that NCCL lacks.
     """
-
-    abilities = Ability.NONE
 
     def __init__(
         self,
