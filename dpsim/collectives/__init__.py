@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from dpsim.collectives.binary_trees import tree_edges
     from dpsim.collectives.every import ALGORITHMS
     from dpsim.collectives.gossip import GOSSIP_GRAPHS, gossip_turns, mixing_matrix, most_neighbours
-    from dpsim.collectives.groups import Groups, in_groups, of_one_group
+    from dpsim.collectives.groups import Groups, in_groups
     from dpsim.collectives.rings import Rings
 else:
     __getattr__, __dir__ = on_demand(__name__, __file__)
@@ -73,7 +73,6 @@ __all__ = [
     "in_groups",
     "mixing_matrix",
     "most_neighbours",
-    "of_one_group",
     "ranks_array",
     "traffic",
     "tree_edges",

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cache, partial
-from typing import Any
 
 import numpy as np
 
@@ -85,16 +84,7 @@ def once_each(schedule: Schedule, groups: Groups, ranks: int) -> Schedule:
     # Neighbours in a group are consecutive; ranks at the same place are a group apart.
     stride = groups.size if groups.across else 1
     phases = tuple(_moved(phase, stride, members[:, 0]) for phase in schedule.phases)
-    return replace(schedule, ranks=ranks, phases=phases, members=members)
-
-
-def of_one_group(schedule: Schedule, ranks: IntArray) -> Schedule:
-    """Return the part of ``schedule`` of one group, with rank i for ``ranks[i]``.
-
-    The inverse of `once_each`.
-    """
-    phases = tuple(_moved_back(phase, ranks) for phase in schedule.phases)
-    return replace(schedule, ranks=len(ranks), phases=phases, members=None)
+    return replace(schedule, ranks=ranks, phases=phases, members=members, of_each=schedule)
 
 
 def _moved(phase: Phase, stride: int, first: IntArray) -> Phase:
@@ -120,31 +110,6 @@ def _moved(phase: Phase, stride: int, first: IntArray) -> Phase:
         reduce=np.tile(np.broadcast_to(phase.reduce, transfers), groups),
         count=each(phase.count),
         window=window and Window(np.tile(window.first, groups), window.uses, window.every),
-    )
-
-
-def _moved_back(phase: Phase, ranks: IntArray) -> Phase:
-    """Return the transfers of ``phase`` among ``ranks``, with ranks numbered 0, 1, ..."""
-    # A group of one has no stride, so any value works.
-    first, stride = int(ranks[0]), int(np.diff(ranks[:2]).sum()) or 1
-    here = np.isin(phase.source, ranks)
-
-    def of_these(cycle: Cyclic) -> Cyclic:
-        base = np.broadcast_to(cycle.base, here.shape)
-        return replace(cycle, index=cycle.index[here], base=base[here])
-
-    def each(values: Any) -> Any:
-        return np.broadcast_to(values, here.shape)[here]
-
-    to, window = of_these(phase.destination), phase.window
-    return replace(
-        phase,
-        source=(phase.source[here] - first) // stride,
-        destination=replace(to, base=(to.base - first) // stride, stride=to.stride // stride),
-        chunk=of_these(phase.chunk),
-        reduce=each(phase.reduce),
-        count=each(phase.count),
-        window=window and Window(window.first[here], window.uses, window.every),
     )
 
 

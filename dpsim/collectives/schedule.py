@@ -252,8 +252,8 @@ class Schedule:
     """A collective operation of ``ranks`` ranks on a vector of ``chunks`` chunks.
 
     ``vectors`` is above 1 if ranks hold more than one vector (in a personalised all-to-all, each
-    sender's data is a vector). ``members`` are the ranks of each group if several run the
-    operation side by side, each by itself: one row each, evenly spaced.
+    sender's data is a vector). If several groups run the operation side by side, ``members`` are
+    the ranks of each, one row each, evenly spaced, and ``of_each`` is the schedule of one.
     """
 
     operation: str
@@ -263,6 +263,7 @@ class Schedule:
     phases: tuple[Phase, ...]
     vectors: int = 1
     members: IntArray | None = None
+    of_each: Schedule | None = None
 
     @property
     def rounds(self) -> int:

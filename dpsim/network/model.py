@@ -323,10 +323,10 @@ class ScheduleModel(CollectiveModel):
 
     def of_group(self, ranks: IntArray) -> Self:
         """Return the model of one group's part of the schedule."""
-        if self.schedule.members is None:
+        schedule = self.schedule.of_each
+        if schedule is None:
             return self
-        from dpsim.collectives import of_one_group
         from dpsim.topology import SubNetwork
 
-        schedule, network = of_one_group(self.schedule, ranks), SubNetwork(self.network, ranks)
+        network = SubNetwork(self.network, ranks)
         return type(self)(schedule, network, self.costs, itemsize=self.itemsize)

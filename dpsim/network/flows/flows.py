@@ -8,13 +8,13 @@ that are rounds apart, other collectives and background traffic share links real
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from functools import partial
 
 import numpy as np
 
 from dpsim.base.arrays import FloatArray, IntArray
 from dpsim.collectives import Round, Schedule
+from dpsim.network.flows.equal_transfers import by_value
 from dpsim.network.flows.shared_network import SharedNetwork
 from dpsim.network.outcome import Leave, MessageCosts, Outcome
 from dpsim.topology import Routes
@@ -55,7 +55,7 @@ class CollectiveRun:
 
     def enter_at(self, starts: FloatArray) -> None:
         """Let every rank enter at its time in ``starts`` (s)."""
-        for start, ranks in _equal_together(starts, np.arange(self.ranks)):
+        for start, ranks in by_value(starts):
             begin = partial(self.enter_after, 0.0, 0, ranks)
             self.shared.after(start - self.shared.begin, begin)
 
@@ -99,16 +99,17 @@ class CollectiveRun:
         overheads = current.messages[ranks] * self.costs.overhead
         waits = np.asarray(delay + overheads, dtype=np.float64)
         # Ranks that post together start together, so their transfers go into one solve.
-        for wait, group in _equal_together(waits, ranks):
+        for wait, places in by_value(waits):
+            post = partial(current.post, ranks[places])
             if wait == 0:
-                current.post(group)
+                post()
             else:
-                self.shared.after(wait, partial(current.post, group))
+                self.shared.after(wait, post)
 
     def leave(self, current: _RoundUnderWay, ranks: IntArray) -> None:
         """Let ``ranks``, which have done all transfers of a round, reduce and begin the next."""
-        for wait, group in _equal_together(current.reduction[ranks], ranks):
-            self.enter_after(wait, current.number + 1, group)
+        for wait, places in by_value(current.reduction[ranks]):
+            self.enter_after(wait, current.number + 1, ranks[places])
 
 
 class _RoundUnderWay:
@@ -189,9 +190,3 @@ class _RoundUnderWay:
         through = ranks[self.open[ranks] == 0]
         if len(through):
             self.run.leave(self, through)
-
-
-def _equal_together(values: FloatArray, ranks: IntArray) -> Iterator[tuple[float, IntArray]]:
-    """Yield each value with its ranks."""
-    for value in np.unique(values):
-        yield float(value), ranks[values == value]

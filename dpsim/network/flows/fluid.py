@@ -20,7 +20,7 @@ import simpy
 
 from dpsim.base.arrays import FloatArray, IntArray
 from dpsim.base.budget import check
-from dpsim.network.flows.equal_transfers import grouped
+from dpsim.network.flows.equal_transfers import by_value, grouped
 from dpsim.network.flows.flows_under_way import (
     FIRST,
     Arrival,
@@ -157,7 +157,7 @@ class FluidNetwork:
             weight = np.array([len(group) for group in members], dtype=np.float64)
         taken = rows[first]
         size = np.asarray(nbytes, dtype=np.float64)[first]
-        for wait, group in _equal(routes.latency[taken]):
+        for wait, group in by_value(routes.latency[taken]):
             sent = size[group]
             arrival = Arrival(routes, taken[group], sent, sent, weight[group], number, group)
             self._after(wait, arrival)
@@ -293,13 +293,6 @@ class FluidNetwork:
             call,
             number,
         )
-
-
-def _equal(values: FloatArray) -> list[tuple[float, IntArray]]:
-    """Return each value with its places."""
-    if len(values) == 1:  # the most common case, many times faster
-        return [(float(values[0]), np.zeros(1, dtype=np.int64))]
-    return [(float(value), np.flatnonzero(values == value)) for value in np.unique(values)]
 
 
 def under_way(

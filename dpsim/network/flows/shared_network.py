@@ -15,6 +15,7 @@ import simpy
 from dpsim.base.arrays import FloatArray, IntArray
 from dpsim.base.errors import DpsimError
 from dpsim.network.conditions import Conditions
+from dpsim.network.flows.equal_transfers import by_value
 from dpsim.network.flows.fluid import FluidEnvironment, FluidNetwork
 from dpsim.topology import Network, Routes, routes_avoiding
 
@@ -119,10 +120,9 @@ def ends_of_flows(
     def ended(rows: IntArray) -> None:
         ends[rows] = begin + shared.env.now
 
-    for start in np.unique(starts):
-        rows = np.flatnonzero(starts == start)
+    for start, rows in by_value(starts):
         send = partial(shared.send, routes, rows, float(nbytes), ended)
-        shared.after(float(start) - begin, send)
+        shared.after(start - begin, send)
     # Not until the event queue is empty, because background flows never end.
     with shared.events() as happen:
         while np.isnan(ends).any():

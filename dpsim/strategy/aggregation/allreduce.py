@@ -16,10 +16,11 @@ from dpsim.network.libraries import default_algorithm
 from dpsim.strategy.aggregation.aggregation import (
     Aggregation,
     AllReduceChoice,
+    Sent,
     Stages,
     Turns,
 )
-from dpsim.strategy.aggregation.collective_call import CollectiveCall, gradients
+from dpsim.strategy.aggregation.collective_call import Calls, CollectiveCall, gradients
 from dpsim.strategy.aggregation.setting import Setting
 from dpsim.topology import Mesh
 from dpsim.workload import Model, Program
@@ -130,9 +131,7 @@ class AllReduceConfig(Aggregation):
     def all_reduce(self) -> AllReduceChoice:
         return AllReduceChoice(self.algorithm or default_algorithm(self.library), self.library)
 
-    def calls(
-        self, model: Model, program: Program, batch: int, mesh: Mesh
-    ) -> tuple[CollectiveCall, ...]:
+    def calls(self, model: Model, program: Program, batch: int, mesh: Mesh) -> Calls:
         """Return one all-reduce per parameter tensor, in the order in which gradients become ready.
 
         An all-reduce of the map of used parameters follows where the scenario asks for it.
@@ -164,17 +163,9 @@ class AllReduceConfig(Aggregation):
             models["all-gather"] = (gathered,)
         return models
 
-    def stages(
-        self,
-        collective: str,
-        encoded: tuple[int, ...],
-        plain: int,
-        *,
-        sums_in_flight: bool,
-        mesh: Mesh,
-    ) -> Stages:
+    def stages(self, collective: str, sent: Sent, mesh: Mesh) -> Stages:
         """Return an all-reduce of payloads that add up, or else an all-gather from all workers."""
-        if sums_in_flight or collective != "all-reduce":
-            return tuple((collective, nbytes) for nbytes in encoded)
+        if sent.sums_in_flight or collective != "all-reduce":
+            return tuple((collective, nbytes) for nbytes in sent.encoded)
         # The size of an all-gather is that of its result, as in nccl-tests: all workers' payloads.
-        return tuple(("all-gather", mesh.ranks * nbytes) for nbytes in encoded)
+        return tuple(("all-gather", mesh.ranks * nbytes) for nbytes in sent.encoded)

@@ -18,7 +18,7 @@ from pydantic import Field
 
 from dpsim.collectives import Schedule
 from dpsim.strategy.aggregation.aggregation import Aggregation, Meeting, Turns
-from dpsim.strategy.aggregation.collective_call import CollectiveCall, whole_model
+from dpsim.strategy.aggregation.collective_call import Calls, CollectiveCall, whole_model
 from dpsim.strategy.aggregation.setting import Setting
 from dpsim.topology import Mesh
 from dpsim.workload import Model, Program
@@ -43,9 +43,7 @@ class GossipConfig(Aggregation):
         ),
     )
 
-    def calls(
-        self, model: Model, program: Program, batch: int, mesh: Mesh
-    ) -> tuple[CollectiveCall, ...]:
+    def calls(self, model: Model, program: Program, batch: int, mesh: Mesh) -> Calls:
         """Return the exchange of the models at a step's start; the update waits for it."""
         # D-PSGD, algorithm 1: the mean and the gradient both use the model at the start of the
         # step, so neither waits for the other.

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
         level_keys,
         machine_logs,
         prior_shift,
+        shipped_constants,
     )
-    from dpsim.network.libraries.nccl.constants import shipped_constants
     from dpsim.network.libraries.nccl.cost import BRANCHES, OPS, Picked, Work, seconds
     from dpsim.network.libraries.nccl.description import (
         describe,
