@@ -54,11 +54,7 @@ class FlowsModel(ScheduleModel):
         shared = SharedNetwork(self.network, float(starts.min()), self.conditions)
         ranks = np.arange(len(starts))
         run = CollectiveRun(shared, self.schedule, ranks, nbytes, self.costs, self.itemsize)
-        run.enter_at(starts)
-        # Not until the event queue is empty, because background flows never end.
-        while run.running:
-            shared.env.step()
-        return run.outcome()
+        return run.alone(starts)
 
     def _by_loops(self, starts: FloatArray, nbytes: int) -> Outcome | None:
         """Return the same from compiled loops, if they support the case and there is much to do."""

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 from weakref import ref
 
 import numpy as np
@@ -15,7 +15,7 @@ from dpsim.base.arrays import FloatArray, IntArray
 from dpsim.base.budget import check, check_memory
 from dpsim.collectives import OPERATIONS, Schedule, Traffic, traffic
 from dpsim.network.conditions import NO_CONDITIONS, Conditions
-from dpsim.network.outcome import Leave, MessageCosts, Outcome
+from dpsim.network.outcome import MessageCosts, OfRanks, Outcome
 from dpsim.topology import Network
 
 if TYPE_CHECKING:
@@ -50,13 +50,6 @@ def check_laid_out(schedule: Schedule, network: Network) -> None:
 def check_round(schedule: Schedule, network: Network, nbytes: float) -> None:
     """Raise FailedError if a round of ``schedule`` that needs ``nbytes`` does not fit in memory."""
     check_memory(nbytes, f"a round of {schedule.algorithm} on {network.ranks:,} ranks")
-
-
-class Play(Protocol):
-    """A collective under way on a shared network, message by message."""
-
-    def enter(self, ranks: IntArray) -> None:
-        """Let ``ranks`` enter now."""
 
 
 class CollectiveModel(ABC):
@@ -195,8 +188,8 @@ class CollectiveModel(ABC):
         """Whether it can run message by message, so that others share links with each message."""
         return False
 
-    def play(self, shared: SharedNetwork, nbytes: int, leave: Leave) -> Play:
-        """Run it message by message on a shared network.
+    def play(self, shared: SharedNetwork, nbytes: int, leave: OfRanks) -> OfRanks:
+        """Run it message by message on a shared network; return a function that lets ranks enter.
 
         ``leave`` is called with ranks as they finish. Only for a model that `plays`.
         """
@@ -305,12 +298,13 @@ class ScheduleModel(CollectiveModel):
     def plays(self) -> bool:
         return True
 
-    def play(self, shared: SharedNetwork, nbytes: int, leave: Leave) -> Play:
+    def play(self, shared: SharedNetwork, nbytes: int, leave: OfRanks) -> OfRanks:
         from dpsim.network.flows import CollectiveRun
 
         check_laid_out(self.schedule, self.network)
-        ranks = self.ends
-        return CollectiveRun(shared, self.schedule, ranks, nbytes, self.costs, self.itemsize, leave)
+        ranks, costs = self.ends, self.costs
+        run = CollectiveRun(shared, self.schedule, ranks, nbytes, costs, self.itemsize, leave)
+        return run.enter
 
     def crossings(self) -> Iterator[tuple[IntArray, IntArray, IntArray]]:
         check_laid_out(self.schedule, self.network)

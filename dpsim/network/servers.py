@@ -25,8 +25,8 @@ from dpsim.collectives import Traffic
 from dpsim.network.conditions import NO_CONDITIONS, Conditions
 from dpsim.network.flows import ends_of_flows
 from dpsim.network.maxmin import max_min_rates
-from dpsim.network.model import CollectiveModel, Play
-from dpsim.network.outcome import Leave, Outcome
+from dpsim.network.model import CollectiveModel
+from dpsim.network.outcome import OfRanks, Outcome
 from dpsim.topology import Network, Routes
 
 if TYPE_CHECKING:
@@ -163,9 +163,9 @@ class ServersModel(CollectiveModel):
     def plays(self) -> bool:
         return True
 
-    def play(self, shared: SharedNetwork, nbytes: int, leave: Leave) -> Play:
+    def play(self, shared: SharedNetwork, nbytes: int, leave: OfRanks) -> OfRanks:
         """Start each worker's push or pull as it enters."""
-        return _Run(self, shared, nbytes, leave)
+        return _Run(self, shared, nbytes, leave).enter
 
     def arriving(self, ends: FloatArray, nbytes: int) -> float:
         """Return when pushes that end at ``ends`` (s) are applied, and copied to the replicas."""
@@ -193,7 +193,7 @@ class _Run:
     """One direction under way, on a shared network."""
 
     def __init__(
-        self, model: ServersModel, shared: SharedNetwork, nbytes: int, leave: Leave
+        self, model: ServersModel, shared: SharedNetwork, nbytes: int, leave: OfRanks
     ) -> None:
         self.model = model
         self.shared = shared

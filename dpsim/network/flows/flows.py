@@ -16,7 +16,7 @@ from dpsim.base.arrays import FloatArray, IntArray
 from dpsim.collectives import Round, Schedule
 from dpsim.network.flows.equal_transfers import by_value
 from dpsim.network.flows.shared_network import SharedNetwork
-from dpsim.network.outcome import Leave, MessageCosts, Outcome
+from dpsim.network.outcome import MessageCosts, OfRanks, Outcome
 from dpsim.topology import Routes
 
 
@@ -35,7 +35,7 @@ class CollectiveRun:
         nbytes: int,
         costs: MessageCosts,
         itemsize: int,
-        leave: Leave | None = None,
+        leave: OfRanks | None = None,
     ) -> None:
         self.shared = shared
         self.ends = ends
@@ -52,6 +52,14 @@ class CollectiveRun:
         self._rounds = self.schedule.each_round()
         self._under_way: list[_RoundUnderWay | None] = []
         self._leave = leave
+
+    def alone(self, starts: FloatArray) -> Outcome:
+        """Run it with ranks that enter at ``starts`` (s), beside no other collective."""
+        self.enter_at(starts)
+        # Not until the event queue is empty, because background flows never end.
+        while self.running:
+            self.env.step()
+        return self.outcome()
 
     def enter_at(self, starts: FloatArray) -> None:
         """Let every rank enter at its time in ``starts`` (s)."""
