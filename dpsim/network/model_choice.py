@@ -47,12 +47,7 @@ def collective_model(
     Raises DpsimError for a kind that the network does not support, or an algorithm that its nodes
     do not support.
     """
-    # Background traffic and faults change rates during a round, which only flows model.
-    if conditions and kind not in ("auto", "flows"):
-        raise DpsimError(
-            "network model must be flows or auto with other traffic or links that change, "
-            f"but got {kind!r}"
-        )
+    _check_conditions(kind, conditions)
     # Models are chosen before sizes are known, so the cost function must be exact for all sizes.
     is_closed = together and algorithm.exact_for is always_exact
     is_switch = isinstance(network, UniformSwitch)
@@ -123,6 +118,7 @@ def named_model(
     if name == IN_NETWORK:
         return in_network()
 
+    _check_conditions(kind, conditions)
     from dpsim.network.fastest import FastestModel, is_quick
 
     # Algorithms are compared by rounds, which is quick; the fastest is then timed as asked.
@@ -138,6 +134,15 @@ def named_model(
     if kind == "rounds" or (kind == "auto" and not conditions):
         return FastestModel(candidates)
     return FastestModel(candidates, lambda each: as_asked(_algorithm(each, operation, groups)))
+
+
+def _check_conditions(kind: ModelKind, conditions: Conditions | None) -> None:
+    # Background traffic and faults change rates during a round, which only flows model.
+    if conditions and kind not in ("auto", "flows"):
+        raise DpsimError(
+            "network model must be flows or auto with other traffic or links that change, "
+            f"but got {kind!r}"
+        )
 
 
 def _algorithm(name: str, operation: str, groups: Groups | None) -> Algorithm:

@@ -51,6 +51,13 @@ def test_a_named_kind_is_taken_however_ranks_start(kind, expected, together):
     assert type(collective_model(kind, RING, SWITCH, together=together)) is expected
 
 
+@pytest.mark.parametrize("name", ["ring", "auto"])
+@pytest.mark.parametrize("kind", ["rounds", "closed-form"])
+def test_other_traffic_is_refused_where_a_model_would_leave_it_out(kind, name):
+    with pytest.raises(DpsimError, match="network model must be flows or auto with other traffic"):
+        named_model(kind, name, CLUSTER, conditions=TRAFFIC)
+
+
 def test_kinds_in_order():
     assert MODEL_KINDS == ("auto", "rounds", "flows", "closed-form")
 
