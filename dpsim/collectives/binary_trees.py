@@ -191,16 +191,6 @@ def _compiled(name: str, trees: int, chunks: int, layout: RankLayout) -> Schedul
     return Schedule("all-reduce", name, layout.ranks, trees * chunks, phases)
 
 
-def _exact_time(
-    compiled: Callable[[RankLayout], Schedule],
-    layout: RankLayout,
-    chunking: Chunking,
-    costs: Costs,
-) -> float:
-    """Seconds: R (o + alpha + c beta) + (R/2) c gamma; a bound where it is not exact."""
-    return lockstep_time(compiled(layout), chunking, costs)
-
-
 def reduce_and_broadcast(ranks: int, trees: int, chunks: int) -> tuple[Phase, ...]:
     """Return the phases of all ``chunks`` of each tree up, then all down.
 
@@ -219,13 +209,18 @@ def reduce_and_broadcast(ranks: int, trees: int, chunks: int) -> tuple[Phase, ..
     )
 
 
-def lockstep_time(schedule: Schedule, chunking: Chunking, costs: Costs) -> float:
-    """Return the seconds if every round is as long as its longest message.
+def _exact_time(
+    compiled: Callable[[RankLayout], Schedule],
+    layout: RankLayout,
+    chunking: Chunking,
+    costs: Costs,
+) -> float:
+    """Seconds: R (o + alpha + c beta) + (R/2) c gamma; a bound where it is not exact.
 
-    A round starts when all ranks have finished the previous one: R (o + alpha + c beta) + U c gamma
-    for R rounds, of which U reduce. An upper bound, because ranks with nothing to do in a round do
-    not wait for it.
+    Every round is as long as its longest message, and starts when all ranks have finished the
+    previous one. An upper bound, because ranks with nothing to do in a round do not wait for it.
     """
+    schedule = compiled(layout)
     reducing = sum(phase.rounds for phase in schedule.phases if np.any(phase.reduce))
     moved = schedule.rounds * costs.message(chunking.largest)
     return moved + reducing * chunking.largest * costs.gamma

@@ -1,13 +1,14 @@
 """Combinations of strategies that do not work, one rule per line; all others do.
 
-Rules test the properties of each part, never its name, so they hold for new kinds too.
+Rules test the properties of each part, never its name, so they hold for new kinds too. A strategy
+is a `dpsim.strategy.config.StrategyConfig`, which is checked against them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar
+from typing import Any
 
 from dpsim.strategy.aggregation import Aggregation, Meeting
 from dpsim.strategy.compression import Codec
@@ -15,33 +16,6 @@ from dpsim.strategy.overlap import Overlap
 from dpsim.strategy.sync import Sync
 
 PARTS = ("aggregation", "sync", "overlap", "compression")
-
-
-class Parts(Protocol):
-    """A strategy as the rules see it."""
-
-    @property
-    def aggregation(self) -> Aggregation:
-        """How gradients are aggregated."""
-
-    @property
-    def sync(self) -> Sync:
-        """How workers synchronise."""
-
-    @property
-    def overlap(self) -> Overlap:
-        """How communication overlaps with the passes."""
-
-    @property
-    def compression(self) -> Codec:
-        """How payloads are compressed."""
-
-    @property
-    def average_loss(self) -> bool:
-        """Whether the loss is averaged, too."""
-
-
-S = TypeVar("S", bound=Parts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,13 +42,13 @@ class Rule:
         questions = {part: getattr(self, part) for part in PARTS}
         return {part: question for part, question in questions.items() if question is not None}
 
-    def forbids(self, strategy: Parts) -> bool:
+    def forbids(self, strategy: Any) -> bool:
         """Return whether the rule matches ``strategy``."""
         if self.loss and not strategy.average_loss:
             return False
         return all(question(getattr(strategy, part)) for part, question in self.asked.items())
 
-    def said(self, strategy: Parts) -> str:
+    def said(self, strategy: Any) -> str:
         """Return the conflicting parts of ``strategy``, in the words of a scenario."""
         words = [f"{part} {getattr(strategy, part).kind}" for part in self.asked]
         if self.field:
@@ -189,20 +163,12 @@ RULES = (
 )
 
 
-def rule_against(strategy: Parts) -> Rule | None:
+def rule_against(strategy: Any) -> Rule | None:
     """Return the first rule that the parts of ``strategy`` break, None if compatible."""
     return next((rule for rule in RULES if rule.forbids(strategy)), None)
 
 
-def refusal(strategy: Parts) -> str | None:
+def refusal(strategy: Any) -> str | None:
     """Return why the parts of ``strategy`` are incompatible, in words; None where they are not."""
     rule = rule_against(strategy)
     return None if rule is None else f"{rule.said(strategy)} means nothing: {rule.why}"
-
-
-def checked(strategy: S) -> S:
-    """Return the strategy itself. Raises ValueError where its parts are incompatible."""
-    why = refusal(strategy)
-    if why is not None:
-        raise ValueError(why)
-    return strategy
