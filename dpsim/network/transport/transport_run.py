@@ -45,14 +45,7 @@ class TransportRun:
         self.dispatch = dispatch
         self.posting = transport.overhead + self.dispatch
         self.events = EventQueue()
-        self.links = RateLimitedLinks(
-            self.events,
-            limiters,
-            window=transport.window,
-            queue=transport.queue,
-            stall=transport.stall,
-            contention=transport.contention,
-        )
+        self.links = RateLimitedLinks(self.events, limiters, transport)
         ranks = len(starts)
         self.processors = _Processors(self.events, transport.cores, ranks)
         self.pairs: dict[tuple[int, int], _Pair] = {}
@@ -168,9 +161,7 @@ class _Pair:
         self._busy = True
         nbytes, sent, received = self._ready.popleft()
         through = partial(self._through, received)
-        buffer = self.run.transport.buffer
-        message = LinkMessage(self.path, nbytes, buffer, sent, through, self._take)
-        self.run.links.send(message)
+        LinkMessage(self.run.links, self.path, nbytes, sent, through, self._take).go_on()
 
     def _take(self, nbytes: float, taken: Callable[[], None]) -> None:
         """Let the destination's processor handle arrived data."""
