@@ -94,10 +94,9 @@ class FastestModel(CollectiveModel):
 
         The one that is fastest by rounds is confirmed first, so few need to be.
         """
-        together = np.zeros(self.network.ranks)
         # The number decides between equal times, so names are never compared.
         queue = [
-            (_at_least(model, together, nbytes), number, name, False)
+            (_at_least(model, nbytes), number, name, False)
             for number, (name, model) in enumerate(self.candidates.items())
         ]
         heapq.heapify(queue)
@@ -105,16 +104,13 @@ class FastestModel(CollectiveModel):
             _, number, name, confirmed = heapq.heappop(queue)
             if confirmed:
                 return name
-            seconds = _seconds(self.candidates[name], together, nbytes)
+            seconds = self.candidates[name].time_together(nbytes)
             heapq.heappush(queue, (seconds, number, name, True))
 
 
-def _at_least(model: CollectiveModel, starts: FloatArray, nbytes: int) -> float:
+def _at_least(model: CollectiveModel, nbytes: int) -> float:
     """Return a first estimate of the time of ``model`` (s), before flows and links confirm it."""
     if isinstance(model, ConfirmedRounds):
-        return float(model.rounds.ends_of_rounds(starts, nbytes).max())
-    return _seconds(model, starts, nbytes)
-
-
-def _seconds(model: CollectiveModel, starts: FloatArray, nbytes: int) -> float:
-    return float(model.finish(starts, nbytes).finishes.max())
+        together = np.zeros(model.network.ranks)
+        return float(model.rounds.ends_of_rounds(together, nbytes).max())
+    return model.time_together(nbytes)

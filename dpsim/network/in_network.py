@@ -21,7 +21,6 @@ from dpsim.base.arrays import FloatArray, IntArray
 from dpsim.base.errors import DpsimError
 from dpsim.collectives import (
     IN_NETWORK,
-    Chunking,
     Phase,
     Rings,
     Schedule,
@@ -88,12 +87,10 @@ class InNetworkModel(CollectiveModel):
     def _nodes(self) -> int:
         return self.network.ranks // self.group
 
-    def _chunking(self, nbytes: int) -> Chunking:
-        return self._reduce_inside.schedule.chunking(nbytes, self.itemsize)
-
     def _parts(self, nbytes: int) -> IntArray:
         """Return the bytes of each rank's part of the vector."""
-        return self._chunking(nbytes).nbytes(self._place, np.array(1))
+        chunking = self._reduce_inside.schedule.chunking(nbytes, self.itemsize)
+        return chunking.nbytes(self._place, np.array(1))
 
     def _through_switches(self, ready: FloatArray, nbytes: int) -> FloatArray:
         """Return when each rank has the sum of its part.

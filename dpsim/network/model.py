@@ -113,10 +113,7 @@ class CollectiveModel(ABC):
 
         # On a bare switch, each rank is a node of its own.
         nodes = getattr(self.network, "nodes", self.network.ranks)
-        of = described(self.network)
-        if self.compared:
-            return ideal_error(nodes, nbytes, of, self.compared)
-        return ideal_error(nodes, nbytes, of)
+        return ideal_error(nodes, nbytes, described(self.network), self.compared)
 
     @property
     def nearest_machines(self) -> tuple[str, ...] | None:

@@ -43,12 +43,6 @@ class ConfirmedRounds(ScheduleModel):
         self.rounds = RoundsModel(schedule, network, costs, itemsize=itemsize)
         self._later: dict[int, FloatArray | None] = {}
 
-    @property
-    def is_small(self) -> bool:
-        """Whether it is small enough to be simulated as flows."""
-        phases = self.schedule.phases
-        return sum(len(phase.source) * phase.rounds for phase in phases) <= MOST_TRANSFERS
-
     def _finish(self, starts: FloatArray, nbytes: int) -> Outcome:
         """Return when each rank that enters at ``starts`` (s) finishes (s)."""
         later = self._later_by(nbytes)
@@ -65,9 +59,11 @@ class ConfirmedRounds(ScheduleModel):
         None if rounds are exact, or if there are too many transfers for flows.
         """
         if nbytes not in self._later:
+            phases = self.schedule.phases
+            many = sum(len(phase.source) * phase.rounds for phase in phases) > MOST_TRANSFERS
             # A single round cannot meet another.
             single = self.schedule.rounds <= 1
-            exact = single or not self.is_small or rounds_stay_apart(self.rounds, nbytes)
+            exact = single or many or rounds_stay_apart(self.rounds, nbytes)
             self._later[nbytes] = None if exact else self._beside_flows(nbytes)
         return self._later[nbytes]
 
