@@ -186,27 +186,23 @@ def in_chunks(
 
 
 def _compiled(name: str, trees: int, chunks: int, layout: RankLayout) -> Schedule:
-    """Compile all chunks up, then all down."""
-    phases = reduce_and_broadcast(layout.ranks, trees, chunks)
-    return Schedule("all-reduce", name, layout.ranks, trees * chunks, phases)
-
-
-def reduce_and_broadcast(ranks: int, trees: int, chunks: int) -> tuple[Phase, ...]:
-    """Return the phases of all ``chunks`` of each tree up, then all down.
+    """Compile all ``chunks`` of each tree up, then all down.
 
     Tree t has the chunks from ``t * chunks`` on.
     """
+    ranks = layout.ranks
     if ranks == 1:
-        return ()
+        return Schedule("all-reduce", name, ranks, trees * chunks, ())
     edge = edges(ranks, trees)
     # Each use of an edge carries the next chunk of its tree.
     chunk = Cyclic(0 * edge.tree, chunks, shift=1, base=edge.tree * chunks)
     up = Window(edge.first_up(ranks), chunks, edge.colours)
     down = Window(edge.first_down(ranks), chunks, edge.colours)
-    return (
+    phases = (
         Phase(edge.child, fixed(edge.parent), chunk, reduce=True, turns=up.turns, window=up),
         Phase(edge.parent, fixed(edge.child), chunk, reduce=False, turns=down.turns, window=down),
     )
+    return Schedule("all-reduce", name, ranks, trees * chunks, phases)
 
 
 def _exact_time(

@@ -20,7 +20,7 @@ _BYTES_A_TRANSFER = 160.0  # in the table, on links, and in the event queue
 _INSTANTS = 100_000  # between two checks of the time limit
 
 _SHORT, _REAL = np.int32, np.float64
-_TOLD = {
+_INPUTS = {
     "source": _SHORT,
     "destination": _SHORT,
     "round": _SHORT,
@@ -39,7 +39,7 @@ class _Run(ctypes.Structure):
 
     _fields_ = (
         *((name, ctypes.c_int64) for name in ("transfers", "ranks", "links", "hops")),
-        *((name, ctypes.c_void_p) for name in _TOLD),
+        *((name, ctypes.c_void_p) for name in _INPUTS),
         ("overhead", ctypes.c_double),
         ("finish", ctypes.c_void_p),
         ("made", ctypes.c_int64 * 40),
@@ -83,10 +83,10 @@ def _run(
 ) -> bool:
     """Run all transfers; ``finish``, by rank, holds the starts and then the ends (s)."""
     run = _Run(
-        len(transfers.told["source"]), len(finish), len(capacity), transfers.routes.links.shape[1]
+        len(transfers.inputs["source"]), len(finish), len(capacity), transfers.routes.links.shape[1]
     )
-    kept = transfers.told | {"capacity": capacity}
-    arrays = {name: np.ascontiguousarray(kept[name], dtype=kind) for name, kind in _TOLD.items()}
+    kept = transfers.inputs | {"capacity": capacity}
+    arrays = {name: np.ascontiguousarray(kept[name], dtype=kind) for name, kind in _INPUTS.items()}
     for name, array in arrays.items():
         setattr(run, name, array.ctypes.data)
     run.overhead = overhead
@@ -112,7 +112,7 @@ def _run(
 class _TransferTable:
     """All transfers of a schedule, round after round, and their routes.
 
-    ``told`` holds the loops' inputs by name.
+    ``inputs`` holds the loops' inputs by name.
     """
 
     def __init__(
@@ -135,11 +135,11 @@ class _TransferTable:
             round_ = np.full(len(each.source), number, dtype=_SHORT)
             ends = each.source.astype(_SHORT), each.destination.astype(_SHORT)
             columns.append((*ends, round_, self._route(each), sizes, reducing))
-        names = list(_TOLD)[: len(columns[0])]
+        names = list(_INPUTS)[: len(columns[0])]
         whole = (np.concatenate(column) for column in zip(*columns, strict=True))
-        self.told: dict[str, NDArray[Any]] = dict(zip(names, whole, strict=True))
+        self.inputs: dict[str, NDArray[Any]] = dict(zip(names, whole, strict=True))
         self.routes = self._joined()
-        self.told |= {"link_of": self.routes.links, "latency": self.routes.latency}
+        self.inputs |= {"link_of": self.routes.links, "latency": self.routes.latency}
 
     def _route(self, transfers: Round) -> NDArray[np.int32]:
         """Return the number of each transfer's route; rounds often share the same routes."""
@@ -171,7 +171,7 @@ class _TransferTable:
 
     def loads(self, capacities: int) -> FloatArray:
         """Return the bytes that each capacity carries."""
-        of_route = np.bincount(self.told["route"], self.told["size"], minlength=self._routes)
+        of_route = np.bincount(self.inputs["route"], self.inputs["size"], minlength=self._routes)
         carried = np.repeat(of_route, self.routes.links.shape[1])
         links = np.where(self.routes.links < 0, capacities, self.routes.links)
         loads = np.bincount(links.ravel(), carried, minlength=capacities + 1)

@@ -75,7 +75,7 @@ class NumpyFlows:
     """
 
     def __init__(self, capacities: FloatArray, expected: tuple[Routes, ...] = ()) -> None:
-        links, self._known = _told_apart(expected, np.asarray(capacities, np.float64).tobytes())
+        links, self._known = _classified(expected, np.asarray(capacities, np.float64).tobytes())
         self._links = links.copy()
         self._flows = FlowTable()
         self._changed = np.zeros(len(capacities) + 1, dtype=bool)  # by class of links
@@ -196,7 +196,7 @@ class NumpyFlows:
 
 
 @lru_cache(maxsize=4)
-def _told_apart(
+def _classified(
     tables: tuple[Routes, ...], capacities: bytes
 ) -> tuple[LinkClasses, dict[Routes, _Hops]]:
     """Return the classes of links that the routes of ``tables`` cross, and each route's classes.

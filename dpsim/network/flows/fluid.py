@@ -211,16 +211,16 @@ class FluidNetwork:
             self._arriving.append(heappop(self._coming)[2])
         if self._arriving:
             self._move(flows)
-            self._let_in(flows)
+            self._admit(flows)
         ended = flows.end(now - self._updated, now)
         self._updated = now
 
         # An end can make its sender send a flow that ends at once, and so on.
         while ended[0]:
-            self._tell(ended)
+            self._notify(ended)
             if not self._arriving:
                 break
-            self._let_in(flows)
+            self._admit(flows)
             ended = flows.end(0.0, now)
 
         if flows.any_cut:
@@ -237,7 +237,7 @@ class FluidNetwork:
         flows.move(now - self._updated)
         self._updated = now
 
-    def _let_in(self, flows: FlowsUnderWay) -> None:
+    def _admit(self, flows: FlowsUnderWay) -> None:
         for arrival in self._arriving:
             if isinstance(arrival, OneArrival):
                 flows.add_one(arrival)
@@ -245,20 +245,20 @@ class FluidNetwork:
                 flows.add(arrival)
         self._arriving.clear()
 
-    def _tell(self, ended: Ended) -> None:
+    def _notify(self, ended: Ended) -> None:
         """Notify the senders of flows that have ended."""
         calls, numbers = ended
         if len(calls) == 1:  # the usual case with asynchronous workers, twice as fast
-            self._through(calls[0], np.array(numbers) if numbers[0] else FIRST)
+            self._end_groups(calls[0], np.array(numbers) if numbers[0] else FIRST)
             return
         through: dict[int, list[int]] = {}
         for call, number in zip(calls, numbers, strict=True):
             through.setdefault(call, []).append(number)
         # In the order of the calls, so that the result does not depend on table rows.
         for call in sorted(through):
-            self._through(call, np.array(sorted(through[call])))
+            self._end_groups(call, np.array(sorted(through[call])))
 
-    def _through(self, call: int, groups: IntArray) -> None:
+    def _end_groups(self, call: int, groups: IntArray) -> None:
         """Mark these groups of a call as ended."""
         batch = self._batches[call]
         batch.open -= len(groups)
@@ -277,7 +277,7 @@ class FluidNetwork:
             for place in stuck
         ]
         flows.remove(over[stuck])
-        self._let_in(flows)
+        self._admit(flows)
 
     def _rerouted(self, flows: FlowsUnderWay, row: int, call: int, number: IntArray) -> Arrival:
         batch = self._batches[call]

@@ -69,7 +69,8 @@ class CrowdedRound:
 
     def step(self, chunking: Chunking, ready: FloatArray) -> FloatArray:
         """Return when each rank that is ready at ``ready`` (s) has done the round."""
-        posted = ready + self._messages * self._costs.overhead
+        messages = np.bincount(self._phase.source, minlength=self._ranks) * self._phase.turns
+        posted = ready + messages * self._costs.overhead
         through = ready.copy()
         reduced = np.zeros(self._ranks)
         for block, transfers, nbytes in self._each(chunking):
@@ -80,11 +81,6 @@ class CrowdedRound:
             np.maximum.at(through, source, ends)
             reduced += np.bincount(destination, nbytes * transfers.reduce, self._ranks)
         return through + reduced * self._costs.gamma
-
-    @property
-    def _messages(self) -> IntArray:
-        """The number of messages that each rank posts."""
-        return np.bincount(self._phase.source, minlength=self._ranks) * self._phase.turns
 
     def add_loads(self, chunking: Chunking, loads: FloatArray) -> None:
         """Add the bytes of every transfer to each link of its route; the first is for no link."""
