@@ -1,6 +1,7 @@
-"""Types of numpy arrays for signatures, and common functions of time spans and of bits."""
+"""Types of numpy arrays for signatures, and common functions of time spans, bits and grids."""
 
 from collections.abc import Iterable
+from math import isqrt
 from operator import itemgetter
 from typing import Any
 
@@ -33,3 +34,10 @@ def covered(spans: Iterable[tuple[float, float]]) -> float:
         seconds += max(0.0, end - max(begin, reached))
         reached = max(reached, end)
     return float(seconds)
+
+
+def near_square(count: int) -> tuple[int, int]:
+    """Return the two factors of ``count`` that are nearest to each other, the smaller first."""
+    # From the root down, the first divisor is the nearest to it. 1 always divides.
+    small = next(factor for factor in range(isqrt(count), 0, -1) if count % factor == 0)
+    return small, count // small

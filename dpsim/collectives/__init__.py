@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 from dpsim.base.lazy import on_demand
 from dpsim.collectives.algorithm import (
     ALL_REDUCES,
-    AUTO,
     IN_NETWORK,
     NOT_SCHEDULES,
     Algorithm,
@@ -21,7 +20,7 @@ from dpsim.collectives.algorithm import (
     all_reduce,
     always_exact,
 )
-from dpsim.collectives.operations import OPERATIONS, Operation
+from dpsim.collectives.operations import OPERATIONS
 from dpsim.collectives.schedule import (
     Chunking,
     Cyclic,
@@ -39,7 +38,7 @@ if TYPE_CHECKING:
     from dpsim.collectives.binary_trees import tree_edges
     from dpsim.collectives.every import ALGORITHMS
     from dpsim.collectives.gossip import GOSSIP_GRAPHS, gossip_turns, mixing_matrix, most_neighbours
-    from dpsim.collectives.groups import Groups, in_groups, of_one_group, once_each
+    from dpsim.collectives.groups import Groups, in_groups
     from dpsim.collectives.rings import Rings
 else:
     __getattr__, __dir__ = on_demand(__name__, __file__)
@@ -47,7 +46,6 @@ else:
 __all__ = [
     "ALGORITHMS",
     "ALL_REDUCES",
-    "AUTO",
     "GOSSIP_GRAPHS",
     "IN_NETWORK",
     "NOT_SCHEDULES",
@@ -57,7 +55,6 @@ __all__ = [
     "Costs",
     "Cyclic",
     "Groups",
-    "Operation",
     "Phase",
     "RankLayout",
     "Rings",
@@ -76,8 +73,6 @@ __all__ = [
     "in_groups",
     "mixing_matrix",
     "most_neighbours",
-    "of_one_group",
-    "once_each",
     "ranks_array",
     "traffic",
     "tree_edges",

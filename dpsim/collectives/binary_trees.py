@@ -186,9 +186,23 @@ def in_chunks(
 
 
 def _compiled(name: str, trees: int, chunks: int, layout: RankLayout) -> Schedule:
-    """Compile all chunks up, then all down."""
-    phases = reduce_and_broadcast(layout.ranks, trees, chunks)
-    return Schedule("all-reduce", name, layout.ranks, trees * chunks, phases)
+    """Compile all ``chunks`` of each tree up, then all down.
+
+    Tree t has the chunks from ``t * chunks`` on.
+    """
+    ranks = layout.ranks
+    if ranks == 1:
+        return Schedule("all-reduce", name, ranks, trees * chunks, ())
+    edge = edges(ranks, trees)
+    # Each use of an edge carries the next chunk of its tree.
+    chunk = Cyclic(0 * edge.tree, chunks, shift=1, base=edge.tree * chunks)
+    up = Window(edge.first_up(ranks), chunks, edge.colours)
+    down = Window(edge.first_down(ranks), chunks, edge.colours)
+    phases = (
+        Phase(edge.child, fixed(edge.parent), chunk, reduce=True, turns=up.turns, window=up),
+        Phase(edge.parent, fixed(edge.child), chunk, reduce=False, turns=down.turns, window=down),
+    )
+    return Schedule("all-reduce", name, ranks, trees * chunks, phases)
 
 
 def _exact_time(
@@ -197,35 +211,12 @@ def _exact_time(
     chunking: Chunking,
     costs: Costs,
 ) -> float:
-    """Seconds: R (o + alpha + c beta) + (R/2) c gamma; a bound where it is not exact."""
-    return lockstep_time(compiled(layout), chunking, costs)
+    """Seconds: R (o + alpha + c beta) + (R/2) c gamma; a bound where it is not exact.
 
-
-def reduce_and_broadcast(ranks: int, trees: int, chunks: int) -> tuple[Phase, ...]:
-    """Return the phases of all ``chunks`` of each tree up, then all down.
-
-    Tree t has the chunks from ``t * chunks`` on.
+    Every round is as long as its longest message, and starts when all ranks have finished the
+    previous one. An upper bound, because ranks with nothing to do in a round do not wait for it.
     """
-    if ranks == 1:
-        return ()
-    edge = edges(ranks, trees)
-    # Each use of an edge carries the next chunk of its tree.
-    chunk = Cyclic(0 * edge.tree, chunks, shift=1, base=edge.tree * chunks)
-    up = Window(edge.first_up(ranks), chunks, edge.colours)
-    down = Window(edge.first_down(ranks), chunks, edge.colours)
-    return (
-        Phase(edge.child, fixed(edge.parent), chunk, reduce=True, turns=up.turns, window=up),
-        Phase(edge.parent, fixed(edge.child), chunk, reduce=False, turns=down.turns, window=down),
-    )
-
-
-def lockstep_time(schedule: Schedule, chunking: Chunking, costs: Costs) -> float:
-    """Return the seconds if every round is as long as its longest message.
-
-    A round starts when all ranks have finished the previous one: R (o + alpha + c beta) + U c gamma
-    for R rounds, of which U reduce. An upper bound, because ranks with nothing to do in a round do
-    not wait for it.
-    """
+    schedule = compiled(layout)
     reducing = sum(phase.rounds for phase in schedule.phases if np.any(phase.reduce))
     moved = schedule.rounds * costs.message(chunking.largest)
     return moved + reducing * chunking.largest * costs.gamma

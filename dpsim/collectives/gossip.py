@@ -18,7 +18,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from dpsim.base.arrays import IntArray
+from dpsim.base.arrays import IntArray, near_square
 from dpsim.base.errors import UnknownNameError
 from dpsim.collectives.schedule import Phase, Schedule, fixed, ranks_array
 
@@ -89,8 +89,7 @@ def _offsets(ranks: int, offsets: tuple[int, ...]) -> Edges:
 
 def _grid(ranks: int) -> Edges:
     """Return the neighbours in a torus whose sides are the nearest factors of ``ranks``."""
-    rows = max(side for side in range(1, int(ranks**0.5) + 1) if ranks % side == 0)
-    columns = ranks // rows
+    rows, columns = near_square(ranks)
     row, column = np.divmod(ranks_array(ranks), columns)
     right, left = (column + 1) % columns, (column - 1) % columns
     below, above = (row + 1) % rows, (row - 1) % rows

@@ -9,14 +9,13 @@ its chunks. Exact on a uniform switch where the algorithm is.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cache, partial
-from typing import Any
+from functools import cache
 
 import numpy as np
 
 from dpsim.base.arrays import IntArray
-from dpsim.collectives.algorithm import Algorithm, Costs, RankLayout
-from dpsim.collectives.schedule import Chunking, Cyclic, Phase, Schedule, Window, ranks_array
+from dpsim.collectives.algorithm import Algorithm, RankLayout
+from dpsim.collectives.schedule import Cyclic, Phase, Schedule, Window, ranks_array
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,39 +61,26 @@ class Groups:
 def in_groups(algorithm: Algorithm, groups: Groups) -> Algorithm:
     """Return ``algorithm`` running in every one of ``groups``."""
     where = "across groups" if groups.across else "in groups"
+
+    def compile_each(layout: RankLayout) -> Schedule:
+        among = groups.among(layout)
+        one = algorithm.schedule(among.ranks, among.per_node, among.grid)
+        members = groups.members(layout.ranks)
+        # Neighbours in a group are consecutive; ranks at the same place are a group apart.
+        stride = groups.size if groups.across else 1
+        phases = tuple(_moved(phase, stride, members[:, 0]) for phase in one.phases)
+        return replace(one, ranks=layout.ranks, phases=phases, members=members, of_each=one)
+
+    # The collectives are independent, so each takes the time of one.
     return Algorithm(
         algorithm.operation,
         f"{algorithm.name} {where} of {groups.size}",
         f"{algorithm.description}, {where} of {groups.size} ranks, all at once",
         algorithm.source,
-        partial(_compile, algorithm, groups),
-        partial(_exact_time, algorithm, groups),
-        partial(_exact_for, algorithm, groups),
+        compile_each,
+        lambda layout, split, costs: algorithm.exact_time(groups.among(layout), split, costs),
+        lambda layout, split, costs: algorithm.exact_for(groups.among(layout), split, costs),
     )
-
-
-def _compile(algorithm: Algorithm, groups: Groups, layout: RankLayout) -> Schedule:
-    among = groups.among(layout)
-    schedule = algorithm.schedule(among.ranks, among.per_node, among.grid)
-    return once_each(schedule, groups, layout.ranks)
-
-
-def once_each(schedule: Schedule, groups: Groups, ranks: int) -> Schedule:
-    """Return ``schedule``, of the ranks of one group, for each group of ``ranks`` ranks."""
-    members = groups.members(ranks)
-    # Neighbours in a group are consecutive; ranks at the same place are a group apart.
-    stride = groups.size if groups.across else 1
-    phases = tuple(_moved(phase, stride, members[:, 0]) for phase in schedule.phases)
-    return replace(schedule, ranks=ranks, phases=phases, members=members)
-
-
-def of_one_group(schedule: Schedule, ranks: IntArray) -> Schedule:
-    """Return the part of ``schedule`` of one group, with rank i for ``ranks[i]``.
-
-    The inverse of `once_each`.
-    """
-    phases = tuple(_moved_back(phase, ranks) for phase in schedule.phases)
-    return replace(schedule, ranks=len(ranks), phases=phases, members=None)
 
 
 def _moved(phase: Phase, stride: int, first: IntArray) -> Phase:
@@ -119,45 +105,5 @@ def _moved(phase: Phase, stride: int, first: IntArray) -> Phase:
         chunk=of_all(phase.chunk),
         reduce=np.tile(np.broadcast_to(phase.reduce, transfers), groups),
         count=each(phase.count),
-        channel=each(phase.channel),
         window=window and Window(np.tile(window.first, groups), window.uses, window.every),
     )
-
-
-def _moved_back(phase: Phase, ranks: IntArray) -> Phase:
-    """Return the transfers of ``phase`` among ``ranks``, with ranks numbered 0, 1, ..."""
-    # A group of one has no stride, so any value works.
-    first, stride = int(ranks[0]), int(np.diff(ranks[:2]).sum()) or 1
-    here = np.isin(phase.source, ranks)
-
-    def of_these(cycle: Cyclic) -> Cyclic:
-        base = np.broadcast_to(cycle.base, here.shape)
-        return replace(cycle, index=cycle.index[here], base=base[here])
-
-    def each(values: Any) -> Any:
-        return np.broadcast_to(values, here.shape)[here]
-
-    to, window = of_these(phase.destination), phase.window
-    return replace(
-        phase,
-        source=(phase.source[here] - first) // stride,
-        destination=replace(to, base=(to.base - first) // stride, stride=to.stride // stride),
-        chunk=of_these(phase.chunk),
-        reduce=each(phase.reduce),
-        count=each(phase.count),
-        channel=each(phase.channel),
-        window=window and Window(window.first[here], window.uses, window.every),
-    )
-
-
-def _exact_time(
-    algorithm: Algorithm, groups: Groups, layout: RankLayout, split: Chunking, costs: Costs
-) -> float:
-    """Seconds: those of one of the collectives, because they are independent."""
-    return algorithm.exact_time(groups.among(layout), split, costs)
-
-
-def _exact_for(
-    algorithm: Algorithm, groups: Groups, layout: RankLayout, split: Chunking, costs: Costs
-) -> bool:
-    return algorithm.exact_for(groups.among(layout), split, costs)

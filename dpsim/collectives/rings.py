@@ -26,7 +26,6 @@ class Rings:
     length: int
     base: IntArray | int = 0
     stride: int = 1
-    channel: IntArray | int = 0
 
     def reduce_scatter(self, ahead: int = 0) -> tuple[Phase, ...]:
         """Return phases in which, in round k, place i sends block i+ahead-1-k; none for one rank.
@@ -44,16 +43,8 @@ class Rings:
         if not turns:
             return ()
         block = Cyclic(first, self.length, shift=-1, base=self.base, stride=self.stride)
-        around = Phase(
-            self.rank,
-            fixed(self.successor),
-            block,
-            reduce,
-            count=self.stride,
-            turns=turns,
-            channel=self.channel,
-        )
-        return (around,)
+        successor = fixed(self.successor)
+        return (Phase(self.rank, successor, block, reduce, count=self.stride, turns=turns),)
 
 
 def all_reduce_time(length: int, block: float, costs: Costs) -> float:

@@ -2,16 +2,15 @@
 
 It does not depend on time or devices.
 
-A rank's round r waits for its own round r-1 of the same channel; channels (parallel rings, each on
-its own part of the vector) do not wait for each other. A regular schedule is stored as one
-pattern repeated with a shift, so that a ring of 16,384 ranks, half a billion transfers, is a few
-arrays of 16,384 numbers.
+A rank's round r waits for its own round r-1. A regular schedule is stored as one pattern repeated
+with a shift, so that a ring of 16,384 ranks, half a billion transfers, is a few arrays of 16,384
+numbers.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -86,15 +85,6 @@ class Round:
     chunk: IntArray
     count: IntArray
     reduce: BoolArray
-    channel: IntArray
-
-    def places(self, ranks: int) -> tuple[IntArray, IntArray]:
-        """Return the places of sender and receiver of each transfer.
-
-        A place is ``channel * ranks + rank``: a rank in a channel.
-        """
-        first = self.channel * ranks
-        return first + self.source, first + self.destination
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -137,7 +127,6 @@ class Phase:
     count: IntArray | int = 1
     turns: int = 1
     at_once: bool = False
-    channel: IntArray | int = 0
     window: Window | None = None
 
     @property
@@ -206,7 +195,6 @@ class Phase:
             moved(self.chunk),
             repeated(self.count),
             repeated(self.reduce),
-            repeated(self.channel),
         )
 
     def __repr__(self) -> str:
@@ -264,8 +252,8 @@ class Schedule:
     """A collective operation of ``ranks`` ranks on a vector of ``chunks`` chunks.
 
     ``vectors`` is above 1 if ranks hold more than one vector (in a personalised all-to-all, each
-    sender's data is a vector). ``members`` are the ranks of each group if several run the
-    operation side by side, each by itself: one row each, evenly spaced.
+    sender's data is a vector). If several groups run the operation side by side, ``members`` are
+    the ranks of each, one row each, evenly spaced, and ``of_each`` is the schedule of one.
     """
 
     operation: str
@@ -275,22 +263,12 @@ class Schedule:
     phases: tuple[Phase, ...]
     vectors: int = 1
     members: IntArray | None = None
-    channels: int = field(init=False, repr=False)
-
-    def __post_init__(self) -> None:
-        """Count the channels that run side by side, because every turn asks for them."""
-        last = max((int(np.max(phase.channel, initial=0)) for phase in self.phases), default=0)
-        object.__setattr__(self, "channels", last + 1)
+    of_each: Schedule | None = None
 
     @property
     def rounds(self) -> int:
         """The number of rounds in all phases."""
         return sum(phase.rounds for phase in self.phases)
-
-    @property
-    def places(self) -> int:
-        """Ranks times channels: the number of independent sequences of rounds."""
-        return self.channels * self.ranks
 
     @property
     def most_at_once(self) -> int:

@@ -9,8 +9,7 @@ N ranks: the hierarchical algorithm's function with those. Source: Mikami et al.
 distributed SGD: ImageNet/ResNet-50 training in a flash", 2018 (arXiv:1811.05233).
 """
 
-from math import isqrt
-
+from dpsim.base.arrays import near_square
 from dpsim.collectives.algorithm import Algorithm, Costs, RankLayout
 from dpsim.collectives.hierarchical import in_groups, in_groups_time
 from dpsim.collectives.schedule import Chunking, Schedule
@@ -23,10 +22,7 @@ def compile_torus(layout: RankLayout) -> Schedule:
 
 
 def row(layout: RankLayout) -> int:
-    """Return the ranks in a row: of a node, the fabric's grid, or the nearest to a square.
-
-    The last is m over its largest divisor up to its square root.
-    """
+    """Return the ranks in a row: of a node, the fabric's grid, or the grid nearest to a square."""
     ranks, node = layout.ranks, layout.per_node or 1
     if 1 < node < ranks and ranks % node == 0:
         return node
@@ -34,8 +30,7 @@ def row(layout: RankLayout) -> int:
         # A dimension of one rank does not count.
         return next((side for side in reversed(layout.grid) if side > 1), 1)
     # A prime number gives one row, so the algorithm is a ring then.
-    columns = next(number for number in range(isqrt(ranks), 0, -1) if ranks % number == 0)
-    return ranks // columns
+    return near_square(ranks)[1]
 
 
 def exact_time(layout: RankLayout, chunking: Chunking, costs: Costs) -> float:

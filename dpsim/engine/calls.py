@@ -15,7 +15,7 @@ import numpy as np
 from dpsim.base.arrays import FloatArray
 from dpsim.disturbance import compute_factors
 from dpsim.hardware import Gpu
-from dpsim.strategy.aggregation import Aggregation, CollectiveCall, Group, in_order
+from dpsim.strategy.aggregation import Aggregation, CollectiveCall, Group, Sent, in_order
 from dpsim.strategy.compression import Codec
 from dpsim.strategy.overlap import Outlook
 from dpsim.topology import Mesh
@@ -82,20 +82,19 @@ def staged(
     ``mesh`` is the mesh of the participants. Weights, samples and the loss are not compressed.
     """
     # Data that is not encoded keeps its width, can be summed in flight and takes no time.
-    summed = True
-    encoded: tuple[int, ...] = (call.nbytes,)
+    sent = Sent((call.nbytes,), call.nbytes)
     encode = decode = np.zeros(len(gpus))
     if call.payload in _COMPRESSED and not codec.exact:
         # Codecs encode float32, and at least one element.
         elements = max(call.nbytes // call.width, 1)
-        summed, encoded = codec.sums_in_flight, codec.stages(elements)
-        payloads = aggregation.payloads(mesh.ranks, sums_in_flight=summed)
+        sent = Sent(codec.stages(elements), call.nbytes, codec.sums_in_flight)
+        payloads = aggregation.payloads(mesh.ranks, sums_in_flight=codec.sums_in_flight)
         encode, decode = _coding(codec, elements, payloads, gpus)
     return StagedCall(
         call.name,
         call.ready,
         call.needed,
-        aggregation.stages(call.collective, encoded, call.nbytes, sums_in_flight=summed, mesh=mesh),
+        aggregation.stages(call.collective, sent, mesh),
         encode,
         decode,
         call.group,
@@ -302,9 +301,8 @@ def _line(
 def _seconds(job: JobWithoutCalls, collective: str, nbytes: int, *, grouped: bool) -> float:
     """Return the seconds that uncompressed ``nbytes`` take when all workers start together."""
     mesh = _peers(job, grouped=grouped)
-    stages = job.scenario.strategy.aggregation.stages(
-        collective, (nbytes,), nbytes, sums_in_flight=True, mesh=mesh
-    )
+    aggregation = job.scenario.strategy.aggregation
+    stages = aggregation.stages(collective, Sent((nbytes,), nbytes), mesh)
     if grouped:
         stages = tuple((in_group(name), size) for name, size in stages)
     ends = np.zeros(job.workers)

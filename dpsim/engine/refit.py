@@ -86,7 +86,6 @@ class RefittedModel(CollectiveModel):
         self.leftover = leftover
         self.network = base.network
         self.itemsize = base.itemsize
-        self.abilities = base.abilities
         self.members = base.members
         self.saved = base.saved
         self._known: dict[int, float] = {}

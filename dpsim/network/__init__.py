@@ -13,19 +13,14 @@ if TYPE_CHECKING:
     from dpsim.network.closed_form import ClosedFormModel
     from dpsim.network.conditions import Background, Conditions, LinkChange
     from dpsim.network.fastest import FastestModel
-    from dpsim.network.flows import (
-        FluidNetwork,
-        SharedJob,
-        SharedNetwork,
-        finish_together,
-    )
+    from dpsim.network.flows import FluidNetwork, SharedNetwork
     from dpsim.network.flows_model import FlowsModel
     from dpsim.network.host_path import HostPathModel
     from dpsim.network.in_network import InNetworkModel
-    from dpsim.network.libraries import LIBRARIES, Library, automatic_library, library_model
+    from dpsim.network.libraries import automatic_library
     from dpsim.network.libraries.nccl import beyond, machine_error
     from dpsim.network.maxmin import max_min_rates
-    from dpsim.network.model import Ability, CollectiveModel
+    from dpsim.network.model import CollectiveModel
     from dpsim.network.model_choice import (
         MODEL_KINDS,
         ModelKind,
@@ -42,9 +37,7 @@ else:
     __getattr__, __dir__ = on_demand(__name__, __file__)
 
 __all__ = [
-    "LIBRARIES",
     "MODEL_KINDS",
-    "Ability",
     "Background",
     "ClosedFormModel",
     "CollectiveModel",
@@ -55,7 +48,6 @@ __all__ = [
     "FluidNetwork",
     "HostPathModel",
     "InNetworkModel",
-    "Library",
     "LinkChange",
     "MessageCosts",
     "ModelKind",
@@ -63,14 +55,11 @@ __all__ = [
     "RoundsModel",
     "Servers",
     "ServersModel",
-    "SharedJob",
     "SharedNetwork",
     "TransportModel",
     "automatic_library",
     "beyond",
     "collective_model",
-    "finish_together",
-    "library_model",
     "machine_error",
     "max_min_rates",
     "named_model",

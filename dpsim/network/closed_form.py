@@ -9,7 +9,7 @@ import numpy as np
 
 from dpsim.base.arrays import FloatArray
 from dpsim.collectives import Algorithm, Costs, RankLayout
-from dpsim.network.model import Ability, LeavingTogether
+from dpsim.network.model import LeavingTogether
 from dpsim.network.outcome import MessageCosts
 from dpsim.topology import UniformSwitch
 
@@ -19,8 +19,6 @@ class ClosedFormModel(LeavingTogether):
 
     Exact if all ranks start together on a `UniformSwitch`.
     """
-
-    abilities = Ability.NONE
 
     def __init__(
         self,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,8 +30,8 @@ class LinkChange:
 class Conditions:
     """All background traffic and all link changes; false if there are none."""
 
-    background: tuple[Background, ...] = field(default=())
-    changes: tuple[LinkChange, ...] = field(default=())
+    background: tuple[Background, ...] = ()
+    changes: tuple[LinkChange, ...] = ()
 
     def __bool__(self) -> bool:
         return bool(self.background or self.changes)

@@ -9,7 +9,7 @@ import numpy as np
 
 from dpsim.base.arrays import FloatArray
 from dpsim.collectives import Schedule, Traffic
-from dpsim.network.model import Ability, CollectiveModel
+from dpsim.network.model import CollectiveModel
 from dpsim.network.outcome import Outcome
 from dpsim.network.rounds import ConfirmedRounds
 
@@ -33,24 +33,20 @@ def is_quick(schedule: Schedule) -> bool:
 
 
 class FastestModel(CollectiveModel):
-    """The fastest of ``candidates`` at each size; the first of equally fast ones.
+    """The fastest of ``candidates``, models by name, at each size; the first of equally fast ones.
 
-    ``candidates`` are models of ``ranks`` ranks by name. ``timed_by(name)`` returns the model that
-    times the chosen algorithm, or None for the candidate itself.
+    ``timed_by(name)``, if given, returns the model that times the chosen algorithm instead of the
+    candidate.
     """
-
-    abilities = Ability.OWN_STARTS
 
     def __init__(
         self,
-        ranks: int,
         candidates: dict[str, CollectiveModel],
-        timed_by: Callable[[str], CollectiveModel | None],
+        timed_by: Callable[[str], CollectiveModel] | None = None,
     ) -> None:
-        self.ranks = ranks
         self.candidates = candidates
         self.network = next(iter(candidates.values())).network
-        self._timed_by = timed_by
+        self._timed_by = timed_by or candidates.__getitem__
         self._chosen: dict[int, str] = {}
         self._models: dict[str, CollectiveModel] = {}
 
@@ -70,7 +66,7 @@ class FastestModel(CollectiveModel):
     def _model_for(self, nbytes: int) -> CollectiveModel:
         name = self.algorithm_for(nbytes)
         if name not in self._models:
-            self._models[name] = self._timed_by(name) or self.candidates[name]
+            self._models[name] = self._timed_by(name)
         return self._models[name]
 
     @property
@@ -98,10 +94,9 @@ class FastestModel(CollectiveModel):
 
         The one that is fastest by rounds is confirmed first, so few need to be.
         """
-        together = np.zeros(self.ranks)
         # The number decides between equal times, so names are never compared.
         queue = [
-            (_at_least(model, together, nbytes), number, name, False)
+            (_at_least(model, nbytes), number, name, False)
             for number, (name, model) in enumerate(self.candidates.items())
         ]
         heapq.heapify(queue)
@@ -109,16 +104,13 @@ class FastestModel(CollectiveModel):
             _, number, name, confirmed = heapq.heappop(queue)
             if confirmed:
                 return name
-            seconds = _seconds(self.candidates[name], together, nbytes)
+            seconds = self.candidates[name].time_together(nbytes)
             heapq.heappush(queue, (seconds, number, name, True))
 
 
-def _at_least(model: CollectiveModel, starts: FloatArray, nbytes: int) -> float:
+def _at_least(model: CollectiveModel, nbytes: int) -> float:
     """Return a first estimate of the time of ``model`` (s), before flows and links confirm it."""
     if isinstance(model, ConfirmedRounds):
-        return float(model.rounds.ends_of_rounds(starts, nbytes).max())
-    return _seconds(model, starts, nbytes)
-
-
-def _seconds(model: CollectiveModel, starts: FloatArray, nbytes: int) -> float:
-    return float(model.finish(starts, nbytes).finishes.max())
+        together = np.zeros(model.network.ranks)
+        return float(model.rounds.ends_of_rounds(together, nbytes).max())
+    return model.time_together(nbytes)

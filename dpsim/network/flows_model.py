@@ -8,9 +8,9 @@ from dpsim.base.arrays import FloatArray
 from dpsim.base.budget import check_memory
 from dpsim.collectives import Schedule
 from dpsim.network.conditions import NO_CONDITIONS, Conditions
-from dpsim.network.flows import SharedJob, finish_by_loops, finish_together
+from dpsim.network.flows import CollectiveRun, SharedNetwork, finish_by_loops
 from dpsim.network.kernel import kernel
-from dpsim.network.model import Ability, ScheduleModel, transfer_bytes
+from dpsim.network.model import ScheduleModel, transfer_bytes
 from dpsim.network.outcome import MessageCosts, Outcome
 from dpsim.topology import Network
 
@@ -24,8 +24,6 @@ _MOST_AT_ONCE = 16_384
 
 class FlowsModel(ScheduleModel):
     """A schedule on a network, timed as flows, under ``conditions``."""
-
-    abilities = Ability.OWN_STARTS | Ability.UNEVEN_OVERLAP | Ability.CONDITIONS
 
     def __init__(
         self,
@@ -53,11 +51,10 @@ class FlowsModel(ScheduleModel):
             transfer_bytes(self.network) * self.schedule.transfers,
             f"{self.schedule.algorithm} of {len(starts):,} ranks as flows",
         )
-        job = SharedJob(self.schedule, np.arange(len(starts)), starts, nbytes)
-        (outcome,) = finish_together(
-            self.network, [job], self.costs, itemsize=self.itemsize, conditions=self.conditions
-        )
-        return outcome
+        shared = SharedNetwork(self.network, float(starts.min()), self.conditions)
+        ranks = np.arange(len(starts))
+        run = CollectiveRun(shared, self.schedule, ranks, nbytes, self.costs, self.itemsize)
+        return run.alone(starts)
 
     def _by_loops(self, starts: FloatArray, nbytes: int) -> Outcome | None:
         """Return the same from compiled loops, if they support the case and there is much to do."""

@@ -8,7 +8,6 @@ link.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -17,17 +16,14 @@ from dpsim.base.arrays import FloatArray, IntArray
 from dpsim.collectives import Traffic, algorithm
 from dpsim.network.conditions import NO_CONDITIONS, Conditions
 from dpsim.network.flows import CollectiveRun, SharedNetwork, ends_of_flows
-from dpsim.network.flows_model import FlowsModel
-from dpsim.network.model import Ability, CollectiveModel, Play
-from dpsim.network.outcome import Leave, MessageCosts, Outcome
+from dpsim.network.model import CollectiveModel
+from dpsim.network.outcome import MessageCosts, OfRanks, Outcome
 from dpsim.network.rounds import RoundsModel
 from dpsim.topology import Hosts, Routes, SubNetwork
 
 
 class HostPathModel(CollectiveModel):
     """An all-reduce through the CPUs of ``hosts``, which add up ``sum_rate`` B/s."""
-
-    abilities = Ability.OWN_STARTS | Ability.UNEVEN_OVERLAP | Ability.CONDITIONS
 
     def __init__(
         self, hosts: Hosts, sum_rate: float, conditions: Conditions = NO_CONDITIONS
@@ -40,7 +36,9 @@ class HostPathModel(CollectiveModel):
         nearest_cpu = hosts.cpus[hosts.node_of]
         self.to_host: Routes = network.routes(hosts.workers, nearest_cpu)
         self.from_host: Routes = network.routes(nearest_cpu, hosts.workers)
-        self._between = _ring_of_cpus(hosts, sum_rate, conditions)
+        ring = algorithm("ring").schedule(len(hosts.cpus))
+        costs = MessageCosts(gamma=1 / sum_rate)
+        self.between = RoundsModel(ring, SubNetwork(network, hosts.cpus), costs)
 
     def _finish(self, starts: FloatArray, nbytes: int) -> Outcome:
         """Return when each GPU that enters at ``starts`` has the sum (s, vectors over workers)."""
@@ -51,17 +49,20 @@ class HostPathModel(CollectiveModel):
         np.maximum.at(arrived, node_of, there)
         gpus = np.bincount(node_of)
         summed = arrived + gpus * nbytes / self.sum_rate
-        if network.nodes > 1:
-            met = self._between.finish(summed, nbytes)
-        else:
+        if network.nodes == 1:
             met = Outcome(summed, np.zeros(len(network.capacities)))
+        elif self.conditions:
+            ring, costs, cpus = self.between.schedule, self.between.costs, self.hosts.cpus
+            shared = SharedNetwork(network, float(summed.min()), self.conditions)
+            met = CollectiveRun(shared, ring, cpus, nbytes, costs, 4).alone(summed)
+        else:
+            met = self.between.finish(summed, nbytes)
         starts_back = met.finishes[node_of]
         back = ends_of_flows(network, self.from_host, starts_back, nbytes, self.conditions)
 
-        loads = np.zeros(len(network.capacities) + 1)  # the last is for -1, no link
-        for routes in (self.to_host, self.from_host):
-            np.add.at(loads, routes.links, float(nbytes))
-        return Outcome(back, loads[:-1] + met.loads)
+        capacities = len(network.capacities)
+        copies = self.to_host.loads(nbytes, capacities) + self.from_host.loads(nbytes, capacities)
+        return Outcome(back, copies + met.loads)
 
     @property
     def ends(self) -> IntArray:
@@ -72,15 +73,15 @@ class HostPathModel(CollectiveModel):
     def plays(self) -> bool:
         return True
 
-    def play(self, shared: SharedNetwork, nbytes: int, leave: Leave) -> Play:
+    def play(self, shared: SharedNetwork, nbytes: int, leave: OfRanks) -> OfRanks:
         """Start each GPU's copy as it enters."""
-        return _Run(self, shared, nbytes, leave)
+        return _Run(self, shared, nbytes, leave).enter
 
     def traffic(self, nbytes: int) -> Traffic:
         """Return each GPU's vector as sent and the sum as received; CPUs' bytes are separate."""
         workers, nodes = len(self.hosts.workers), self.hosts.network.nodes
         own = np.full(workers, nbytes, dtype=np.int64)
-        between = self._between.traffic(nbytes).total if nodes > 1 else 0
+        between = self.between.traffic(nbytes).total if nodes > 1 else 0
         return Traffic(own, own.copy(), by_others=workers * nbytes + between)
 
     def algorithm_for(self, nbytes: int) -> str:
@@ -92,7 +93,7 @@ class _Run:
     """One all-reduce under way, on a shared network."""
 
     def __init__(
-        self, model: HostPathModel, shared: SharedNetwork, nbytes: int, leave: Leave
+        self, model: HostPathModel, shared: SharedNetwork, nbytes: int, leave: OfRanks
     ) -> None:
         self.model = model
         self.shared = shared
@@ -101,10 +102,8 @@ class _Run:
         # By node: how many of its GPUs' vectors have not arrived, and the time to add them up.
         self._missing = np.bincount(model.hosts.node_of)
         self._summing = self._missing * nbytes / model.sum_rate  # s, of each node
-        cpus = model.hosts.cpus
-        schedule = algorithm("ring").schedule(len(cpus))
-        costs = MessageCosts(gamma=1 / model.sum_rate)
-        self._between = CollectiveRun(shared, schedule, cpus, nbytes, costs, 4, self._back)
+        ring, costs, cpus = model.between.schedule, model.between.costs, model.hosts.cpus
+        self._between = CollectiveRun(shared, ring, cpus, nbytes, costs, 4, self._back)
 
     def enter(self, ranks: IntArray) -> None:
         """Copy the vectors of ``ranks`` to their CPUs."""
@@ -121,23 +120,3 @@ class _Run:
         """Copy the sum from the CPUs of ``nodes`` to their GPUs."""
         ranks = np.flatnonzero(np.isin(self.model.hosts.node_of, nodes))
         self.shared.send(self.model.from_host, ranks, self.nbytes, self.leave)
-
-
-def _ring_of_cpus(hosts: Hosts, sum_rate: float, conditions: Conditions) -> CollectiveModel:
-    """Return the ring of the nodes' CPUs, timed by flows if background traffic shares its links."""
-    ring = algorithm("ring").schedule(len(hosts.cpus))
-    costs = MessageCosts(gamma=1 / sum_rate)
-    if not conditions:
-        return RoundsModel(ring, SubNetwork(hosts.network, hosts.cpus), costs)
-
-    # The ends of background traffic become ranks too, after the CPUs; the ring does not use them.
-    ends: list[int] = []
-    renumbered = []
-    for flow in conditions.background:
-        first = len(hosts.cpus) + len(ends)
-        ends += [flow.source, flow.destination]
-        renumbered.append(replace(flow, source=first, destination=first + 1))
-    ranks = np.concatenate([hosts.cpus, np.array(ends, dtype=np.int64)])
-    network = SubNetwork(hosts.network, ranks)
-    among_ranks = replace(conditions, background=tuple(renumbered))
-    return FlowsModel(ring, network, costs, conditions=among_ranks)

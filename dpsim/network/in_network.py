@@ -21,7 +21,6 @@ from dpsim.base.arrays import FloatArray, IntArray
 from dpsim.base.errors import DpsimError
 from dpsim.collectives import (
     IN_NETWORK,
-    Chunking,
     Phase,
     Rings,
     Schedule,
@@ -30,7 +29,7 @@ from dpsim.collectives import (
     traffic,
 )
 from dpsim.network.maxmin import max_min_rates
-from dpsim.network.model import Ability, CollectiveModel
+from dpsim.network.model import CollectiveModel
 from dpsim.network.outcome import MessageCosts, Outcome
 from dpsim.network.rounds import RoundsModel
 from dpsim.topology import Network, Routes
@@ -38,8 +37,6 @@ from dpsim.topology import Network, Routes
 
 class InNetworkModel(CollectiveModel):
     """An all-reduce in the switches between the nodes of ``network``, which must support it."""
-
-    abilities = Ability.OWN_STARTS
 
     def __init__(
         self, network: Network, costs: MessageCosts | None = None, *, itemsize: int = 4
@@ -90,12 +87,10 @@ class InNetworkModel(CollectiveModel):
     def _nodes(self) -> int:
         return self.network.ranks // self.group
 
-    def _chunking(self, nbytes: int) -> Chunking:
-        return self._reduce_inside.schedule.chunking(nbytes, self.itemsize)
-
     def _parts(self, nbytes: int) -> IntArray:
         """Return the bytes of each rank's part of the vector."""
-        return self._chunking(nbytes).nbytes(self._place, np.array(1))
+        chunking = self._reduce_inside.schedule.chunking(nbytes, self.itemsize)
+        return chunking.nbytes(self._place, np.array(1))
 
     def _through_switches(self, ready: FloatArray, nbytes: int) -> FloatArray:
         """Return when each rank has the sum of its part.
@@ -135,7 +130,5 @@ class InNetworkModel(CollectiveModel):
         return latency, max_min_rates(self._next.links, self.network.capacities)
 
     def _loads(self, nbytes: int) -> FloatArray:
-        loads = np.zeros(len(self.network.capacities) + 1)  # the last is for -1, no link
-        if self._nodes > 1:
-            np.add.at(loads, self._next.links, self._parts(nbytes)[:, None])
-        return loads[:-1]
+        parts = self._parts(nbytes) * (self._nodes > 1)
+        return self._next.loads(parts, len(self.network.capacities))

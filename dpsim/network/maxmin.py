@@ -21,17 +21,15 @@ _Filling = tuple[FloatArray, IntArray | slice, NDArray[np.int32]]
 def max_min_rates(
     links: IntArray,
     capacities: FloatArray,
-    weights: FloatArray | None = None,
     share: FloatArray | None = None,
 ) -> FloatArray:
     """Return the max-min fair rate of each flow in B/s.
 
     No flow can have more without taking from one that has at most as much.
 
-    ``links`` is (flows, hops): capacity numbers, -1 for none. A flow of ``weights`` w represents w
-    equal flows and gets the rate of one of them. A flow of rate r takes r times its ``share`` (of
-    the shape of ``links``; by default all of it) of a capacity. A flow without any link has an
-    infinite rate.
+    ``links`` is (flows, hops): capacity numbers, -1 for none. A flow of rate r takes r times its
+    ``share`` (of the shape of ``links``; by default all of it) of a capacity: with a share of w it
+    stands for w equal flows. A flow without any link has an infinite rate.
     """
     # By hop and in place, because each copy of a million flows takes 50 MB.
     numbers = np.add(links.T, 1, order="C")  # 0 is no link: an infinite capacity
@@ -43,8 +41,6 @@ def max_min_rates(
     limited = numbers.any(axis=0)
     if np.count_nonzero(limited) < len(links):
         numbers, demand = numbers[:, limited], demand[:, limited]
-    if weights is not None:
-        demand *= weights[limited]
     rates = np.full(len(links), np.inf)
     if numbers.size:
         with_none = np.concatenate([_NO_LINK, capacities])

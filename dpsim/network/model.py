@@ -5,9 +5,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import replace
-from enum import Flag, auto
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 from weakref import ref
 
 import numpy as np
@@ -16,7 +15,7 @@ from dpsim.base.arrays import FloatArray, IntArray
 from dpsim.base.budget import check, check_memory
 from dpsim.collectives import OPERATIONS, Schedule, Traffic, traffic
 from dpsim.network.conditions import NO_CONDITIONS, Conditions
-from dpsim.network.outcome import Leave, MessageCosts, Outcome
+from dpsim.network.outcome import MessageCosts, OfRanks, Outcome
 from dpsim.topology import Network
 
 if TYPE_CHECKING:
@@ -26,15 +25,6 @@ if TYPE_CHECKING:
 _ROUNDING = 1e-12  # relative: smaller violations of the bound are ignored
 _MOST_KEPT = 1000  # cached times of the busiest link
 _BYTES_A_TRANSFER, _BYTES_A_HOP = 120.0, 85.0
-
-
-class Ability(Flag):
-    """The effects that a model can take into account."""
-
-    NONE = 0
-    OWN_STARTS = auto()  # every rank starts at its own time
-    UNEVEN_OVERLAP = auto()  # rounds of different ranks overlap on shared links
-    CONDITIONS = auto()  # background traffic, and links that change
 
 
 def transfer_bytes(network: Network) -> float:
@@ -62,13 +52,6 @@ def check_round(schedule: Schedule, network: Network, nbytes: float) -> None:
     check_memory(nbytes, f"a round of {schedule.algorithm} on {network.ranks:,} ranks")
 
 
-class Play(Protocol):
-    """A collective under way on a shared network, message by message."""
-
-    def enter(self, ranks: IntArray) -> None:
-        """Let ``ranks`` enter now."""
-
-
 class CollectiveModel(ABC):
     """The time of one collective operation on one network.
 
@@ -78,7 +61,6 @@ class CollectiveModel(ABC):
     of its algorithm are those of its ``schedule``; a model without one overrides them.
     """
 
-    abilities: Ability = Ability.NONE
     saved: float = 0.0
     """Seconds at full rate that a link may have saved up before (token buckets)."""
     schedule: Schedule
@@ -131,10 +113,7 @@ class CollectiveModel(ABC):
 
         # On a bare switch, each rank is a node of its own.
         nodes = getattr(self.network, "nodes", self.network.ranks)
-        of = described(self.network)
-        if self.compared:
-            return ideal_error(nodes, nbytes, of, self.compared)
-        return ideal_error(nodes, nbytes, of)
+        return ideal_error(nodes, nbytes, described(self.network), self.compared)
 
     @property
     def nearest_machines(self) -> tuple[str, ...] | None:
@@ -206,8 +185,8 @@ class CollectiveModel(ABC):
         """Whether it can run message by message, so that others share links with each message."""
         return False
 
-    def play(self, shared: SharedNetwork, nbytes: int, leave: Leave) -> Play:
-        """Run it message by message on a shared network.
+    def play(self, shared: SharedNetwork, nbytes: int, leave: OfRanks) -> OfRanks:
+        """Run it message by message on a shared network; return a function that lets ranks enter.
 
         ``leave`` is called with ranks as they finish. Only for a model that `plays`.
         """
@@ -316,12 +295,13 @@ class ScheduleModel(CollectiveModel):
     def plays(self) -> bool:
         return True
 
-    def play(self, shared: SharedNetwork, nbytes: int, leave: Leave) -> Play:
+    def play(self, shared: SharedNetwork, nbytes: int, leave: OfRanks) -> OfRanks:
         from dpsim.network.flows import CollectiveRun
 
         check_laid_out(self.schedule, self.network)
-        ranks = self.ends
-        return CollectiveRun(shared, self.schedule, ranks, nbytes, self.costs, self.itemsize, leave)
+        ranks, costs = self.ends, self.costs
+        run = CollectiveRun(shared, self.schedule, ranks, nbytes, costs, self.itemsize, leave)
+        return run.enter
 
     def crossings(self) -> Iterator[tuple[IntArray, IntArray, IntArray]]:
         check_laid_out(self.schedule, self.network)
@@ -334,10 +314,10 @@ class ScheduleModel(CollectiveModel):
 
     def of_group(self, ranks: IntArray) -> Self:
         """Return the model of one group's part of the schedule."""
-        if self.schedule.members is None:
+        schedule = self.schedule.of_each
+        if schedule is None:
             return self
-        from dpsim.collectives import of_one_group
         from dpsim.topology import SubNetwork
 
-        schedule, network = of_one_group(self.schedule, ranks), SubNetwork(self.network, ranks)
+        network = SubNetwork(self.network, ranks)
         return type(self)(schedule, network, self.costs, itemsize=self.itemsize)

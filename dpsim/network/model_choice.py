@@ -1,8 +1,9 @@
-"""Choose the cheapest model with the required abilities."""
+"""Choose the model of an algorithm on a network."""
 
 from __future__ import annotations
 
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Literal, get_args
 
 from dpsim.base.errors import DpsimError
@@ -16,7 +17,7 @@ from dpsim.collectives import (
     always_exact,
 )
 from dpsim.network.conditions import NO_CONDITIONS, Conditions
-from dpsim.network.model import Ability, CollectiveModel, check_laid_out, check_round
+from dpsim.network.model import CollectiveModel, check_laid_out, check_round
 from dpsim.network.outcome import MessageCosts
 from dpsim.network.rounds import ConfirmedRounds, RoundsModel, round_bytes
 from dpsim.topology import Network, UniformSwitch
@@ -34,28 +35,23 @@ def collective_model(
     network: Network,
     costs: MessageCosts | None = None,
     *,
-    needs: Ability = Ability.OWN_STARTS,
+    together: bool = False,
     itemsize: int = 4,
     conditions: Conditions | None = None,
 ) -> CollectiveModel:
     """Return the model of ``algorithm`` on ``network``.
 
-    ``auto`` is the first of closed form, rounds confirmed by flows, and flows that has all
-    ``needs``.
+    ``auto`` is the cheapest model that is right: flows under ``conditions``, the closed form on a
+    uniform switch whose ranks are known to start ``together``, otherwise rounds confirmed by flows.
 
     Raises DpsimError for a kind that the network does not support, or an algorithm that its nodes
     do not support.
     """
-    # Background traffic and faults change rates during a round, which only flows model.
-    if conditions:
-        needs |= Ability.CONDITIONS
-        if kind not in ("auto", "flows"):
-            raise DpsimError(
-                "network model must be flows or auto with other traffic or links that change, "
-                f"but got {kind!r}"
-            )
-    chosen = _cheapest(algorithm, network, needs) if kind == "auto" else kind
-    if chosen == "closed-form":
+    _check_conditions(kind, conditions)
+    # Models are chosen before sizes are known, so the cost function must be exact for all sizes.
+    is_closed = together and algorithm.exact_for is always_exact
+    is_switch = isinstance(network, UniformSwitch)
+    if kind == "closed-form" or (kind == "auto" and is_closed and is_switch and not conditions):
         from dpsim.network.closed_form import ClosedFormModel
 
         if not isinstance(network, UniformSwitch):
@@ -65,9 +61,9 @@ def collective_model(
             )
         return ClosedFormModel(algorithm, network, costs, itemsize=itemsize)
     schedule = schedule_on(network, algorithm)
-    if chosen == "rounds":
+    if kind == "rounds":
         return RoundsModel(schedule, network, costs, itemsize=itemsize)
-    if chosen == "confirmed":
+    if kind == "auto" and not conditions:
         return ConfirmedRounds(schedule, network, costs, itemsize=itemsize)
     from dpsim.network.flows_model import FlowsModel
 
@@ -83,7 +79,7 @@ def named_model(
     costs: MessageCosts | None = None,
     *,
     operation: str = "all-reduce",
-    needs: Ability = Ability.OWN_STARTS,
+    together: bool = False,
     itemsize: int = 4,
     library: str = "ideal",
     groups: Groups | None = None,
@@ -107,23 +103,46 @@ def named_model(
         return library_model(
             library, name, network, operation=operation, itemsize=itemsize, groups=groups
         )
-    if operation != "all-reduce" or name not in NOT_SCHEDULES:
-        chosen = _algorithm(name, operation, groups)
-        return collective_model(
-            kind, chosen, network, costs, needs=needs, itemsize=itemsize, conditions=conditions
-        )
-    if conditions:
-        needs |= Ability.CONDITIONS
-    if name == IN_NETWORK:
-        return _in_network(kind, network, costs, needs, itemsize, groups)
-    candidates = _candidates(kind, network, costs, needs, itemsize, groups)
-    from dpsim.network.fastest import FastestModel
-
-    return FastestModel(
-        network.ranks,
-        candidates,
-        lambda one: _asked(kind, one, network, costs, needs, itemsize, groups, conditions),
+    as_asked = partial(
+        collective_model,
+        kind,
+        network=network,
+        costs=costs,
+        together=together,
+        itemsize=itemsize,
+        conditions=conditions,
     )
+    if operation != "all-reduce" or name not in NOT_SCHEDULES:
+        return as_asked(_algorithm(name, operation, groups))
+    in_network = partial(_in_network, kind, network, costs, itemsize, groups, conditions)
+    if name == IN_NETWORK:
+        return in_network()
+
+    _check_conditions(kind, conditions)
+    from dpsim.network.fastest import FastestModel, is_quick
+
+    # Algorithms are compared by rounds, which is quick; the fastest is then timed as asked.
+    rounds = RoundsModel if kind == "rounds" else ConfirmedRounds
+    candidates: dict[str, CollectiveModel] = {}
+    for each in algorithm_names():
+        with suppress(DpsimError):  # not for these nodes
+            schedule = schedule_on(network, _algorithm(each, operation, groups))
+            if is_quick(schedule):
+                candidates[each] = rounds(schedule, network, costs, itemsize=itemsize)
+    with suppress(DpsimError):  # not for these switches, nodes or conditions
+        candidates[IN_NETWORK] = in_network()
+    if kind == "rounds" or (kind == "auto" and not conditions):
+        return FastestModel(candidates)
+    return FastestModel(candidates, lambda each: as_asked(_algorithm(each, operation, groups)))
+
+
+def _check_conditions(kind: ModelKind, conditions: Conditions | None) -> None:
+    # Background traffic and faults change rates during a round, which only flows model.
+    if conditions and kind not in ("auto", "flows"):
+        raise DpsimError(
+            "network model must be flows or auto with other traffic or links that change, "
+            f"but got {kind!r}"
+        )
 
 
 def _algorithm(name: str, operation: str, groups: Groups | None) -> Algorithm:
@@ -148,9 +167,9 @@ def _in_network(
     kind: ModelKind,
     network: Network,
     costs: MessageCosts | None,
-    needs: Ability,
     itemsize: int,
     groups: Groups | None,
+    conditions: Conditions | None,
 ) -> CollectiveModel:
     from dpsim.network.in_network import InNetworkModel
 
@@ -163,79 +182,10 @@ def _in_network(
             "algorithm in-network must have switches that reduce "
             "(cluster.network.in_network_reduction), but got a network without"
         )
-    if kind not in ("auto", "rounds") or needs not in InNetworkModel.abilities:
-        beside = " with other traffic or links that change" if Ability.CONDITIONS in needs else ""
+    if kind not in ("auto", "rounds") or conditions:
+        beside = " with other traffic or links that change" if conditions else ""
         raise DpsimError(
             "network model of in-network must be rounds or auto on an undisturbed network, but "
             f"got {kind!r}{beside}"
         )
     return InNetworkModel(network, costs, itemsize=itemsize)
-
-
-def _candidates(
-    kind: ModelKind,
-    network: Network,
-    costs: MessageCosts | None,
-    needs: Ability,
-    itemsize: int,
-    groups: Groups | None,
-) -> dict[str, CollectiveModel]:
-    """Return a model by rounds of every all-reduce that can be timed in a moment.
-
-    Algorithms that the network does not support are left out.
-    """
-    from dpsim.network.fastest import is_quick
-
-    candidates: dict[str, CollectiveModel] = {}
-    for name in algorithm_names():
-        with suppress(DpsimError):  # not for these nodes
-            schedule = schedule_on(network, _algorithm(name, "all-reduce", groups))
-            if is_quick(schedule):
-                # Always by rounds, which is quick; `_asked` gives the model that times the fastest.
-                rounds = RoundsModel if kind == "rounds" else ConfirmedRounds
-                candidates[name] = rounds(schedule, network, costs, itemsize=itemsize)
-    with suppress(DpsimError):  # not for these switches, nodes or needs
-        candidates[IN_NETWORK] = _in_network(kind, network, costs, needs, itemsize, groups)
-    return candidates
-
-
-def _asked(
-    kind: ModelKind,
-    name: str,
-    network: Network,
-    costs: MessageCosts | None,
-    needs: Ability,
-    itemsize: int,
-    groups: Groups | None,
-    conditions: Conditions | None,
-) -> CollectiveModel | None:
-    """Return the model of the requested kind.
-
-    None if that is the model by rounds with which algorithms are compared.
-    """
-    if kind == "rounds" or (kind == "auto" and needs in RoundsModel.abilities):
-        return None
-    return named_model(
-        kind,
-        name,
-        network,
-        costs,
-        needs=needs,
-        itemsize=itemsize,
-        groups=groups,
-        conditions=conditions,
-    )
-
-
-def _cheapest(
-    algorithm: Algorithm, network: Network, needs: Ability
-) -> Literal["closed-form", "confirmed", "flows"]:
-    # Models are chosen before sizes are known, so the cost function must be exact for all sizes.
-    if isinstance(network, UniformSwitch) and algorithm.exact_for is always_exact:
-        from dpsim.network.closed_form import ClosedFormModel
-
-        if needs in ClosedFormModel.abilities:
-            return "closed-form"
-    if needs in ConfirmedRounds.abilities:
-        return "confirmed"
-    return "flows"

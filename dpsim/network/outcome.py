@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from dpsim.base.arrays import FloatArray, IntArray
 
-Leave = Callable[[IntArray], None]
+OfRanks = Callable[[IntArray], None]  # what happens to ranks: they enter, or leave
 
 
 @dataclass(frozen=True, slots=True)

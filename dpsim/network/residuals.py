@@ -19,12 +19,12 @@ SOURCE = "communication"
 _IDEAL = "transfers are ideal: what a library takes beyond them was not compared on this network"
 
 
-def ideal_error(nodes: int, nbytes: float, of: str, apart: str = _IDEAL) -> ModelError:
+def ideal_error(nodes: int, nbytes: float, of: str, apart: str = "") -> ModelError:
     """Return the error of transfers without a library: that of NCCL on an unlike network.
 
     Also for libraries without residuals, which state what is known of them (``apart``).
     """
-    return unlike(nodes == 1, size_class(nbytes), apart, of, nccl_residuals())
+    return unlike(nodes == 1, size_class(nbytes), apart or _IDEAL, of, nccl_residuals())
 
 
 def described(network: Network) -> str:

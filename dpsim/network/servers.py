@@ -25,8 +25,8 @@ from dpsim.collectives import Traffic
 from dpsim.network.conditions import NO_CONDITIONS, Conditions
 from dpsim.network.flows import ends_of_flows
 from dpsim.network.maxmin import max_min_rates
-from dpsim.network.model import Ability, CollectiveModel, Play
-from dpsim.network.outcome import Leave, Outcome
+from dpsim.network.model import CollectiveModel
+from dpsim.network.outcome import OfRanks, Outcome
 from dpsim.topology import Network, Routes
 
 if TYPE_CHECKING:
@@ -77,13 +77,6 @@ class Servers:
         hop = routes.latency + nbytes / len(self.servers) / rates
         return float((self.replicas - 1) * hop.max())
 
-    def loads(self, routes: Routes, nbytes: float) -> FloatArray:
-        """Return the bytes on each capacity when every worker moves ``nbytes`` over ``routes``."""
-        loads = np.zeros(len(self.network.capacities) + 1)  # the last is for -1, no link
-        shares = np.ones(routes.links.shape) if routes.share is None else routes.share
-        np.add.at(loads, routes.links, shares * nbytes)
-        return loads[:-1]
-
     def _bundle(self, routes: Callable[[IntArray, IntArray], Routes]) -> Routes:
         """Return each worker's links to all servers, with the share of its flow on each."""
         workers, servers = len(self.workers), len(self.servers)
@@ -122,8 +115,6 @@ class Servers:
 class ServersModel(CollectiveModel):
     """One direction of a parameter server with all workers in step: push, or pull."""
 
-    abilities = Ability.OWN_STARTS | Ability.UNEVEN_OVERLAP | Ability.CONDITIONS
-
     def __init__(self, servers: Servers, direction: Literal["push", "pull"]) -> None:
         self.servers = servers
         self.network = servers.network
@@ -144,7 +135,7 @@ class ServersModel(CollectiveModel):
 
     def loads(self, nbytes: int) -> FloatArray:
         """Return the bytes on each capacity, which do not depend on when flows start."""
-        return self.servers.loads(self.routes, nbytes)
+        return self.routes.loads(nbytes, len(self.network.capacities))
 
     def _ends(self, starts: FloatArray, nbytes: int) -> FloatArray:
         """Return when each worker's flow that starts at ``starts`` (s) ends (s)."""
@@ -172,9 +163,9 @@ class ServersModel(CollectiveModel):
     def plays(self) -> bool:
         return True
 
-    def play(self, shared: SharedNetwork, nbytes: int, leave: Leave) -> Play:
+    def play(self, shared: SharedNetwork, nbytes: int, leave: OfRanks) -> OfRanks:
         """Start each worker's push or pull as it enters."""
-        return _Run(self, shared, nbytes, leave)
+        return _Run(self, shared, nbytes, leave).enter
 
     def arriving(self, ends: FloatArray, nbytes: int) -> float:
         """Return when pushes that end at ``ends`` (s) are applied, and copied to the replicas."""
@@ -202,7 +193,7 @@ class _Run:
     """One direction under way, on a shared network."""
 
     def __init__(
-        self, model: ServersModel, shared: SharedNetwork, nbytes: int, leave: Leave
+        self, model: ServersModel, shared: SharedNetwork, nbytes: int, leave: OfRanks
     ) -> None:
         self.model = model
         self.shared = shared

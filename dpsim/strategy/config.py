@@ -6,7 +6,7 @@ from pydantic import Field, model_validator
 
 from dpsim.base.config import Config
 from dpsim.strategy.aggregation import AggregationConfig, AllReduceConfig
-from dpsim.strategy.combinations import checked
+from dpsim.strategy.combinations import refusal
 from dpsim.strategy.compression import CompressionConfig, NoCompressionConfig
 from dpsim.strategy.overlap import BucketsConfig, OverlapConfig
 from dpsim.strategy.sync import BspConfig, SyncConfig
@@ -34,7 +34,12 @@ class StrategyConfig(Config):
         ),
     )
 
-    _go_together = model_validator(mode="after")(checked)
+    @model_validator(mode="after")
+    def _compatible(self) -> StrategyConfig:
+        why = refusal(self)
+        if why is not None:
+            raise ValueError(why)
+        return self
 
     @property
     def inexact(self) -> list[str]:

@@ -22,7 +22,6 @@ from dpsim.collectives import OPERATIONS, algorithm_names
 from dpsim.engine import reduction_cost
 from dpsim.hardware import nodes as known_nodes
 from dpsim.network import (
-    Ability,
     CollectiveModel,
     MessageCosts,
     ModelKind,
@@ -173,8 +172,6 @@ def collective_rows(
     Ranks enter at ``starts`` (s), by default all at time 0.
     """
     begin = np.zeros(network.ranks) if starts is None else starts
-    # Closed forms are the cheapest models, but hold only for ranks that start together.
-    needs = Ability.NONE if starts is None else Ability.OWN_STARTS
     bus_factor = OPERATIONS[operation].bus_factor(network.ranks)
     for name in algorithms:
         model = named_model(
@@ -183,7 +180,7 @@ def collective_rows(
             network,
             costs,
             operation=operation,
-            needs=needs,
+            together=starts is None,
             itemsize=itemsize,
             library=library,
         )

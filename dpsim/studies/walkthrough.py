@@ -109,7 +109,8 @@ def _rounds(
             so_far = replace(schedule, phases=tuple(map(_as_phase, each_round[:number])))
             model = RoundsModel(so_far, network, costs, itemsize=chunking.itemsize)
             ended = model.finish(np.zeros(network.ranks), chunking.total).finishes
-            seconds, loads = float(ended.max()), _loads(transfers, nbytes, network)
+            routes = network.routes(transfers.source, transfers.destination)
+            seconds, loads = float(ended.max()), routes.loads(nbytes, len(network.capacities))
         yield WalkedRound(
             transfers, nbytes, after, int(sent.sum()), int(sent.max()), seconds, loads
         )
@@ -123,14 +124,4 @@ def _as_phase(transfers: Round) -> Phase:
         fixed(transfers.chunk),
         transfers.reduce,
         transfers.count,
-        channel=transfers.channel,
     )
-
-
-def _loads(transfers: Round, nbytes: IntArray, network: Network) -> FloatArray:
-    """Return the bytes on each capacity of ``network``."""
-    links = network.routes(transfers.source, transfers.destination).links
-    loads = np.zeros(len(network.capacities) + 1)  # the last is for -1, no link
-    for hop in links.T:
-        np.add.at(loads, hop, nbytes)
-    return loads[:-1]

@@ -9,15 +9,11 @@ from typing import TYPE_CHECKING
 
 from dpsim.base.lazy import on_demand
 from dpsim.topology.cluster import Cluster
-from dpsim.topology.config import ClusterConfig, Condition, NodeGroup, build_cluster
+from dpsim.topology.config import ClusterConfig, Condition, build_cluster
 from dpsim.topology.fabrics import (
     HASHED,
-    Fabric,
-    FabricConfig,
-    NetworkConfig,
     Ports,
     SingleSwitch,
-    SingleSwitchConfig,
     Spread,
 )
 from dpsim.topology.mesh import GroupSize, Mesh
@@ -28,21 +24,15 @@ if TYPE_CHECKING:
     from dpsim.topology.detour import routes_avoiding
     from dpsim.topology.fabrics import (
         Custom,
-        CustomConfig,
-        CustomEdge,
         Dragonfly,
         DragonflyConfig,
         FatTree,
         FatTreeConfig,
         FullMesh,
-        FullMeshConfig,
         LeafSpine,
         LeafSpineConfig,
-        RailOptimisedConfig,
         RingConfig,
-        ShortestPaths,
         Torus,
-        TorusConfig,
     )
     from dpsim.topology.host_copies import host_copy_rates, host_memory_rates
     from dpsim.topology.hosts import Hosts, SubNetwork
@@ -58,16 +48,11 @@ __all__ = [
     "ClusterConfig",
     "Condition",
     "Custom",
-    "CustomConfig",
-    "CustomEdge",
     "Dragonfly",
     "DragonflyConfig",
-    "Fabric",
-    "FabricConfig",
     "FatTree",
     "FatTreeConfig",
     "FullMesh",
-    "FullMeshConfig",
     "GpuRings",
     "GroupSize",
     "Hosts",
@@ -75,23 +60,17 @@ __all__ = [
     "LeafSpineConfig",
     "Mesh",
     "Network",
-    "NetworkConfig",
     "NodeGraph",
-    "NodeGroup",
     "Ports",
     "RacksConfig",
-    "RailOptimisedConfig",
     "Ring",
     "RingConfig",
     "Routes",
-    "ShortestPaths",
     "SingleSwitch",
-    "SingleSwitchConfig",
     "Spread",
     "SubNetwork",
     "TestbedConfig",
     "Torus",
-    "TorusConfig",
     "UniformSwitch",
     "build_cluster",
     "cluster_over_transport",

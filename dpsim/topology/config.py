@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
@@ -10,7 +9,6 @@ from typing import Literal
 import numpy as np
 from pydantic import Field, PositiveInt, ValidationError, model_validator
 
-from dpsim.base.arrays import FloatArray
 from dpsim.base.config import Config, first_problem
 from dpsim.base.errors import DpsimError
 from dpsim.hardware import MOST_DEVICES, Gpu, GpuRef, Link, LinkRef, Node, NodeRef
@@ -249,8 +247,8 @@ class ClusterConfig(Config):
         cards = np.array(self._cards_by_node(parts))
         links = [self.nic_link(part) for part in parts]
         ends = [part.nodes * self._cards(part) for part in parts]
-        rate = _of_ports(links, ends, lambda link: link.bandwidth)
-        latency = _of_ports(links, ends, lambda link: link.latency.value)
+        rate = np.repeat([link.bandwidth for link in links], ends)
+        latency = np.repeat([link.latency.value for link in links], ends)
         return Ports(int(cards.sum()), rate, latency, cards)
 
 
@@ -281,15 +279,6 @@ def build_cluster(config: ClusterConfig) -> Cluster:
     Raises DpsimError if its network does not connect it.
     """
     return config.build()
-
-
-def _of_ports(
-    links: list[Link], ends: list[int], asked: Callable[[Link], float]
-) -> float | FloatArray:
-    """Return a property of links, each for its number of ports: one value, or one per port."""
-    values = [asked(link) for link in links]
-    # One number for all if they agree, because a fabric may have a million ports.
-    return values[0] if len(set(values)) == 1 else np.repeat(np.array(values), ends)
 
 
 def _gigabits(rate: float) -> str:

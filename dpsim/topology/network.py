@@ -35,6 +35,16 @@ class Routes:
         share = None if self.share is None else self.share[transfers]
         return Routes(self.links[transfers], self.latency[transfers], share)
 
+    def loads(self, nbytes: IntArray | float, capacities: int) -> FloatArray:
+        """Return the bytes on each of ``capacities`` capacities.
+
+        Each transfer moves ``nbytes``, one number for all or one each.
+        """
+        loads = np.zeros(capacities + 1)  # the last is for -1, no link
+        share = np.ones(self.links.shape) if self.share is None else self.share
+        np.add.at(loads, self.links, share * np.reshape(nbytes, (-1, 1)))
+        return loads[:-1]
+
 
 class Network(Protocol):
     """Ranks joined by capacities, in bytes per second.

@@ -10,7 +10,6 @@ from dpsim.collectives import (
     double_binary_tree,
     execute,
     pipelined_tree,
-    ring,
     traffic,
 )
 from dpsim.collectives import algorithm as named
@@ -18,15 +17,12 @@ from dpsim.collectives import algorithm as named
 RANKS = range(1, 18)
 SIZES = (0, 1, 5, 16, 37)
 OPTIONS = [
-    ring.with_channels(3),
     *(double_binary_tree.with_chunks(k) for k in (1, 3)),
     pipelined_tree.with_chunks(3),
     *(butterfly.with_degree(k) for k in (3, 4)),
 ]
 ON_NODES = [
-    member
-    for member in [*ALGORITHMS, *OPTIONS]
-    if member.name in ("hierarchical", "torus-2d", "ring-3-channels")
+    member for member in [*ALGORITHMS, *OPTIONS] if member.name in ("hierarchical", "torus-2d")
 ]
 
 
@@ -91,19 +87,6 @@ def test_no_rank_talks_to_itself_or_past_the_end(algorithm):
                 assert ((ends >= 0) & (ends < ranks)).all()
             assert (current.chunk >= 0).all()
             assert (current.chunk + current.count <= schedule.chunks * schedule.vectors).all()
-
-
-@pytest.mark.parametrize("ranks", [2, 6, 8])
-def test_each_channel_has_chunks_of_its_own(algorithm, ranks):
-    schedule = algorithm.schedule(ranks)
-    owner = np.full(schedule.chunks * schedule.vectors, -1)
-    for current in schedule.each_round():
-        for chunk, count, channel in zip(
-            current.chunk, current.count, current.channel, strict=True
-        ):
-            assert set(owner[chunk : chunk + count]) <= {-1, channel}
-            owner[chunk : chunk + count] = channel
-    assert set(owner) - {-1} <= set(range(schedule.channels))
 
 
 def test_one_rank_needs_no_round(algorithm):

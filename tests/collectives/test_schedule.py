@@ -54,15 +54,6 @@ def test_one_round_can_reduce_here_and_copy_there():
     assert repr(both) == "<Phase copy and reduce: 2 transfers x 1 turns>"
 
 
-def test_places_number_ranks_channel_by_channel():
-    phase = Phase(
-        np.array([0, 0]), fixed([1, 1]), fixed([0, 1]), reduce=False, channel=np.array([0, 1])
-    )
-    schedule = Schedule("push", "by-hand", 2, 2, (phase,))
-    assert (schedule.channels, schedule.places) == (2, 4)
-    assert [ends.tolist() for ends in phase.round(0).places(2)] == [[0, 2], [1, 3]]
-
-
 @pytest.mark.parametrize("shift", [-1, 0, 1])
 def test_the_longest_chunk_of_a_cycle_is_no_shorter_than_any_that_goes_its_way(shift):
     cyclic = Cyclic(np.arange(3), 3, shift=shift, base=np.array([0, 3, 6]))

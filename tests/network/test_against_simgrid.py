@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from dpsim.network import FluidNetwork
-from dpsim.network.flows.fluid_environment import FluidEnvironment
+from dpsim.network.flows.fluid import FluidEnvironment
 from dpsim.topology import Routes
 
 PYTHON = "/usr/bin/python3"

@@ -9,7 +9,15 @@ from small_networks import OneWire
 
 from dpsim.base.errors import DpsimError
 from dpsim.collectives import algorithm
-from dpsim.network import Background, Conditions, FlowsModel, LinkChange, SharedJob, finish_together
+from dpsim.network import (
+    Background,
+    Conditions,
+    FlowsModel,
+    LinkChange,
+    MessageCosts,
+    SharedNetwork,
+)
+from dpsim.network.flows import CollectiveRun
 from dpsim.topology import (
     ClusterConfig,
     Routes,
@@ -105,14 +113,26 @@ def test_a_cut_link_is_gone_around_where_a_path_remains():
     assert pair(100, LinkChange(4, 0, 0.0), network=TwoWays()) == [19, 19]
 
 
+def finish_together(network, schedule, jobs):
+    """Outcomes of several collectives at once; a job is the network's ranks, starts and bytes."""
+    shared = SharedNetwork(network, 0.0, Conditions())
+    runs = []
+    for ranks, starts, nbytes in jobs:
+        run = CollectiveRun(shared, schedule, np.array(ranks), nbytes, MessageCosts(), 1)
+        run.enter_at(np.array(starts, float))
+        runs.append(run)
+    while any(run.running for run in runs):
+        shared.env.step()
+    return [run.outcome() for run in runs]
+
+
 def test_two_jobs_share_a_wire():
     """Two pairs exchange 2 x 10 B each over one wire of 1 B/s; the second job starts at 10 s and
     has half of the first's size.
     """
     schedule = algorithm("butterfly").schedule(2)
-    first = SharedJob(schedule, np.array([0, 1]), np.zeros(2), 10)
-    second = SharedJob(schedule, np.array([2, 3]), np.full(2, 10.0), 5)
-    outcomes = finish_together(OneWire(4), [first, second], itemsize=1)
+    jobs = [([0, 1], [0, 0], 10), ([2, 3], [10, 10], 5)]
+    outcomes = finish_together(OneWire(4), schedule, jobs)
     # Until 10 s the first moves 10 of its 20 B; then four flows share: 10 B each way of both are
     # through together at 30 s.
     assert outcomes[0].finishes.tolist() == [30, 30]
@@ -123,8 +143,8 @@ def test_two_jobs_share_a_wire():
 
 def test_a_job_on_ranks_of_its_own_is_not_disturbed():
     schedule = algorithm("ring").schedule(2)
-    jobs = [SharedJob(schedule, np.array(ranks), np.zeros(2), 100) for ranks in ([0, 1], [2, 3])]
-    outcomes = finish_together(UniformSwitch(4, 10.0, 0.0), jobs, itemsize=1)
+    jobs = [(ranks, [0, 0], 100) for ranks in ([0, 1], [2, 3])]
+    outcomes = finish_together(UniformSwitch(4, 10.0, 0.0), schedule, jobs)
     alone = FlowsModel(schedule, UniformSwitch(2, 10.0, 0.0), itemsize=1).finish(np.zeros(2), 100)
     for outcome in outcomes:
         assert outcome.finishes.tolist() == alone.finishes.tolist()

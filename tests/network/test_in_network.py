@@ -6,7 +6,14 @@ from small_networks import UnequalSwitch
 
 from dpsim.base.errors import DpsimError
 from dpsim.collectives import algorithm
-from dpsim.network import Ability, InNetworkModel, MessageCosts, RoundsModel, named_model
+from dpsim.network import (
+    Background,
+    Conditions,
+    InNetworkModel,
+    MessageCosts,
+    RoundsModel,
+    named_model,
+)
 from dpsim.topology import ClusterConfig, UniformSwitch, build_cluster
 
 
@@ -72,12 +79,12 @@ def test_it_asks_for_nodes_of_equal_numbers_of_gpus():
 
 
 @pytest.mark.parametrize(
-    ("kind", "needs"),
-    [("flows", Ability.NONE), ("closed-form", Ability.NONE), ("auto", Ability.UNEVEN_OVERLAP)],
+    ("kind", "conditions"),
+    [("flows", None), ("closed-form", None), ("auto", Conditions((Background(0, 1, 1e9),)))],
 )
-def test_it_is_timed_by_rounds_alone(kind, needs):
+def test_it_is_timed_by_rounds_alone(kind, conditions):
     with pytest.raises(DpsimError, match="network model of in-network must be rounds or auto"):
-        named_model(kind, "in-network", cluster(reduces=True), needs=needs)
+        named_model(kind, "in-network", cluster(reduces=True), conditions=conditions)
 
 
 def test_on_a_large_vector_it_beats_every_schedule_between_nodes():

@@ -18,15 +18,14 @@ def laid_out(flows):
     ).reshape(len(flows), hops)
 
 
-def rates(flows, capacities, weights=None, shares=None):
-    weights = None if weights is None else np.array(weights, float)
+def rates(flows, capacities, shares=None):
     links = laid_out(flows)
     share = (
         None
         if shares is None
         else np.array([[*map(float, s)] + [0] * (links.shape[1] - len(s)) for s in shares])
     )
-    return max_min_rates(links, np.array(capacities, float), weights, share)
+    return max_min_rates(links, np.array(capacities, float), share)
 
 
 def slow_rates(flows, capacities, shares=None):
@@ -188,9 +187,10 @@ def test_the_order_of_flows_does_not_matter(problem, random):
 def test_a_weight_stands_for_as_many_equal_flows(problem, data):
     flows, capacities = problem
     weights = data.draw(st.lists(st.integers(1, 5), min_size=len(flows), max_size=len(flows)))
+    shares = [[weight] * len(flow) for flow, weight in zip(flows, weights, strict=True)]
     repeated = [flow for flow, weight in zip(flows, weights, strict=True) for _ in range(weight)]
     np.testing.assert_allclose(
-        np.repeat(rates(flows, capacities, weights), weights),
+        np.repeat(rates(flows, capacities, shares), weights),
         rates(repeated, capacities),
         rtol=1e-9,
     )

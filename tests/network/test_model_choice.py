@@ -5,8 +5,9 @@ from dpsim.base.errors import DpsimError, FailedError
 from dpsim.collectives import algorithm
 from dpsim.network import (
     MODEL_KINDS,
-    Ability,
+    Background,
     ClosedFormModel,
+    Conditions,
     ConfirmedRounds,
     FlowsModel,
     RoundsModel,
@@ -18,22 +19,23 @@ from dpsim.topology import ClusterConfig, UniformSwitch, build_cluster
 RING = algorithm("ring")
 SWITCH = UniformSwitch(4, 50e9, 500e-9)
 CLUSTER = build_cluster(ClusterConfig(nodes=2, node="single-gpu"))
+TRAFFIC = Conditions((Background(0, 1, 1e9),))
 
 
 @pytest.mark.parametrize(
-    ("network", "needs", "expected"),
+    ("network", "together", "conditions", "expected"),
     [
-        (SWITCH, Ability.NONE, ClosedFormModel),
-        (SWITCH, Ability.OWN_STARTS, ConfirmedRounds),
-        (SWITCH, Ability.UNEVEN_OVERLAP, FlowsModel),
-        (SWITCH, Ability.OWN_STARTS | Ability.UNEVEN_OVERLAP, FlowsModel),
-        (CLUSTER, Ability.NONE, ConfirmedRounds),
-        (CLUSTER, Ability.OWN_STARTS, ConfirmedRounds),
-        (CLUSTER, Ability.UNEVEN_OVERLAP, FlowsModel),
+        (SWITCH, True, None, ClosedFormModel),
+        (SWITCH, False, None, ConfirmedRounds),
+        (SWITCH, True, TRAFFIC, FlowsModel),
+        (CLUSTER, True, None, ConfirmedRounds),
+        (CLUSTER, False, None, ConfirmedRounds),
+        (CLUSTER, False, TRAFFIC, FlowsModel),
     ],
 )
-def test_auto_is_the_cheapest_that_can_do_what_is_needed(network, needs, expected):
-    assert type(collective_model("auto", RING, network, needs=needs)) is expected
+def test_auto_is_the_cheapest_that_is_right(network, together, conditions, expected):
+    model = collective_model("auto", RING, network, together=together, conditions=conditions)
+    assert type(model) is expected
 
 
 def test_by_default_every_rank_may_start_at_its_own_time():
@@ -44,8 +46,16 @@ def test_by_default_every_rank_may_start_at_its_own_time():
     ("kind", "expected"),
     [("rounds", RoundsModel), ("flows", FlowsModel), ("closed-form", ClosedFormModel)],
 )
-def test_a_named_kind_is_taken_whatever_is_needed(kind, expected):
-    assert type(collective_model(kind, RING, SWITCH, needs=Ability.UNEVEN_OVERLAP)) is expected
+@pytest.mark.parametrize("together", [True, False])
+def test_a_named_kind_is_taken_however_ranks_start(kind, expected, together):
+    assert type(collective_model(kind, RING, SWITCH, together=together)) is expected
+
+
+@pytest.mark.parametrize("name", ["ring", "auto"])
+@pytest.mark.parametrize("kind", ["rounds", "closed-form"])
+def test_other_traffic_is_refused_where_a_model_would_leave_it_out(kind, name):
+    with pytest.raises(DpsimError, match="network model must be flows or auto with other traffic"):
+        named_model(kind, name, CLUSTER, conditions=TRAFFIC)
 
 
 def test_kinds_in_order():

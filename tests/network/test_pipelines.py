@@ -1,4 +1,4 @@
-"""Channels and pipelines, where rounds and flows treat them alike and where not."""
+"""Pipelines, where rounds and flows treat them alike and where not."""
 
 import numpy as np
 import pytest
@@ -10,14 +10,12 @@ from dpsim.network import FlowsModel, RoundsModel
 from dpsim.topology import UniformSwitch
 
 
-def push(*channels_of_phases):
-    """Phases in which rank 0 sends 12 bytes to rank 1 in each of some channels."""
+def push(*messages_of_phases):
+    """Phases in which rank 0 sends some messages of 12 bytes to rank 1."""
     phases = []
-    for channels in channels_of_phases:
-        zeros = np.zeros(len(channels), dtype=np.int64)
-        phases.append(
-            Phase(zeros, fixed(zeros + 1), fixed(zeros), reduce=False, channel=np.array(channels))
-        )
+    for messages in messages_of_phases:
+        zeros = np.zeros(messages, dtype=np.int64)
+        phases.append(Phase(zeros, fixed(zeros + 1), fixed(zeros), reduce=False))
     return Schedule("push", "by-hand", 2, 1, tuple(phases))
 
 
@@ -29,23 +27,16 @@ def finishes(schedule, starts=(0, 0)):
     ]
 
 
-def test_what_one_channel_does_in_turn_two_do_at_once():
-    # One channel: 12 s, then 12 s. Two: rounds give each pattern the wire to itself, but no wire
-    # carries more than its rate; under flows the two share it.
-    assert finishes(push([0], [0])) == [[24, 24], [24, 24]]
-    assert finishes(push([0], [1])) == [[24, 24], [24, 24]]
+def test_phases_follow_each_other():
+    assert finishes(push(1, 1)) == [[24, 24], [24, 24]]
 
 
-def test_channels_of_one_phase_share_links():
-    assert finishes(push([0, 1])) == [[24, 24], [24, 24]]
+def test_messages_of_one_phase_share_links():
+    assert finishes(push(2)) == [[24, 24], [24, 24]]
 
 
-def test_a_rank_is_done_when_its_last_channel_is():
-    assert finishes(push([0, 1], [1])) == [[36, 36], [36, 36]]
-
-
-def test_every_channel_starts_when_its_rank_does():
-    assert finishes(push([0, 1]), starts=(5, 2)) == [[29, 29], [29, 29]]
+def test_a_phase_starts_when_both_ranks_do():
+    assert finishes(push(2), starts=(5, 2)) == [[29, 29], [29, 29]]
 
 
 @pytest.mark.parametrize("name", ["pipelined-tree", "double-binary-tree"])

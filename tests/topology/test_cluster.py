@@ -129,7 +129,7 @@ def test_ranks_go_node_by_node_in_ring_order():
 def test_the_networks_card_replaces_the_nodes_own():
     ten = cluster(nodes=2, node="single-gpu", network={"fabric": "single-switch", "nic": "10GbE"})
     own = cluster(nodes=2, node="single-gpu")
-    assert ten.fabric.ports.rate < own.fabric.ports.rate == own.capacities[-1]
+    assert ten.fabric.ports.rates[0] < own.fabric.ports.rates[0] == own.capacities[-1]
 
 
 def test_one_node_has_no_fabric():
@@ -141,7 +141,7 @@ def test_one_node_has_no_fabric():
 def test_a_ring_of_single_gpu_nodes_is_a_ring_on_a_uniform_switch():
     singles = cluster(nodes=5, node="single-gpu")
     latency = singles.routes(np.array([0]), np.array([1])).latency[0]
-    switch = UniformSwitch(5, singles.fabric.ports.rate, latency)
+    switch = UniformSwitch(5, singles.fabric.ports.rates[0], latency)
     starts = np.array([0.0, 3e-3, 1e-3, 0.0, 2e-3])
     schedule = algorithm("ring").schedule(5)
     found, expected = (

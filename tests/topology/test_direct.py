@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from fabrics import between, every_pair, ports, walked
 
+from dpsim.base.arrays import near_square
 from dpsim.network import max_min_rates
 from dpsim.topology import FullMesh, Ports, RingConfig, Torus
-from dpsim.topology.fabrics.torus import near_square
 
 
 @pytest.mark.parametrize(

@@ -29,7 +29,7 @@ from tools.reference_pages.markdown import heading, page, plain, prose, table
 
 _HEAD = """\
 Symbols: m ranks, S bytes of a rank's vector, n its elements, c bytes of the largest chunk, k \
-chunks or channels; a message
+chunks; a message
 costs o seconds of its sender and alpha seconds on its way, a byte beta seconds on a link and \
 gamma seconds where it is reduced.
 Times are those of one uniform, non-blocking, full-duplex switch with all ranks starting \

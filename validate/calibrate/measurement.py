@@ -126,8 +126,6 @@ def _measured(collective: Collective, case: CollectiveCase) -> tuple[list[float]
         # Otherwise the checks of finished ranks would take processors from the others.
         world.barrier()
         wrong += collective.wrong(target)
-    if isinstance(collective, Executor):
-        collective.close()
     everyone: list[Any] = world.gather((ends[case.warmup :], wrong))
     slowest = np.max([own for own, _ in everyone], axis=0)
     return slowest.tolist(), sum(count for _, count in everyone)

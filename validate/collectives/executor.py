@@ -1,10 +1,9 @@
 """Runs any `dpsim.collectives.Schedule` on real ranks, by messages of ``torch.distributed``.
 
 The rules are those of the simulator's executors: a round of a rank begins when all its transfers of
-the previous round are done, sent and received; received data are reduced when the round is done;
-channels do not wait for each other. In each round every receive is posted before any send: gloo
-announces a posted receive over the connection that carries the data the other way, and with sends
-first the two directions take turns.
+the previous round are done, sent and received; received data are reduced when the round is done. In
+each round every receive is posted before any send: gloo announces a posted receive over the
+connection that carries the data the other way, and with sends first the two directions take turns.
 
 A send is done when the library says so; for gloo, when the kernel has taken the last byte. With
 socket buffers of megabytes a rank then begins its next round long before its message has arrived,
@@ -13,20 +12,16 @@ of 2 (4 ranks, 200 Mbit/s; 1.95 with ``tcp_wmem`` of at most 64 KiB).
 
 Three ways, by backend and device:
 
-- gloo (or mpi) and CPU tensors: sends and receives of the process group, a thread for each channel
-  beyond the first;
+- gloo (or mpi) and CPU tensors: sends and receives of the process group;
 - gloo and CUDA tensors: the vector is copied to pinned memory of the host, the schedule runs there,
   and the result is copied back;
-- nccl: the transfers of a round are one group (``batch_isend_irecv``) on the GPU's stream. There
-  the channels proceed together round by round, since a communicator runs one group after another.
+- nccl: the transfers of a round are one group (``batch_isend_irecv``) on the GPU's stream.
 
 The last two have not run on a GPU yet.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
 import torch
@@ -35,7 +30,7 @@ import torch.distributed as dist
 from dpsim.collectives import Schedule
 from validate.collectives.collective import Collective
 from validate.collectives.payload import poison, promised
-from validate.collectives.rank_rounds import RankRound, lockstep, rank_rounds
+from validate.collectives.rank_rounds import RankRound, rank_rounds
 from validate.ranks.processes import World
 
 
@@ -55,7 +50,7 @@ class Executor(Collective):
 
     Rounds are compiled at creation, and bound to a tensor when first run on it; scratch is reused.
     ``through_host`` says whether the vector is staged in the host's memory; by default, if the
-    backend cannot send it from its device. ``first_tag`` must differ between concurrent executors.
+    backend cannot send it from its device. ``tag`` must differ between concurrent executors.
     Raises ValueError if the schedule is for another number of ranks.
     """
 
@@ -67,7 +62,7 @@ class Executor(Collective):
         dtype: Any = torch.float32,
         *,
         through_host: bool | None = None,
-        first_tag: int = 0,
+        tag: int = 0,
     ) -> None:
         if schedule.ranks != world.size:
             raise ValueError(
@@ -79,30 +74,22 @@ class Executor(Collective):
         super().__init__(
             schedule.operation, schedule.algorithm, world, (total, total), parts, dtype
         )
-        self._first_tag = first_tag
+        self._tag = tag
         self._in_groups = world.backend == "nccl"
-        channels = rank_rounds(schedule, chunking, world.rank)
-        self._channels = (tuple(lockstep(channels)),) if self._in_groups else channels
-        # The calling thread runs the first channel itself.
-        others = len(self._channels) - 1
-        self._threads = ThreadPoolExecutor(others) if others > 0 else None
+        self._rounds = rank_rounds(schedule, chunking, world.rank)
         on_gpu = world.on_gpu
         staged = (on_gpu and not self._in_groups) if through_host is None else through_host
         self._where = torch.device("cpu") if staged else world.device
         self._host = torch.empty(total, dtype=dtype, pin_memory=on_gpu) if staged else None
-        self._scratch = []
-        for rounds in self._channels:
-            most = max((each.scratch for each in rounds), default=0)
-            self._scratch.append(self._empty(most))
+        self._scratch = self._empty(max((each.scratch for each in self._rounds), default=0))
         self._signal = self._empty(1).zero_()  # sent for a transfer of no elements
         self._bound_to: Any = None
-        self._bound: list[list[_BoundRound]] = []
+        self._bound: list[_BoundRound] = []
 
     def prepare(self, source: Any, target: Any) -> None:
         """Prepare the buffers, and put invalid values into scratch."""
         super().prepare(source, target)
-        for scratch in self._scratch:
-            poison(scratch)
+        poison(self._scratch)
 
     def run(self, source: Any, target: Any) -> None:
         """Run the schedule on ``target``, which starts as a copy of ``source``.
@@ -118,49 +105,32 @@ class Executor(Collective):
         # Views are made once per tensor, in the warm-up: the measured repetitions only send.
         if self._bound_to is not vector:
             self._bind(vector)
-        self._run_channels()
+        if self._in_groups:
+            self._run_groups()
+        else:
+            self._run_rounds()
         if self._host is not None:
             target.copy_(vector)
-
-    def close(self) -> None:
-        """End the threads of its channels."""
-        if self._threads is not None:
-            self._threads.shutdown()
 
     def _empty(self, elements: int) -> Any:
         return torch.empty(elements, dtype=self.dtype, device=self._where)
 
-    def _run_channels(self) -> None:
-        run = self._run_groups if self._in_groups else self._run_rounds
-        others = []
-        if self._threads is not None:
-            for channel, rounds in enumerate(self._bound[1:], 1):
-                others.append(self._threads.submit(run, channel, rounds))
-        if self._bound:
-            run(0, self._bound[0])
-        # Raises the exception of a thread, if any.
-        for other in others:
-            other.result()
-
-    def _run_rounds(self, channel: int, rounds: Iterable[_BoundRound]) -> None:
-        """Run the rounds of one channel, whose messages carry its number as tag, from the first on.
-
-        Messages between a pair of ranks arrive in the order of sending.
-        """
-        group, tag = self.world.group, self._first_tag + channel
-        for current in rounds:
+    def _run_rounds(self) -> None:
+        """Run the rounds; messages between a pair of ranks arrive in the order of sending."""
+        group, tag = self.world.group, self._tag
+        for current in self._bound:
             works = [group.recv(views, peer, tag) for views, peer in current.receives]
             works += [group.send(views, peer, tag) for views, peer in current.sends]
             for work in works:
                 work.wait()
             self._finish(current)
 
-    def _run_groups(self, channel: int, rounds: Iterable[_BoundRound]) -> None:
+    def _run_groups(self) -> None:
         """Run the rounds as NCCL groups.
 
         Waiting and reducing is queued on the stream, not done by the host.
         """
-        for current in rounds:
+        for current in self._bound:
             receives = [dist.P2POp(dist.irecv, views[0], peer) for views, peer in current.receives]
             sends = [dist.P2POp(dist.isend, views[0], peer) for views, peer in current.sends]
             for work in dist.batch_isend_irecv(receives + sends):
@@ -176,9 +146,7 @@ class Executor(Collective):
 
     def _bind(self, vector: Any) -> None:
         """Bind every round to ``vector`` and scratch."""
-        self._bound = []
-        for rounds, scratch in zip(self._channels, self._scratch, strict=True):
-            self._bound.append([self._lay_out(each, vector, scratch) for each in rounds])
+        self._bound = [self._lay_out(each, vector, self._scratch) for each in self._rounds]
         self._bound_to = vector
 
     def _lay_out(self, current: RankRound, vector: Any, scratch: Any) -> _BoundRound:

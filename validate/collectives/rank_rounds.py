@@ -1,4 +1,4 @@
-"""A schedule from the view of one rank: rounds of slices to send and to receive, by channel.
+"""A schedule from the view of one rank: rounds of slices to send and to receive.
 
 Compiled once, so that nothing loops over other ranks' transfers during measurements. A slice is
 received directly into the rank's vector if nothing else of the round uses that range; otherwise,
@@ -9,8 +9,7 @@ done: every source of a round is read before any destination is written. A trans
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain, groupby
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -45,36 +44,27 @@ class Receive(NamedTuple):
 
 
 class RankRound(NamedTuple):
-    """Round ``number`` of the schedule for one rank in one channel.
+    """A round of the schedule for one rank; it needs ``scratch`` elements."""
 
-    It needs ``scratch`` elements.
-    """
-
-    number: int
     sends: tuple[Send, ...]
     receives: tuple[Receive, ...]
     scratch: int
 
 
-def rank_rounds(
-    schedule: Schedule, chunking: Chunking, rank: int
-) -> tuple[tuple[RankRound, ...], ...]:
-    """Return the rounds of ``rank`` in each channel of ``schedule``, without empty ones.
+def rank_rounds(schedule: Schedule, chunking: Chunking, rank: int) -> tuple[RankRound, ...]:
+    """Return the rounds of ``rank`` in ``schedule``, without empty ones.
 
     Positions are in elements.
     """
-    channels: list[list[RankRound]] = [[] for _ in range(schedule.channels)]
-    # A round holds all channels and all ranks: its arrays have one entry per transfer.
-    for number, current in enumerate(schedule.each_round()):
+    rounds = []
+    for current in schedule.each_round():
         mine = np.flatnonzero((current.source == rank) | (current.destination == rank))
-        for channel in np.unique(current.channel[mine]):
-            of_channel = mine[current.channel[mine] == channel]
-            channels[channel].append(_round(number, current, of_channel, chunking, rank))
-    return tuple(tuple(rounds) for rounds in channels)
+        if len(mine):
+            rounds.append(_round(current, mine, chunking, rank))
+    return tuple(rounds)
 
 
 def _round(
-    number: int,
     current: Round,
     which: np.ndarray[tuple[int], np.dtype[np.int64]],
     chunking: Chunking,
@@ -90,10 +80,10 @@ def _round(
             sends.append(Send(destination, start, end))
         else:
             receives.append(Receive(source, start, end, bool(current.reduce[transfer])))
-    return _with_scratch(number, sends, receives)
+    return _with_scratch(sends, receives)
 
 
-def _with_scratch(number: int, sends: Sequence[Send], receives: Sequence[Receive]) -> RankRound:
+def _with_scratch(sends: Sequence[Send], receives: Sequence[Receive]) -> RankRound:
     """Assign scratch to the receives that need it, one after the other."""
     placed = []
     scratch = 0
@@ -106,26 +96,9 @@ def _with_scratch(number: int, sends: Sequence[Send], receives: Sequence[Receive
             scratch += receive.length
         else:
             placed.append(receive._replace(scratch=-1))
-    return RankRound(number, tuple(sends), tuple(placed), scratch)
+    return RankRound(tuple(sends), tuple(placed), scratch)
 
 
 def _touched(receive: Receive, others: Iterable[Send | Receive]) -> bool:
     """Return whether another message of the round has some of the same elements."""
     return any(other.start < receive.end and receive.start < other.end for other in others)
-
-
-def lockstep(channels: Sequence[Sequence[RankRound]]) -> Iterator[RankRound]:
-    """Yield the rounds of all channels merged by number.
-
-    For a library that runs one group of transfers after another.
-    """
-    # The sort is stable: rounds of one number stay in the order of their channels.
-    rounds = sorted(chain.from_iterable(channels), key=lambda each: each.number)
-    for number, merged in groupby(rounds, key=lambda each: each.number):
-        sends: list[Send] = []
-        receives: list[Receive] = []
-        for each in merged:
-            sends += each.sends
-            receives += each.receives
-        # Scratch is assigned again, as a transfer of another channel may use the same elements.
-        yield _with_scratch(number, sends, receives)

@@ -28,9 +28,6 @@ class Carrier(ABC):
     def carry(self) -> None:
         """Take part, from this rank's start to its end."""
 
-    def close(self) -> None:  # noqa: B027 - most have started nothing
-        """Release what it has started."""
-
 
 class Scheduled(Carrier):
     """A schedule's transfers by the executor, on a vector of zeros of the right size."""
@@ -44,16 +41,13 @@ class Scheduled(Carrier):
             schedule = replace(schedule, operation="barrier")
         tag = _BESIDE if beside else 0
         elements = max(-(-nbytes // _FLOAT), 1)
-        self._executor = Executor(schedule, elements, world, first_tag=tag)
+        self._executor = Executor(schedule, elements, world, tag=tag)
         self._vector, _ = self._executor.buffers(in_place=True)
         # Zeros can be summed in place repeatedly; other numbers would overflow.
         self._vector.zero_()
 
     def carry(self) -> None:
         self._executor.run(self._vector, self._vector)
-
-    def close(self) -> None:
-        self._executor.close()
 
 
 class ByLibrary(Carrier):
@@ -84,10 +78,6 @@ class ThroughHost(Carrier):
         sleep_until(now() + self._seconds)
         if self._between is not None:
             self._between.carry()
-
-    def close(self) -> None:
-        if self._between is not None:
-            self._between.close()
 
 
 class PushPull(Carrier):
@@ -138,11 +128,6 @@ class Carriers:
         for carrier in self._made.values():
             if not isinstance(carrier, PushPull):
                 carrier.carry()
-
-    def close(self) -> None:
-        """Close all carriers."""
-        for carrier in self._made.values():
-            carrier.close()
 
     def _kept(self, key: tuple[str, int, int, bool], make: Callable[..., Carrier]) -> Carrier:
         if key not in self._made:

@@ -74,7 +74,6 @@ def _work(job: Job, world: World, servers: range, case: int, say: Say) -> None:
     else:
         start = _together_at(world, case, say)
         work_together(job, world, carriers, factors, start, tell)
-        carriers.close()
 
 
 def _serve(job: Job, world: World, servers: int, case: int, say: Say) -> None:

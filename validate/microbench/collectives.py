@@ -38,8 +38,6 @@ def _rows(world: World, settings: Settings, tick: Tick) -> Iterator[Row]:
             collective = _made(operation, name, size, datatype, world)
             timings = _measured(collective, settings, tick)
             yield _row(collective, timings, operation, name, datatype)
-            if isinstance(collective, Executor):
-                collective.close()
 
 
 def _cases(settings: Settings) -> Iterator[tuple[str, str, str]]:

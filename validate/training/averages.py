@@ -54,7 +54,6 @@ class Scheduled(Method):
                 executor.run(gradient, gradient)
                 gradient /= worker.workers
             worker.update()
-        executor.close()
 
 
 class ThroughHost(Synchronous):

@@ -142,7 +142,7 @@ class Played(RunningCollective):
 
     def __init__(self, shared_links: SharedLinks, party: Party, nbytes: int, span: Span) -> None:
         super().__init__(shared_links, party, nbytes, span)
-        self._play = party.model.play(
+        self._enter_ranks = party.model.play(
             shared_links.shared, nbytes, lambda ranks: self.leave(ranks.tolist())
         )
         self._entering: list[int] = []
@@ -155,7 +155,7 @@ class Played(RunningCollective):
 
     def _enter(self, _: simpy.Event) -> None:
         entering, self._entering = self._entering, []
-        self._play.enter(np.array(entering))
+        self._enter_ranks(np.array(entering))
 
 
 class Bundle(Together):

@@ -50,7 +50,7 @@ class _Network(ctypes.Structure):
 
 
 class CompiledFlows:
-    """The implementation for many flows, over ``tables`` of expected routes.
+    """`NumpyFlows` for many flows, over ``tables`` of expected routes.
 
     A flow over one of their rows costs little. Any other route is possible, but makes all routes be
     laid out again, and so does a change of a capacity.

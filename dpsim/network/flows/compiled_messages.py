@@ -20,7 +20,7 @@ _BYTES_A_TRANSFER = 160.0  # in the table, on links, and in the event queue
 _INSTANTS = 100_000  # between two checks of the time limit
 
 _SHORT, _REAL = np.int32, np.float64
-_TOLD = {
+_INPUTS = {
     "source": _SHORT,
     "destination": _SHORT,
     "round": _SHORT,
@@ -38,8 +38,8 @@ class _Run(ctypes.Structure):
     """The input fields of `Run` in ``messages.c``, followed by space for the loops' own."""
 
     _fields_ = (
-        *((name, ctypes.c_int64) for name in ("transfers", "places", "links", "hops")),
-        *((name, ctypes.c_void_p) for name in _TOLD),
+        *((name, ctypes.c_int64) for name in ("transfers", "ranks", "links", "hops")),
+        *((name, ctypes.c_void_p) for name in _INPUTS),
         ("overhead", ctypes.c_double),
         ("finish", ctypes.c_void_p),
         ("made", ctypes.c_int64 * 40),
@@ -68,12 +68,10 @@ def finish_by_loops(
     if transfers.routes.share is not None:
         return None
     begin = float(starts.min())
-    # By place: all ranks of a channel, then all ranks of the next.
-    finish = np.tile(starts - begin, schedule.channels)
+    finish = starts - begin
     if not _run(loops, transfers, network.capacities, costs.overhead, finish):
         return None
-    ends = finish.reshape(schedule.channels, -1).max(axis=0)
-    return Outcome(begin + ends, transfers.loads(len(network.capacities)))
+    return Outcome(begin + finish, transfers.loads(len(network.capacities)))
 
 
 def _run(
@@ -83,12 +81,12 @@ def _run(
     overhead: float,
     finish: FloatArray,
 ) -> bool:
-    """Run all transfers; ``finish``, by place, holds the starts and then the ends (s)."""
+    """Run all transfers; ``finish``, by rank, holds the starts and then the ends (s)."""
     run = _Run(
-        len(transfers.told["source"]), len(finish), len(capacity), transfers.routes.links.shape[1]
+        len(transfers.inputs["source"]), len(finish), len(capacity), transfers.routes.links.shape[1]
     )
-    kept = transfers.told | {"capacity": capacity}
-    arrays = {name: np.ascontiguousarray(kept[name], dtype=kind) for name, kind in _TOLD.items()}
+    kept = transfers.inputs | {"capacity": capacity}
+    arrays = {name: np.ascontiguousarray(kept[name], dtype=kind) for name, kind in _INPUTS.items()}
     for name, array in arrays.items():
         setattr(run, name, array.ctypes.data)
     run.overhead = overhead
@@ -114,7 +112,7 @@ def _run(
 class _TransferTable:
     """All transfers of a schedule, round after round, and their routes.
 
-    ``told`` holds the loops' inputs by name.
+    ``inputs`` holds the loops' inputs by name.
     """
 
     def __init__(
@@ -132,17 +130,16 @@ class _TransferTable:
         chunking = schedule.chunking(nbytes, itemsize)
         columns: list[tuple[NDArray[Any], ...]] = []
         for number, each in enumerate(schedule.each_round()):
-            source, destination = each.places(schedule.ranks)
             sizes = chunking.nbytes(each.chunk, each.count).astype(_REAL)
             reducing = sizes * each.reduce * costs.gamma
-            round_ = np.full(len(source), number, dtype=_SHORT)
-            ends = source.astype(_SHORT), destination.astype(_SHORT)
+            round_ = np.full(len(each.source), number, dtype=_SHORT)
+            ends = each.source.astype(_SHORT), each.destination.astype(_SHORT)
             columns.append((*ends, round_, self._route(each), sizes, reducing))
-        names = list(_TOLD)[: len(columns[0])]
+        names = list(_INPUTS)[: len(columns[0])]
         whole = (np.concatenate(column) for column in zip(*columns, strict=True))
-        self.told: dict[str, NDArray[Any]] = dict(zip(names, whole, strict=True))
+        self.inputs: dict[str, NDArray[Any]] = dict(zip(names, whole, strict=True))
         self.routes = self._joined()
-        self.told |= {"link_of": self.routes.links, "latency": self.routes.latency}
+        self.inputs |= {"link_of": self.routes.links, "latency": self.routes.latency}
 
     def _route(self, transfers: Round) -> NDArray[np.int32]:
         """Return the number of each transfer's route; rounds often share the same routes."""
@@ -174,7 +171,7 @@ class _TransferTable:
 
     def loads(self, capacities: int) -> FloatArray:
         """Return the bytes that each capacity carries."""
-        of_route = np.bincount(self.told["route"], self.told["size"], minlength=self._routes)
+        of_route = np.bincount(self.inputs["route"], self.inputs["size"], minlength=self._routes)
         carried = np.repeat(of_route, self.routes.links.shape[1])
         links = np.where(self.routes.links < 0, capacities, self.routes.links)
         loads = np.bincount(links.ravel(), carried, minlength=capacities + 1)

@@ -1,4 +1,4 @@
-"""Group transfers of one call with equal route, latency and bytes into one weighted flow."""
+"""What is equal among transfers: values, or whole transfers of one call."""
 
 from __future__ import annotations
 
@@ -6,6 +6,13 @@ import numpy as np
 
 from dpsim.base.arrays import FloatArray, IntArray
 from dpsim.topology import Routes
+
+
+def by_value(values: FloatArray) -> list[tuple[float, IntArray]]:
+    """Return each value, in ascending order, with its places."""
+    if len(values) == 1:  # the most common case, many times faster
+        return [(float(values[0]), np.zeros(1, dtype=np.int64))]
+    return [(float(value), np.flatnonzero(values == value)) for value in np.unique(values)]
 
 
 def grouped(

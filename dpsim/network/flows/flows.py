@@ -2,69 +2,26 @@
 
 The rules are those of `dpsim.network.rounds.rounds`: a rank begins a round when its transfers of
 the previous round are done, pays its overhead for each message, and a transfer starts when both
-ends have begun; in each channel a rank proceeds at its own pace. In contrast to rounds, rates
-change with every start and end of any flow, so ranks that are rounds apart, other collectives and
-background traffic share links realistically.
+ends have begun. In contrast to rounds, rates change with every start and end of any flow, so ranks
+that are rounds apart, other collectives and background traffic share links realistically.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
 
 from dpsim.base.arrays import FloatArray, IntArray
 from dpsim.collectives import Round, Schedule
-from dpsim.network.conditions import NO_CONDITIONS, Conditions
+from dpsim.network.flows.equal_transfers import by_value
 from dpsim.network.flows.shared_network import SharedNetwork
-from dpsim.network.outcome import Leave, MessageCosts, Outcome
-from dpsim.topology import Network, Routes
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class SharedJob:
-    """One of several collectives on a network.
-
-    Rank i of ``schedule`` is rank ``ranks[i]`` of the network, and enters at ``starts[i]`` (s).
-    """
-
-    schedule: Schedule
-    ranks: IntArray
-    starts: FloatArray
-    nbytes: int
-
-
-def finish_together(
-    network: Network,
-    jobs: Sequence[SharedJob],
-    costs: MessageCosts | None = None,
-    *,
-    itemsize: int = 4,
-    conditions: Conditions = NO_CONDITIONS,
-) -> list[Outcome]:
-    """Run several collectives on one network at once, and return the outcome of each.
-
-    An outcome's finishes follow its job's ranks; its loads are the job's own bytes. Raises
-    DpsimError if a cut link leaves no path.
-    """
-    begin = min(float(job.starts.min()) for job in jobs)
-    shared = SharedNetwork(network, begin, conditions)
-    costs = costs or MessageCosts()
-    runs = [
-        CollectiveRun(shared, job.schedule, job.ranks, job.nbytes, costs, itemsize) for job in jobs
-    ]
-    for run, job in zip(runs, jobs, strict=True):
-        run.enter_at(job.starts)
-    # Not until the event queue is empty, because background flows never end.
-    while any(run.running for run in runs):
-        shared.env.step()
-    return [run.outcome() for run in runs]
+from dpsim.network.outcome import MessageCosts, OfRanks, Outcome
+from dpsim.topology import Routes
 
 
 class CollectiveRun:
-    """One collective under way; its "ranks" are places, a rank in a channel.
+    """One collective under way.
 
     Rank i of ``schedule`` is ``ends[i]`` of the network. ``leave``, if given, is called with ranks
     of the schedule as they finish.
@@ -78,7 +35,7 @@ class CollectiveRun:
         nbytes: int,
         costs: MessageCosts,
         itemsize: int,
-        leave: Leave | None = None,
+        leave: OfRanks | None = None,
     ) -> None:
         self.shared = shared
         self.ends = ends
@@ -88,31 +45,35 @@ class CollectiveRun:
         self.costs = costs
         self.schedule = schedule
         self.chunking = schedule.chunking(nbytes, itemsize)
-        self.ranks = self.schedule.places
+        self.ranks = schedule.ranks
         self.running = self.ranks
         self.finishes = np.zeros(self.ranks)
         self.loads = np.zeros(len(shared.network.capacities) + 1)  # the last is for -1, no link
         self._rounds = self.schedule.each_round()
         self._under_way: list[_RoundUnderWay | None] = []
         self._leave = leave
-        self._channels_left = np.full(schedule.ranks, schedule.channels)
+
+    def alone(self, starts: FloatArray) -> Outcome:
+        """Run it with ranks that enter at ``starts`` (s), beside no other collective."""
+        self.enter_at(starts)
+        # Not until the event queue is empty, because background flows never end.
+        while self.running:
+            self.env.step()
+        return self.outcome()
 
     def enter_at(self, starts: FloatArray) -> None:
         """Let every rank enter at its time in ``starts`` (s)."""
-        entry = np.tile(starts, self.schedule.channels)
-        for start, ranks in _equal_together(entry, np.arange(self.ranks)):
+        for start, ranks in by_value(starts):
             begin = partial(self.enter_after, 0.0, 0, ranks)
             self.shared.after(start - self.shared.begin, begin)
 
     def enter(self, ranks: IntArray) -> None:
-        """Let ``ranks`` enter now, in all channels."""
-        first = np.arange(self.schedule.channels) * self.schedule.ranks
-        self.enter_after(0.0, 0, (first[:, None] + ranks).ravel())
+        """Let ``ranks`` enter now."""
+        self.enter_after(0.0, 0, ranks)
 
     def outcome(self) -> Outcome:
-        """Return when each rank finished in all its channels, and the loads of the links."""
-        ends = self.finishes.reshape(self.schedule.channels, -1).max(axis=0)
-        return Outcome(self.shared.begin + ends, self.loads[:-1])
+        """Return when each rank finished, and the loads of the links."""
+        return Outcome(self.shared.begin + self.finishes, self.loads[:-1])
 
     def enter_after(self, delay: float, number: int, ranks: IntArray) -> None:
         """Let ``ranks`` begin round ``number`` after ``delay`` seconds.
@@ -125,19 +86,12 @@ class CollectiveRun:
                 self.finishes[ranks] = self.env.now + delay
                 self.running -= len(ranks)
                 if self._leave is not None:
-                    self.shared.after(delay, partial(self._left, ranks))
+                    self.shared.after(delay, partial(self._leave, ranks))
                 return
             busy = current.open[ranks] > 0
             self._post(current, delay, ranks[busy])
             ranks = ranks[~busy]
             number += 1
-
-    def _left(self, places: IntArray) -> None:
-        """Count ``places`` as finished; a rank leaves with its last channel."""
-        assert self._leave is not None
-        ranks, channels = np.unique(places % self.schedule.ranks, return_counts=True)
-        self._channels_left[ranks] -= channels
-        self._leave(ranks[self._channels_left[ranks] == 0])
 
     def _round(self, number: int) -> _RoundUnderWay | None:
         """Return a round, laid out when the first rank reaches it; None after the last."""
@@ -153,16 +107,17 @@ class CollectiveRun:
         overheads = current.messages[ranks] * self.costs.overhead
         waits = np.asarray(delay + overheads, dtype=np.float64)
         # Ranks that post together start together, so their transfers go into one solve.
-        for wait, group in _equal_together(waits, ranks):
+        for wait, places in by_value(waits):
+            post = partial(current.post, ranks[places])
             if wait == 0:
-                current.post(group)
+                post()
             else:
-                self.shared.after(wait, partial(current.post, group))
+                self.shared.after(wait, post)
 
     def leave(self, current: _RoundUnderWay, ranks: IntArray) -> None:
         """Let ``ranks``, which have done all transfers of a round, reduce and begin the next."""
-        for wait, group in _equal_together(current.reduction[ranks], ranks):
-            self.enter_after(wait, current.number + 1, group)
+        for wait, places in by_value(current.reduction[ranks]):
+            self.enter_after(wait, current.number + 1, ranks[places])
 
 
 class _RoundUnderWay:
@@ -171,12 +126,12 @@ class _RoundUnderWay:
     def __init__(self, run: CollectiveRun, number: int, transfers: Round) -> None:
         self.run = run
         self.number = number
-        self.source, self.destination = transfers.places(run.schedule.ranks)
+        self.source, self.destination = transfers.source, transfers.destination
         sizes = run.chunking.nbytes(transfers.chunk, transfers.count)
         self.nbytes = sizes.astype(np.float64)
 
         # The ranks' numbers in the network.
-        self.ends = run.ends[transfers.source], run.ends[transfers.destination]
+        self.ends = run.ends[self.source], run.ends[self.destination]
         self.routes = run.network.routes(*self.ends)
         np.add.at(run.loads, self.routes.links, self.nbytes[:, None])
 
@@ -243,9 +198,3 @@ class _RoundUnderWay:
         through = ranks[self.open[ranks] == 0]
         if len(through):
             self.run.leave(self, through)
-
-
-def _equal_together(values: FloatArray, ranks: IntArray) -> Iterator[tuple[float, IntArray]]:
-    """Yield each value with its ranks."""
-    for value in np.unique(values):
-        yield float(value), ranks[values == value]

@@ -1,14 +1,13 @@
-"""The flows under way: the protocol that `FluidNetwork` uses, and its numpy implementation.
+"""The flows under way, by numpy.
 
-There are two implementations: `NumpyFlows` here, and `CompiledFlows` for many flows over routes
-that are known in advance.
+`CompiledFlows` has the same methods, for many flows over routes that are known in advance.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 
@@ -52,10 +51,6 @@ class Arrival:
     batch: int
     number: IntArray
 
-    def into(self, flows: FlowsUnderWay) -> None:
-        """Add them to ``flows``."""
-        flows.add(self)
-
 
 class OneArrival(NamedTuple):
     """The only flow of a call, ``nbytes`` over one ``row`` of ``routes``."""
@@ -65,10 +60,6 @@ class OneArrival(NamedTuple):
     nbytes: float
     batch: int
 
-    def into(self, flows: FlowsUnderWay) -> None:
-        """Add it to ``flows``."""
-        flows.add_one(self)
-
     @property
     def alike(self) -> Arrival:
         """The same flow as an `Arrival`."""
@@ -76,56 +67,15 @@ class OneArrival(NamedTuple):
         return Arrival(self.routes, np.array([self.row]), size, size, _ITSELF, self.batch, FIRST)
 
 
-class FlowsUnderWay(Protocol):
-    """Flows that move at max-min fair rates. Rows are valid until flows are added or removed."""
-
-    @property
-    def any_cut(self) -> bool:
-        """Whether some link is cut."""
-
-    def set_capacity(self, links: IntArray, rate: FloatArray | float) -> None:
-        """Change capacities (B/s) of links."""
-
-    def add(self, arrival: Arrival) -> None:
-        """Add flows that do not move yet."""
-
-    def add_one(self, arrival: OneArrival) -> None:
-        """Add a flow that does not move yet."""
-
-    def move(self, seconds: float) -> None:
-        """Move all flows at their rates, except those added since the rates were last shared."""
-
-    def end(self, seconds: float, now: float) -> Ended:
-        """Move all flows until ``now``, and remove and return those that have finished.
-
-        Rounding errors at that clock do not keep a flow from ending.
-        """
-
-    def over_cut_links(self) -> IntArray:
-        """Return the rows that cross a cut link."""
-
-    def calls_of(self, rows: IntArray) -> tuple[IntArray, IntArray]:
-        """Return the call of each row, and its number within the call."""
-
-    def amounts(self, row: int) -> tuple[float, float]:
-        """Return the total and the remaining bytes of a flow."""
-
-    def remove(self, rows: IntArray) -> None:
-        """Remove rows (in ascending order)."""
-
-    def share(self) -> float:
-        """Set all rates; return the seconds until the first flow ends (infinite: none)."""
-
-
 class NumpyFlows:
-    """The implementation that every machine has, and the reference for the other one.
+    """Flows that move at max-min fair rates. Rows are valid until flows are added or removed.
 
-    The links of ``expected`` routes are classified at once, which is much cheaper than one route at
-    a time.
+    Every machine has this implementation, and it is the reference for the other one. The links of
+    ``expected`` routes are classified at once, which is much cheaper than one route at a time.
     """
 
     def __init__(self, capacities: FloatArray, expected: tuple[Routes, ...] = ()) -> None:
-        links, self._known = _told_apart(expected, np.asarray(capacities, np.float64).tobytes())
+        links, self._known = _classified(expected, np.asarray(capacities, np.float64).tobytes())
         self._links = links.copy()
         self._flows = FlowTable()
         self._changed = np.zeros(len(capacities) + 1, dtype=bool)  # by class of links
@@ -136,9 +86,11 @@ class NumpyFlows:
         return self._links.any_cut
 
     def set_capacity(self, links: IntArray, rate: FloatArray | float) -> None:
+        """Change capacities (B/s) of links."""
         self._changed[self._links.set_capacity(links, rate)] = True
 
     def add(self, arrival: Arrival) -> None:
+        """Add flows that do not move yet."""
         classes, taken = self._crossed(arrival)
         # A flow that crosses no link (inside one device) arrives right after its latency.
         left = np.where(classes.any(axis=0), arrival.left, 0.0)
@@ -161,6 +113,7 @@ class NumpyFlows:
         self._flows.split(child_of)
 
     def add_one(self, arrival: OneArrival) -> None:
+        """Do the same as `add` for one flow, many times faster."""
         routes, row, nbytes, call = arrival
         known = self._known.get(routes)
         if known is None:
@@ -173,9 +126,14 @@ class NumpyFlows:
         self._flows.add_one(classes, taken, nbytes, left, call)
 
     def move(self, seconds: float) -> None:
+        """Move all flows at their rates, except those added since the rates were last shared."""
         self._flows.advance(seconds)
 
     def end(self, seconds: float, now: float) -> Ended:
+        """Move all flows until ``now``, and remove and return those that have finished.
+
+        Rounding errors at that clock do not keep a flow from ending.
+        """
         self.move(seconds)
         rows = self._flows.ended(now)
         if not len(rows):
@@ -185,23 +143,28 @@ class NumpyFlows:
         return calls.tolist(), numbers.tolist()
 
     def over_cut_links(self) -> IntArray:
+        """Return the rows that cross a cut link."""
         is_cut = self._links.capacity == 0
         return np.flatnonzero(is_cut[self._flows.links].any(axis=0))
 
     def calls_of(self, rows: IntArray) -> tuple[IntArray, IntArray]:
+        """Return the call of each row, and its number within the call."""
         return self._flows.batch[rows], self._flows.group[rows]
 
     def amounts(self, row: int) -> tuple[float, float]:
+        """Return the total and the remaining bytes of a flow."""
         return float(self._flows.size[row]), float(self._flows.left[row])
 
     def remove(self, rows: IntArray) -> None:
+        """Remove rows (in ascending order)."""
         self._changed[self._flows.links[:, rows]] = True
         self._flows.remove(rows)
 
     def share(self) -> float:
-        """Set max-min fair rates for the flows connected to a change through shared links.
+        """Set all rates; return the seconds until the first flow ends (infinite: none).
 
-        All other flows keep their rates, because the load of their links is unchanged.
+        Only flows connected to a change through shared links get new rates; the load of the other
+        flows' links is unchanged.
         """
         flows, capacity = self._flows, self._links.capacity
         among = self._joined()
@@ -233,7 +196,7 @@ class NumpyFlows:
 
 
 @lru_cache(maxsize=4)
-def _told_apart(
+def _classified(
     tables: tuple[Routes, ...], capacities: bytes
 ) -> tuple[LinkClasses, dict[Routes, _Hops]]:
     """Return the classes of links that the routes of ``tables`` cross, and each route's classes.

@@ -1,10 +1,10 @@
 /* A collective operation as messages that share links max-min fairly, event by event.
 
-   The rules are those of dpsim/network/flows/flows.py, which is the oracle of the tests: a place (a
-   rank in a channel) begins a round when its transfers of the round before are done, posts its
-   messages, and a transfer starts when both its ends have posted. After its latency it moves at its
-   fair rate. Only flows that share a link with one that changed, directly or through others, are
-   shared anew, and events of one instant are taken together. */
+   The rules are those of dpsim/network/flows/flows.py, which is the oracle of the tests: a rank
+   begins a round when its transfers of the round before are done, posts its messages, and a
+   transfer starts when both its ends have posted. After its latency it moves at its fair rate. Only
+   flows that share a link with one that changed, directly or through others, are shared anew, and
+   events of one instant are taken together. */
 
 #include <math.h>
 #include <stdint.h>
@@ -34,19 +34,19 @@ typedef struct {
 
 typedef struct {
     /* Told by the caller. A transfer: its ends, round, route, bytes, and seconds to reduce them. */
-    int64_t transfers, places, links, hops;
+    int64_t transfers, ranks, links, hops;
     const int32_t *source, *destination, *round, *route;
     const double *size, *reducing;
     const int32_t *link_of; /* by route and hop; NONE after the last */
     const double *latency;  /* by route */
     const double *capacity; /* B/s by link */
     double overhead;        /* s a message */
-    double *finish;         /* by place; holds when it starts, first */
+    double *finish;         /* by rank; holds when it starts, first */
 
     /* Made by `begin`. */
     int64_t running;
     double now;
-    int32_t *mine, *first, *place, *until, *open; /* transfers of each place in order; where it is */
+    int32_t *mine, *first, *next, *until, *open; /* transfers of each rank in order; where it is */
     int8_t *posted;
     double *wait;
     Event *events;
@@ -90,21 +90,21 @@ static Event pop(Run *run) {
     return first;
 }
 
-/* The place goes on to its next round after `wait` seconds, and posts its messages. */
-static void enter(Run *run, int32_t place, double wait) {
-    int32_t begin = run->place[place], end = run->first[place + 1], messages = 0, at = begin;
+/* The rank goes on to its next round after `wait` seconds, and posts its messages. */
+static void enter(Run *run, int32_t rank, double wait) {
+    int32_t begin = run->next[rank], end = run->first[rank + 1], messages = 0, at = begin;
     if (begin == end) {
-        run->finish[place] = run->now + wait;
+        run->finish[rank] = run->now + wait;
         run->running--;
         return;
     }
     int32_t round = run->round[run->mine[begin]];
     for (; at < end && run->round[run->mine[at]] == round; at++)
-        messages += run->source[run->mine[at]] == place;
-    run->until[place] = at;
-    run->open[place] = at - begin;
-    run->wait[place] = 0;
-    push(run, run->now + (wait + messages * run->overhead), POSTED, place, 0);
+        messages += run->source[run->mine[at]] == rank;
+    run->until[rank] = at;
+    run->open[rank] = at - begin;
+    run->wait[rank] = 0;
+    push(run, run->now + (wait + messages * run->overhead), POSTED, rank, 0);
 }
 
 static void mark_changed(Run *run, int32_t link) {
@@ -117,11 +117,11 @@ static void end_transfer(Run *run, int32_t transfer) {
     int32_t ends[2] = {run->source[transfer], run->destination[transfer]};
     run->wait[ends[1]] += run->reducing[transfer];
     for (int each = 0; each < 2; each++) {
-        int32_t place = ends[each];
-        if (--run->open[place]) continue;
-        run->posted[place] = 0;
-        run->place[place] = run->until[place];
-        enter(run, place, run->wait[place]);
+        int32_t rank = ends[each];
+        if (--run->open[rank]) continue;
+        run->posted[rank] = 0;
+        run->next[rank] = run->until[rank];
+        enter(run, rank, run->wait[rank]);
     }
 }
 
@@ -195,10 +195,10 @@ static void happen(Run *run, Event event) {
         end_transfer(run, run->flows[which].transfer);
     } else {
         run->posted[which] = 1;
-        for (int32_t at = run->place[which]; at < run->until[which]; at++) {
+        for (int32_t at = run->next[which]; at < run->until[which]; at++) {
             int32_t transfer = run->mine[at];
             int32_t other = run->source[transfer] + run->destination[transfer] - which;
-            int32_t theirs = run->place[other];
+            int32_t theirs = run->next[other];
             if (run->posted[other] && run->round[run->mine[theirs]] == run->round[transfer])
                 push(run, run->now + run->latency[run->route[transfer]], ARRIVED, transfer, 0);
         }
@@ -343,7 +343,7 @@ int64_t messages_bytes(void) { return sizeof(Run); }
 static void *zeros(int64_t count, int64_t size) { return calloc(count > 0 ? count : 1, size); }
 
 void messages_close(Run *run) {
-    void *made[] = {run->mine,    run->first,       run->place,       run->until, run->open,
+    void *made[] = {run->mine,    run->first,       run->next,       run->until, run->open,
                     run->posted,  run->wait,        run->events,      run->flows, run->on,
                     run->spare,   run->head,        run->count,       run->seen,  run->room,
                     run->level,   run->least,       run->changed,     run->links_found,
@@ -351,17 +351,17 @@ void messages_close(Run *run) {
     for (size_t each = 0; each < sizeof made / sizeof *made; each++) free(made[each]);
 }
 
-/* Make what a run needs, and let every place enter at its time. 0: done; 3: no memory. */
+/* Make what a run needs, and let every rank enter at its time. 0: done; 3: no memory. */
 int messages_begin(Run *run) {
-    int64_t places = run->places, links = run->links;
+    int64_t ranks = run->ranks, links = run->links;
     run->mine = zeros(2 * run->transfers, sizeof(int32_t));
-    run->first = zeros(places + 2, sizeof(int32_t));
-    run->place = zeros(places, sizeof(int32_t));
-    run->until = zeros(places, sizeof(int32_t));
-    run->open = zeros(places, sizeof(int32_t));
-    run->posted = zeros(places, 1);
-    run->wait = zeros(places, sizeof(double));
-    run->room_for_events = 2 * places + 64;
+    run->first = zeros(ranks + 2, sizeof(int32_t));
+    run->next = zeros(ranks, sizeof(int32_t));
+    run->until = zeros(ranks, sizeof(int32_t));
+    run->open = zeros(ranks, sizeof(int32_t));
+    run->posted = zeros(ranks, 1);
+    run->wait = zeros(ranks, sizeof(double));
+    run->room_for_events = 2 * ranks + 64;
     run->events = zeros(run->room_for_events, sizeof(Event));
     run->head = zeros(links, sizeof(int32_t));
     run->count = zeros(links, sizeof(int32_t));
@@ -371,27 +371,27 @@ int messages_begin(Run *run) {
     run->least = zeros(links, sizeof(double));
     run->changed = zeros(links, sizeof(int32_t));
     run->links_found = zeros(links, sizeof(int32_t));
-    if (!run->mine || !run->first || !run->place || !run->until || !run->open || !run->posted ||
+    if (!run->mine || !run->first || !run->next || !run->until || !run->open || !run->posted ||
         !run->wait || !run->events || !run->head || !run->count || !run->seen || !run->room ||
         !run->level || !run->least || !run->changed || !run->links_found || !more_flows(run))
         return 3;
     for (int64_t link = 0; link < links; link++) run->head[link] = NONE;
 
-    /* Transfers by place, in the order of rounds, which is theirs: a counting sort. */
+    /* Transfers by rank, in the order of rounds, which is theirs: a counting sort. */
     for (int64_t each = 0; each < run->transfers; each++) {
         run->first[run->source[each] + 2]++;
         run->first[run->destination[each] + 2]++;
     }
-    for (int64_t place = 0; place < places; place++) run->first[place + 2] += run->first[place + 1];
+    for (int64_t rank = 0; rank < ranks; rank++) run->first[rank + 2] += run->first[rank + 1];
     for (int32_t each = 0; each < run->transfers; each++) {
         run->mine[run->first[run->source[each] + 1]++] = each;
         run->mine[run->first[run->destination[each] + 1]++] = each;
     }
-    run->running = places;
-    for (int64_t place = 0; place < places; place++) {
-        run->place[place] = run->first[place];
-        run->now = run->finish[place];
-        enter(run, place, 0);
+    run->running = ranks;
+    for (int64_t rank = 0; rank < ranks; rank++) {
+        run->next[rank] = run->first[rank];
+        run->now = run->finish[rank];
+        enter(run, rank, 0);
     }
     run->now = 0;
     return run->out_of_memory ? 3 : 0;

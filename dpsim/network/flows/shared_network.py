@@ -15,8 +15,8 @@ import simpy
 from dpsim.base.arrays import FloatArray, IntArray
 from dpsim.base.errors import DpsimError
 from dpsim.network.conditions import Conditions
-from dpsim.network.flows.fluid import FluidNetwork
-from dpsim.network.flows.fluid_environment import FluidEnvironment
+from dpsim.network.flows.equal_transfers import by_value
+from dpsim.network.flows.fluid import FluidEnvironment, FluidNetwork
 from dpsim.topology import Network, Routes, routes_avoiding
 
 _ENDLESS = 1e30  # bytes of a background flow
@@ -120,10 +120,9 @@ def ends_of_flows(
     def ended(rows: IntArray) -> None:
         ends[rows] = begin + shared.env.now
 
-    for start in np.unique(starts):
-        rows = np.flatnonzero(starts == start)
+    for start, rows in by_value(starts):
         send = partial(shared.send, routes, rows, float(nbytes), ended)
-        shared.after(float(start) - begin, send)
+        shared.after(start - begin, send)
     # Not until the event queue is empty, because background flows never end.
     with shared.events() as happen:
         while np.isnan(ends).any():

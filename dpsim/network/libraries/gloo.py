@@ -27,7 +27,7 @@ import numpy as np
 from dpsim.base.arrays import FloatArray, IntArray
 from dpsim.collectives import Traffic, algorithm, in_groups, ranks_array, traffic
 from dpsim.network.maxmin import max_min_rates
-from dpsim.network.model import Ability, CollectiveModel, LeavingTogether
+from dpsim.network.model import CollectiveModel, LeavingTogether
 from dpsim.network.rounds import RoundsModel
 from dpsim.topology import Network
 
@@ -50,7 +50,6 @@ class GlooModel(LeavingTogether):
 
     operations: ClassVar[tuple[str, ...]] = tuple(_RINGS)
     compared: ClassVar[str] = "of gloo hosts of 50 to 400 Mbit/s were measured, and no GPUs"
-    abilities = Ability.NONE
 
     def __init__(
         self,

@@ -30,7 +30,7 @@ from dpsim.base.arrays import FloatArray
 from dpsim.collectives import Traffic, algorithm, traffic
 from dpsim.network.libraries.far import to_partners
 from dpsim.network.libraries.nccl import gpus_per_node, network_cards
-from dpsim.network.model import Ability, LeavingTogether
+from dpsim.network.model import LeavingTogether
 from dpsim.network.rounds import RoundsModel
 from dpsim.topology import Cluster
 
@@ -58,7 +58,6 @@ class MpiModel(LeavingTogether):
 
     operations: ClassVar[tuple[str, ...]] = tuple(_SCHEDULES)
     compared: ClassVar[str] = "of MPI three tables of processors were measured, and no GPUs"
-    abilities = Ability.NONE
 
     def __init__(
         self, cluster: Cluster, *, operation: str = "all-reduce", itemsize: int = 4

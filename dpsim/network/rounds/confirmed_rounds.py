@@ -18,7 +18,7 @@ import numpy as np
 from dpsim.base.arrays import FloatArray, IntArray
 from dpsim.base.budget import check
 from dpsim.collectives import Phase, Schedule
-from dpsim.network.model import Ability, ScheduleModel
+from dpsim.network.model import ScheduleModel
 from dpsim.network.outcome import MessageCosts, Outcome
 from dpsim.network.rounds.rounds import RoundsModel
 from dpsim.topology import Network
@@ -31,8 +31,6 @@ _SAME = 1e-9  # relative: smaller overlaps are ignored
 class ConfirmedRounds(ScheduleModel):
     """A schedule on a network, timed by rounds, with the times of flows from equal starts."""
 
-    abilities = Ability.OWN_STARTS
-
     def __init__(
         self,
         schedule: Schedule,
@@ -44,12 +42,6 @@ class ConfirmedRounds(ScheduleModel):
         super().__init__(schedule, network, costs, itemsize=itemsize)
         self.rounds = RoundsModel(schedule, network, costs, itemsize=itemsize)
         self._later: dict[int, FloatArray | None] = {}
-
-    @property
-    def is_small(self) -> bool:
-        """Whether it is small enough to be simulated as flows."""
-        phases = self.schedule.phases
-        return sum(len(phase.source) * phase.rounds for phase in phases) <= MOST_TRANSFERS
 
     def _finish(self, starts: FloatArray, nbytes: int) -> Outcome:
         """Return when each rank that enters at ``starts`` (s) finishes (s)."""
@@ -67,9 +59,11 @@ class ConfirmedRounds(ScheduleModel):
         None if rounds are exact, or if there are too many transfers for flows.
         """
         if nbytes not in self._later:
+            phases = self.schedule.phases
+            many = sum(len(phase.source) * phase.rounds for phase in phases) > MOST_TRANSFERS
             # A single round cannot meet another.
             single = self.schedule.rounds <= 1
-            exact = single or not self.is_small or rounds_stay_apart(self.rounds, nbytes)
+            exact = single or many or rounds_stay_apart(self.rounds, nbytes)
             self._later[nbytes] = None if exact else self._beside_flows(nbytes)
         return self._later[nbytes]
 
@@ -93,7 +87,7 @@ class _Play:
     def __init__(self, model: RoundsModel, nbytes: int) -> None:
         self.model = model
         self.chunking = model.schedule.chunking(nbytes, model.itemsize)
-        self.ready = np.zeros(model.schedule.places)
+        self.ready = np.zeros(model.schedule.ranks)
         # The last entry is for -1, no link.
         self.in_use_until = np.zeros(len(model.network.capacities) + 1)
         self.apart = all(

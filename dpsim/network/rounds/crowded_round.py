@@ -41,7 +41,7 @@ class CrowdedRound:
         self, schedule: Schedule, number: int, network: Network, costs: MessageCosts
     ) -> None:
         self._phase = schedule.phases[number]
-        self._ranks, self._places = schedule.ranks, schedule.places
+        self._ranks = schedule.ranks
         self._costs = costs
         self._blocks = self._routed(network)
 
@@ -68,24 +68,19 @@ class CrowdedRound:
             yield block, transfers, chunking.nbytes(transfers.chunk, transfers.count)
 
     def step(self, chunking: Chunking, ready: FloatArray) -> FloatArray:
-        """Return when each place that is ready at ``ready`` (s) has done the round."""
-        posted = ready + self._messages * self._costs.overhead
+        """Return when each rank that is ready at ``ready`` (s) has done the round."""
+        messages = np.bincount(self._phase.source, minlength=self._ranks) * self._phase.turns
+        posted = ready + messages * self._costs.overhead
         through = ready.copy()
-        reduced = np.zeros(self._places)
+        reduced = np.zeros(self._ranks)
         for block, transfers, nbytes in self._each(chunking):
-            source, destination = transfers.places(self._ranks)
+            source, destination = transfers.source, transfers.destination
             seconds = block.latency + nbytes / block.rate
             ends = np.maximum(posted[source], posted[destination]) + seconds
             np.maximum.at(through, destination, ends)
             np.maximum.at(through, source, ends)
-            reduced += np.bincount(destination, nbytes * transfers.reduce, self._places)
+            reduced += np.bincount(destination, nbytes * transfers.reduce, self._ranks)
         return through + reduced * self._costs.gamma
-
-    @property
-    def _messages(self) -> IntArray:
-        """The number of messages that each place posts."""
-        first = self._phase.laid_out(range(1)).places(self._ranks)[0]
-        return np.bincount(first, minlength=self._places) * self._phase.turns
 
     def add_loads(self, chunking: Chunking, loads: FloatArray) -> None:
         """Add the bytes of every transfer to each link of its route; the first is for no link."""

@@ -3,10 +3,9 @@
 Rates are fixed for a round by max-min fairness over its pattern, solved once per distinct pattern.
 A rank begins a round when its transfers of the previous round are done; it pays its overhead for
 each message that it sends in the round, and a transfer starts when both ends have done so
-(rendezvous). Channels are vectors side by side, which share links as if in lockstep. Exact if
-rounds do not overlap unevenly; wrong if ranks that are skewed by more than a round share links, for
-which there is `dpsim.network.flows.flows`. In a phase that repeats without a window every message
-counts as the largest on its way.
+(rendezvous). Exact if rounds do not overlap unevenly; wrong if ranks that are skewed by more than a
+round share links, for which there is `dpsim.network.flows.flows`. In a phase that repeats without a
+window every message counts as the largest on its way.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from dpsim.base.arrays import FloatArray, IntArray
 from dpsim.base.budget import check
 from dpsim.collectives import Chunking, Phase, Round, Schedule
 from dpsim.network.maxmin import max_min_rates
-from dpsim.network.model import Ability, ScheduleModel, most_hops, transfer_bytes
+from dpsim.network.model import ScheduleModel, most_hops, transfer_bytes
 from dpsim.network.outcome import MessageCosts, Outcome
 from dpsim.network.rounds.cycles import Cycles, cycles_of
 from dpsim.network.rounds.timed_round import TimedRound
@@ -32,7 +31,7 @@ if TYPE_CHECKING:
     from dpsim.network.rounds.crowded_round import CrowdedRound
     from dpsim.network.rounds.rounds_in_chain import RoundsInChain
 
-_SMALL = 4096  # places up to which single rounds are run one by one
+_SMALL = 4096  # ranks up to which single rounds are run one by one
 # Seconds of such a round by numpy, and total seconds of a model from which the C loop is used.
 _SECONDS_A_ROUND = 2e-5
 _MUCH = 0.05
@@ -46,13 +45,10 @@ _KEPT = 1 << 22
 class _Pattern:
     """One round's transfers with the latency (s) and the rate (B/s) of each.
 
-    ``source`` and ``destination`` are places: a rank in a channel. ``cycles`` are the cycles that
-    the transfers form, if they do.
+    ``cycles`` are the cycles that the transfers form, if they do.
     """
 
     transfers: Round
-    source: IntArray
-    destination: IntArray
     short_links: NDArray[np.int32]  # hundreds of megabytes for a million GPUs
     latency: FloatArray
     rate: FloatArray
@@ -69,8 +65,6 @@ class RoundsModel(ScheduleModel):
 
     ``collapse=False`` runs every round even if a shortcut is exact.
     """
-
-    abilities = Ability.OWN_STARTS
 
     def __init__(
         self,
@@ -100,13 +94,7 @@ class RoundsModel(ScheduleModel):
         """Return when each rank finishes its rounds (s), without the bound of link loads."""
         chunking = self.schedule.chunking(nbytes, self.itemsize)
         begin = float(starts.min())  # the clock starts there: small differences keep their digits
-        ready = starts - begin
-        if self.schedule.channels > 1:
-            ready = np.tile(ready, self.schedule.channels)
-        ready = self._phases(chunking, ready)
-        if self.schedule.channels > 1:
-            ready = ready.reshape(-1, len(starts)).max(axis=0)
-        return np.asarray(begin + ready)
+        return np.asarray(begin + self._phases(chunking, starts - begin))
 
     def loads(self, nbytes: int) -> FloatArray:
         """Return the bytes that each capacity carries during the collective."""
@@ -115,7 +103,7 @@ class RoundsModel(ScheduleModel):
         return self._loads[nbytes]
 
     def _phases(self, chunking: Chunking, ready: FloatArray) -> FloatArray:
-        """Return when each place that is ready at ``ready`` (s) has done all phases."""
+        """Return when each rank that is ready at ``ready`` (s) has done all phases."""
         self._spent += self._single_rounds * _SECONDS_A_ROUND
         if self._spent >= _MUCH:
             chained = self._chain.step(chunking, ready)
@@ -129,7 +117,7 @@ class RoundsModel(ScheduleModel):
     def _single_rounds(self) -> int:
         """The number of rounds that a compiled loop can run: 0 if some repeat."""
         phases = self.schedule.phases
-        small = self.schedule.places <= _SMALL
+        small = self.schedule.ranks <= _SMALL
         if not small or any(phase.rounds > 1 and phase.steady for phase in phases):
             return 0
         return sum(phase.rounds for phase in phases)
@@ -146,7 +134,7 @@ class RoundsModel(ScheduleModel):
     ) -> FloatArray:
         if _is_crowded(phase):
             return self._crowd(number).step(chunking, ready)
-        if not phase.steady or (phase.rounds == 1 and self.schedule.places <= _SMALL):
+        if not phase.steady or (phase.rounds == 1 and self.schedule.ranks <= _SMALL):
             for turn in range(phase.rounds):
                 check()
                 ready = self.timed_round(number, turn, chunking).step(ready)
@@ -170,7 +158,7 @@ class RoundsModel(ScheduleModel):
             self._patterns[number, turn] = pattern
             # If the cache is full, the newest entry goes: some of several alternating sizes stay,
             # and a size that repeats is kept meanwhile.
-            if self._timed and len(self._timed) * self.schedule.places >= _KEPT:
+            if self._timed and len(self._timed) * self.schedule.ranks >= _KEPT:
                 self._timed.popitem()
             self._timed[key] = timed
         return timed
@@ -197,10 +185,8 @@ class RoundsModel(ScheduleModel):
                 return replace(known, transfers=transfers)
         routes = self.network.routes(transfers.source, transfers.destination)
         rate = max_min_rates(routes.links, self.network.capacities)
-        source, destination = transfers.places(self.schedule.ranks)
-        cycles = cycles_of(source, destination, self.schedule.places)
-        links = routes.links.astype(np.int32)
-        return _Pattern(transfers, source, destination, links, routes.latency, rate, cycles)
+        cycles = cycles_of(transfers.source, transfers.destination, self.schedule.ranks)
+        return _Pattern(transfers, routes.links.astype(np.int32), routes.latency, rate, cycles)
 
     def _sized(self, pattern: _Pattern, phase: Phase, chunking: Chunking) -> TimedRound:
         """Return the round with this phase's message sizes.
@@ -214,13 +200,13 @@ class RoundsModel(ScheduleModel):
         chunk = phase.chunk.longest() if repeated else transfers.chunk
         nbytes = chunking.nbytes(chunk, transfers.count)
 
-        places = self.schedule.places
-        messages = np.bincount(pattern.source, minlength=places).astype(np.float64)
+        ranks = self.schedule.ranks
+        messages = np.bincount(transfers.source, minlength=ranks).astype(np.float64)
         to_reduce = nbytes * transfers.reduce
-        reduced = np.bincount(pattern.destination, to_reduce, places).astype(np.float64)
+        reduced = np.bincount(transfers.destination, to_reduce, ranks).astype(np.float64)
         return TimedRound(
-            pattern.source,
-            pattern.destination,
+            transfers.source,
+            transfers.destination,
             pattern.latency + nbytes / pattern.rate,
             messages * self.costs.overhead,
             reduced * self.costs.gamma,
@@ -282,16 +268,11 @@ def _is_crowded(phase: Phase) -> bool:
 
 
 def _same_pairs(one: Round, other: Round) -> bool:
-    """Return whether the same places send to the same places, in the same order."""
+    """Return whether the same ranks send to the same ranks, in the same order."""
     count = len(one.source)
     # Different rounds usually differ in the first pair.
     if len(other.source) != count or (count and one.destination[0] != other.destination[0]):
         return False
-    return all(
-        np.array_equal(mine, its)
-        for mine, its in (
-            (one.source, other.source),
-            (one.destination, other.destination),
-            (one.channel, other.channel),
-        )
+    return np.array_equal(one.source, other.source) and np.array_equal(
+        one.destination, other.destination
     )

@@ -21,7 +21,7 @@ class _Chain(ctypes.Structure):
     """The structure `Chain` of ``chain.c``, field by field."""
 
     _fields_ = (
-        *((name, ctypes.c_int64) for name in ("rounds", "places")),
+        *((name, ctypes.c_int64) for name in ("rounds", "ranks")),
         *((name, ctypes.c_void_p) for name in ("first", "source", "destination", "seconds")),
         *((name, ctypes.c_void_p) for name in ("overhead", "reduction", "room")),
     )
@@ -45,7 +45,7 @@ class RoundsInChain:
         return {**self.__dict__, "_laid_out": {}}
 
     def step(self, chunking: Chunking, ready: FloatArray) -> FloatArray | None:
-        """Return when each place that is ready at ``ready`` (s) has finished.
+        """Return when each rank that is ready at ``ready`` (s) has finished.
 
         None if that is too much to lay out, or the compiled loops are not available.
         """
@@ -58,7 +58,7 @@ class RoundsInChain:
     def _lay_out(self, chunking: Chunking) -> _LaidOut | None:
         loops, schedule = kernel(), self._schedule
         rounds = sum(phase.rounds for phase in schedule.phases)
-        numbers = rounds * schedule.places + schedule.transfers
+        numbers = rounds * schedule.ranks + schedule.transfers
         if loops is None or numbers > _MOST_LAID_OUT:
             return None
         timed = [
@@ -76,8 +76,8 @@ class _LaidOut:
         self._step = function
         self._step.argtypes = [ctypes.c_void_p] * 2  # type: ignore[attr-defined]
         self._kept: list[NDArray[Any]] = []  # arrays that the loop holds pointers to
-        places = len(rounds[0].overhead)
-        self._chain = _Chain(len(rounds), places)
+        ranks = len(rounds[0].overhead)
+        self._chain = _Chain(len(rounds), ranks)
         self._at = ctypes.byref(self._chain)
         # Where each round's transfers begin in the concatenation of all rounds.
         first = np.cumsum([0, *(len(each.source) for each in rounds)])
@@ -90,7 +90,7 @@ class _LaidOut:
             self._keep(name, np.concatenate([getattr(each, name) for each in rounds]), kind)
         for name in ("overhead", "reduction"):
             self._keep(name, np.concatenate([getattr(each, name) for each in rounds]), np.float64)
-        self._keep("room", np.empty(places), np.float64)
+        self._keep("room", np.empty(ranks), np.float64)
 
     def _keep(self, name: str, array: NDArray[Any], kind: type) -> None:
         kept: NDArray[Any] = np.ascontiguousarray(array, dtype=kind)
@@ -98,7 +98,7 @@ class _LaidOut:
         setattr(self._chain, name, kept.ctypes.data)
 
     def step(self, ready: FloatArray) -> FloatArray:
-        """Return when each place that is ready at ``ready`` (s) has finished."""
+        """Return when each rank that is ready at ``ready`` (s) has finished."""
         through = np.array(ready, dtype=np.float64)
         self._step(self._at, through.ctypes.data)
         return through

@@ -30,7 +30,7 @@ _STEADY_CHECK = 64  # rounds between two checks whether every rank advances by t
 class TimedRound:
     """One round, ready to run ``rounds`` times.
 
-    ``seconds`` is per transfer; ``overhead`` and ``reduction`` are per place, in s.
+    ``seconds`` is per transfer; ``overhead`` and ``reduction`` are per rank, in s.
     """
 
     source: IntArray
@@ -42,7 +42,7 @@ class TimedRound:
     rounds: int = 1
 
     def step(self, ready: FloatArray) -> FloatArray:
-        """Return when each place that is ready at ``ready`` has done this round."""
+        """Return when each rank that is ready at ``ready`` has done this round."""
         # A rank posts all of its messages before any of them starts, so overheads add up (LogP).
         posted = ready + self.overhead
         ends = np.maximum(posted[self.source], posted[self.destination]) + self.seconds
@@ -52,9 +52,9 @@ class TimedRound:
         return through + self.reduction
 
     def all(self, ready: FloatArray) -> FloatArray:
-        """Return when each place has done all rounds; in one go if that is exact."""
+        """Return when each rank has done all rounds; in one go if that is exact."""
         cycles = self.cycles
-        # The delay of the latest rank spreads by one place a round: before it has gone all round,
+        # The delay of the latest rank spreads by one rank a round: before it has gone all round,
         # ranks are at their own times, and no shortcut is exact.
         if cycles is None or self.rounds < cycles.longest - 1:
             return self.each(ready)
@@ -72,8 +72,8 @@ class TimedRound:
     def _pace(self) -> FloatArray | None:
         """Seconds of a round in each cycle, None if its links are not equally slow.
 
-        All places of a cycle end that many rounds after its latest place, once the delay has
-        reached all of them, which takes one round fewer than the cycle has ranks.
+        All ranks of a cycle end that many rounds after its latest one, once the delay has reached
+        all of them, which takes one round fewer than the cycle has ranks.
         """
         assert self.cycles is not None
         step = self.overhead[self.source] + self.seconds + self.reduction[self.destination]

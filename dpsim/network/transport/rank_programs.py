@@ -31,8 +31,7 @@ class Stage(NamedTuple):
     depth: int = 1
 
 
-Program = tuple[Stage, ...]  # for one rank in one channel
-Programs = tuple[tuple[int, Program], ...]  # each with its rank
+Programs = tuple[tuple[Stage, ...], ...]  # of each rank
 
 # Cached, because a fit predicts the same few cases over many transports.
 _KEPT = 64
@@ -40,27 +39,22 @@ _KEPT = 64
 
 @lru_cache(maxsize=_KEPT)
 def schedule_programs(schedule: Schedule, nbytes: int, itemsize: int) -> Programs:
-    """Return (rank, program) of every rank in every channel: its rounds, one after the other."""
+    """Return the program of every rank: its rounds, one after the other."""
     chunking = schedule.chunking(nbytes, itemsize)
-    steps: dict[tuple[int, int], list[Step]] = {}
-    for channel in range(schedule.channels):
-        for rank in range(schedule.ranks):
-            steps[channel, rank] = []
+    steps: list[list[Step]] = [[] for _ in range(schedule.ranks)]
     for current in schedule.each_round():
         sizes = chunking.nbytes(current.chunk, current.count).astype(np.int64)
-        for (channel, rank), of_rank in steps.items():
-            step = _step(current, sizes, channel, rank)
+        for rank, of_rank in enumerate(steps):
+            step = _step(current, sizes, rank)
             # A rank without messages in a round does not wait for it.
             if step.receives or step.sends:
                 of_rank.append(step)
-    return tuple((rank, (Stage(tuple(of_rank)),)) for (_, rank), of_rank in steps.items())
+    return tuple((Stage(tuple(of_rank)),) for of_rank in steps)
 
 
-def _step(current: Round, sizes: IntArray, channel: int, rank: int) -> Step:
-    """Return the step of one rank in a round in one channel."""
-    here = current.channel == channel
-    comes = here & (current.destination == rank)
-    goes = here & (current.source == rank)
+def _step(current: Round, sizes: IntArray, rank: int) -> Step:
+    """Return the step of one rank in a round."""
+    comes, goes = current.destination == rank, current.source == rank
     receives = zip(current.source[comes].tolist(), sizes[comes].tolist(), strict=True)
     sends = zip(current.destination[goes].tolist(), sizes[goes].tolist(), strict=True)
     reduced = int(sizes[comes & current.reduce].sum())
@@ -84,7 +78,7 @@ def gloo_programs(ranks: int, nbytes: int, segments: int, itemsize: int) -> Prog
 
     # Reduced first, then gathered: a rank begins with its neighbour's share, and ends with its own
     # share complete.
-    return tuple((rank, (ring(rank, 1), ring(rank, 0))) for rank in range(ranks))
+    return tuple((ring(rank, 1), ring(rank, 0)) for rank in range(ranks))
 
 
 def _ring_steps(

@@ -18,9 +18,9 @@ import heapq
 from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import count
-from typing import NamedTuple
 
 from dpsim.base.budget import check
+from dpsim.hardware import Transport
 
 _BETWEEN_CHECKS = 1024  # events between two checks of the time limit
 _EMPTY = 1e-6  # bytes left by rounding
@@ -81,45 +81,19 @@ class RateLimiter:
         return clock if clock > last else last
 
 
-class LinkMessage(NamedTuple):
-    """``nbytes`` along ``path``, the numbers of the limiters on the way.
-
-    ``handed`` is called when at most ``buffer`` bytes are left to arrive, ``done`` when all have
-    arrived. ``take(bytes, then)`` is the destination's work on each piece before it counts as
-    arrived.
-    """
-
-    path: Sequence[int]
-    nbytes: float
-    buffer: float
-    handed: Callable[[], None]
-    done: Callable[[], None]
-    take: Callable[[float, Callable[[], None]], None]
-
-
 class RateLimitedLinks:
-    """Links that messages share, in the time of ``events``; limiters are numbered."""
+    """Links that messages share, in the time of ``events``, with the windows of ``transport``."""
 
     def __init__(
-        self,
-        events: EventQueue,
-        limiters: Sequence[RateLimiter],
-        *,
-        window: float,
-        queue: float,
-        stall: float,
-        contention: float,
+        self, events: EventQueue, limiters: Sequence[RateLimiter], transport: Transport
     ) -> None:
         self.events = events
         self.limiters = limiters
-        self.window = window
-        self.queue = queue
-        self.stall = stall
-        self.contention = contention
-
-    def send(self, message: LinkMessage) -> None:
-        """Send a message, with at most ``window`` bytes of it in flight."""
-        _Sending(self, message).go_on()
+        self.window = transport.window
+        self.queue = transport.queue
+        self.buffer = transport.buffer
+        self.stall = transport.stall
+        self.contention = transport.contention
 
     def move(
         self,
@@ -166,21 +140,36 @@ class RateLimitedLinks:
         return 1 + busy * (self.stall + self.contention * rates)
 
 
-class _Sending:
-    """A message under way."""
+class LinkMessage:
+    """A message of ``nbytes`` along ``path``, the numbers of the limiters on the way.
 
-    def __init__(self, links: RateLimitedLinks, message: LinkMessage) -> None:
+    At most ``window`` bytes of it are in flight. ``handed`` is called when at most ``buffer`` bytes
+    are left to arrive, ``done`` when all have arrived. ``take(bytes, then)`` is the destination's
+    work on each piece before it counts as arrived.
+    """
+
+    def __init__(
+        self,
+        links: RateLimitedLinks,
+        path: Sequence[int],
+        nbytes: float,
+        handed: Callable[[], None],
+        done: Callable[[], None],
+        take: Callable[[float, Callable[[], None]], None],
+    ) -> None:
         self.links = links
-        self.message = message
-        self.to_send = message.nbytes
-        self.to_come = message.nbytes
-        self.piece = min(max(message.nbytes / _PIECES, _SMALLEST), _LARGEST)
+        self.path = path
+        self.done = done
+        self.take = take
+        self.to_send = nbytes
+        self.to_come = nbytes
+        self.piece = min(max(nbytes / _PIECES, _SMALLEST), _LARGEST)
         # Room for at least one piece, otherwise nothing would ever leave.
         self.window = max(links.window, self.piece)
         self.queue = max(links.queue, self.piece)
         self.fresh = links.window  # bytes that may still queue at the sender's link without limit
         self.queued = 0.0
-        self.handed: Callable[[], None] | None = message.handed
+        self.handed: Callable[[], None] | None = handed
 
     def go_on(self) -> None:
         """Send as much as window and queue allow."""
@@ -192,8 +181,8 @@ class _Sending:
             self.fresh -= piece
             self.queued += piece
             arrived, left = partial(self._arrived, piece), partial(self._left, piece)
-            self.links.move(self.message.path, piece, arrived, left)
-        if self.to_come <= max(self.message.buffer, _EMPTY):
+            self.links.move(self.path, piece, arrived, left)
+        if self.to_come <= max(self.links.buffer, _EMPTY):
             self._hand_over()
 
     def _has_room(self, piece: float) -> bool:
@@ -212,10 +201,10 @@ class _Sending:
         self.go_on()
 
     def _arrived(self, piece: float) -> None:
-        self.message.take(piece, partial(self._taken, piece))
+        self.take(piece, partial(self._taken, piece))
 
     def _taken(self, piece: float) -> None:
         self.to_come -= piece
         self.go_on()
         if self.to_come <= _EMPTY:
-            self.message.done()
+            self.done()

@@ -26,7 +26,7 @@ from dpsim.collectives import IN_NETWORK, OPERATIONS, Schedule, algorithm, algor
 from dpsim.hardware import Transport
 from dpsim.network.fastest import FastestModel
 from dpsim.network.libraries import TRAITS, chooses, segment_count
-from dpsim.network.model import Ability, CollectiveModel
+from dpsim.network.model import CollectiveModel
 from dpsim.network.model_choice import schedule_on
 from dpsim.network.outcome import Outcome
 from dpsim.network.rounds import RoundsModel
@@ -47,8 +47,6 @@ class TransportModel(CollectiveModel):
     It runs ``schedule``, or gloo's own all-reduce if that is None.
     """
 
-    abilities = Ability.OWN_STARTS | Ability.UNEVEN_OVERLAP
-
     def __init__(
         self,
         network: Network,
@@ -60,7 +58,9 @@ class TransportModel(CollectiveModel):
         self.network = network
         self.transport = transport
         self.saved = transport.burst  # its limiters save this up while links are idle
-        self.own = schedule is None
+        self.runs_gloo = schedule is None
+        # A library's own code posts without the Python overhead of a program.
+        self.dispatch = 0.0 if self.runs_gloo else transport.dispatch
         self.schedule = schedule or algorithm("ring").schedule(network.ranks)
         self.gamma = gamma if transport.gamma is None else transport.gamma
         # Link loads do not depend on how processes work; gloo's ring sends as much as this one.
@@ -92,13 +92,22 @@ class TransportModel(CollectiveModel):
         if key not in self._timed:
             if len(self._timed) >= _KEPT:
                 self._timed.clear()
-            self._timed[key] = TransportRun(self, starts - begin, nbytes, missing).ends()
+            run = TransportRun(
+                self.transport,
+                self.programs(nbytes),
+                self.paths,
+                self.limiters(missing),
+                starts - begin,
+                dispatch=self.dispatch,
+                gamma=self.gamma,
+            )
+            self._timed[key] = run.ends()
         ends, rested = self._timed[key]
         return Outcome(begin + ends, self._loads.loads(nbytes), begin + rested)
 
     def programs(self, nbytes: int) -> Programs:
-        """Return the program of each rank, in each channel."""
-        if self.own:
+        """Return the program of each rank."""
+        if self.runs_gloo:
             ranks = self.network.ranks
             return gloo_programs(ranks, nbytes, segment_count(ranks, nbytes), self.itemsize)
         return schedule_programs(self.schedule, nbytes, self.itemsize)
@@ -178,4 +187,4 @@ def transport_model(
     for one in algorithm_names(operation):
         with suppress(DpsimError):  # not for these nodes
             candidates[one] = by(one)
-    return FastestModel(network.ranks, candidates, lambda chosen: None)
+    return FastestModel(candidates)

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from functools import partial
-from typing import Protocol
 
 import numpy as np
 
 from dpsim.base.arrays import FloatArray
 from dpsim.hardware import Transport
-from dpsim.network.transport.rank_programs import Program, Programs, Stage
+from dpsim.network.transport.rank_programs import Programs, Stage
 from dpsim.network.transport.rate_limits import (
     EventQueue,
     LinkMessage,
@@ -20,47 +19,39 @@ from dpsim.network.transport.rate_limits import (
 )
 
 
-class _Model(Protocol):
-    """The interface of `dpsim.network.transport.TransportModel` that a run uses."""
-
-    transport: Transport
-    own: bool
-    gamma: float
-
-    @property
-    def paths(self) -> list[list[tuple[int, ...]]]: ...
-
-    def limiters(self, missing: float) -> list[RateLimiter]: ...
-
-    def programs(self, nbytes: int) -> Programs: ...
-
-
 class TransportRun:
-    """One collective under way, from the entry of the first rank to the last leaving."""
+    """One collective under way, from the entry of the first rank to the last leaving.
 
-    def __init__(self, model: _Model, starts: FloatArray, nbytes: int, missing: float) -> None:
-        transport = model.transport
-        self.model = model
+    Ranks enter at ``starts`` (s) and run their ``programs``. ``paths[a][b]`` has the numbers of the
+    ``limiters`` on the way from rank a to rank b. A post takes ``dispatch`` s of a program's own
+    code, a reduction ``gamma`` s a byte.
+    """
+
+    def __init__(
+        self,
+        transport: Transport,
+        programs: Programs,
+        paths: list[list[tuple[int, ...]]],
+        limiters: list[RateLimiter],
+        starts: FloatArray,
+        *,
+        dispatch: float,
+        gamma: float,
+    ) -> None:
         self.transport = transport
+        self.paths = paths
+        self.gamma = gamma
         self.latency = transport.latency or 0.0
-        # A library's own code posts without the Python overhead of a program.
-        self.dispatch = 0.0 if model.own else transport.dispatch
+        self.dispatch = dispatch
         self.posting = transport.overhead + self.dispatch
         self.events = EventQueue()
-        self.links = RateLimitedLinks(
-            self.events,
-            model.limiters(missing),
-            window=transport.window,
-            queue=transport.queue,
-            stall=transport.stall,
-            contention=transport.contention,
-        )
+        self.links = RateLimitedLinks(self.events, limiters, transport)
         ranks = len(starts)
         self.processors = _Processors(self.events, transport.cores, ranks)
-        self.pairs: dict[tuple[int, int, int], _Pair] = {}
+        self.pairs: dict[tuple[int, int], _Pair] = {}
         self._ends = np.array(starts, dtype=np.float64)
-        for number, (rank, program) in enumerate(model.programs(nbytes)):
-            worker = _Worker(self, rank, number // ranks, program)
+        for rank, program in enumerate(programs):
+            worker = _Worker(self, rank, program)
             self.events.after(float(starts[rank]), worker.enter)
 
     def ends(self) -> tuple[FloatArray, float]:
@@ -74,15 +65,12 @@ class TransportRun:
         return self._ends, rested
 
     def ended(self, rank: int) -> None:
-        """Record that a rank has done everything in one channel."""
-        self._ends[rank] = max(self._ends[rank], self.events.now)
+        """Record that a rank has done everything."""
+        self._ends[rank] = self.events.now
 
-    def pair(self, source: int, destination: int, channel: int) -> _Pair:
-        """Return the messages from one rank to another.
-
-        The messages of each channel are separate, but share the links.
-        """
-        key = (source, destination, channel)
+    def pair(self, source: int, destination: int) -> _Pair:
+        """Return the messages from one rank to another."""
+        key = (source, destination)
         if key not in self.pairs:
             self.pairs[key] = _Pair(self, source, destination)
         return self.pairs[key]
@@ -127,8 +115,8 @@ class _Pair:
         self.run = run
         self.source = source
         self.destination = destination
-        self.path = run.model.paths[source][destination]
-        self.back = run.model.paths[destination][source]
+        self.path = run.paths[source][destination]
+        self.back = run.paths[destination][source]
         self._sends: deque[tuple[int, Callable[[], None]]] = deque()  # posted
         self._receives: deque[Callable[[], None]] = deque()  # announced, and known to the source
         self._ready: deque[tuple[float, Callable[[], None], Callable[[], None]]] = deque()
@@ -173,9 +161,7 @@ class _Pair:
         self._busy = True
         nbytes, sent, received = self._ready.popleft()
         through = partial(self._through, received)
-        buffer = self.run.transport.buffer
-        message = LinkMessage(self.path, nbytes, buffer, sent, through, self._take)
-        self.run.links.send(message)
+        LinkMessage(self.run.links, self.path, nbytes, sent, through, self._take).go_on()
 
     def _take(self, nbytes: float, taken: Callable[[], None]) -> None:
         """Let the destination's processor handle arrived data."""
@@ -192,12 +178,11 @@ class _Pair:
 
 
 class _Worker:
-    """One rank in one channel, running its program."""
+    """One rank, running its program."""
 
-    def __init__(self, run: TransportRun, rank: int, channel: int, program: Program) -> None:
+    def __init__(self, run: TransportRun, rank: int, program: tuple[Stage, ...]) -> None:
         self.run = run
         self.rank = rank
-        self.channel = channel
         self._stages = deque(program)
         self._open: list[int] = []  # messages of each step that are not done yet
         self._stage = Stage(())
@@ -236,21 +221,21 @@ class _Worker:
             self._next_stage()
         elif not self._open[self._taken]:
             reduced = steps[self._taken].reduced
-            adding = reduced * run.model.gamma + (run.dispatch if reduced else 0.0)
+            adding = reduced * run.gamma + (run.dispatch if reduced else 0.0)
             run.processors.work(self.rank, (adding, self._take))
 
     def _announce(self) -> None:
         """Announce the receives of the next step; its sends come after them."""
         number = self._posted
         for peer, _ in self._stage.steps[number].receives:
-            pair = self.run.pair(peer, self.rank, self.channel)
+            pair = self.run.pair(peer, self.rank)
             pair.announce(partial(self._done, number))
 
     def _post(self) -> None:
         number = self._posted
         self._posted += 1
         for peer, nbytes in self._stage.steps[number].sends:
-            pair = self.run.pair(self.rank, peer, self.channel)
+            pair = self.run.pair(self.rank, peer)
             pair.post(nbytes, partial(self._done, number))
         self._go_on()
 

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Annotated
 
 from dpsim.base.kinds import Kinds
 from dpsim.base.lazy import on_demand
-from dpsim.strategy.aggregation.aggregation import Aggregation, Meeting, Turns
+from dpsim.strategy.aggregation.aggregation import Aggregation, Meeting, Sent, Turns
 from dpsim.strategy.aggregation.allreduce import AllReduceConfig
 from dpsim.strategy.aggregation.collective_call import (
     ELEMENT,
+    Calls,
     CollectiveCall,
     Group,
     in_order,
@@ -46,6 +47,7 @@ __all__ = [
     "Aggregation",
     "AggregationConfig",
     "AllReduceConfig",
+    "Calls",
     "CollectiveCall",
     "GossipConfig",
     "Group",
@@ -54,6 +56,7 @@ __all__ = [
     "Meeting",
     "OffloadConfig",
     "ParameterServerConfig",
+    "Sent",
     "Setting",
     "ShardedConfig",
     "Turns",

@@ -9,7 +9,7 @@ from typing import ClassVar, NamedTuple
 
 from dpsim.base.config import Config
 from dpsim.network import CollectiveModel
-from dpsim.strategy.aggregation.collective_call import CollectiveCall, Group
+from dpsim.strategy.aggregation.collective_call import Calls, Group, whole_model
 from dpsim.strategy.aggregation.offload import HostCopies, OffloadConfig
 from dpsim.strategy.aggregation.setting import Setting
 from dpsim.topology import Mesh
@@ -25,6 +25,14 @@ class Meeting(Enum):
     TOGETHER = "together"
     AT_SERVERS = "at servers"
     IN_PAIRS = "in pairs"
+
+
+class Sent(NamedTuple):
+    """A payload of ``plain`` bytes, which its codec encodes into parts of ``encoded`` bytes."""
+
+    encoded: tuple[int, ...]
+    plain: int
+    sums_in_flight: bool = True
 
 
 class AllReduceChoice(NamedTuple):
@@ -51,6 +59,8 @@ class Aggregation(Config):
 
     meeting: ClassVar[Meeting] = Meeting.TOGETHER
     """How workers meet whose rule lets each go its own way."""
+    averaged_by: ClassVar[str]
+    """The collective that averages whole models, where workers step on their own."""
     one_version: ClassVar[bool] = True
     """Whether workers can share one sequence of parameters; if not, each has its own model."""
     in_groups: ClassVar[bool] = False
@@ -136,37 +146,24 @@ class Aggregation(Config):
         return 0.0, 0.0
 
     @abstractmethod
-    def calls(
-        self, model: Model, program: Program, batch: int, mesh: Mesh
-    ) -> tuple[CollectiveCall, ...]:
+    def calls(self, model: Model, program: Program, batch: int, mesh: Mesh) -> Calls:
         """Return the calls of a step, after which all workers continue with the common result.
 
         Each pass of the step processes ``batch`` samples per worker; ``mesh`` holds the workers
         that exchange.
         """
 
-    @abstractmethod
-    def averaging(self, model: Model, program: Program) -> tuple[CollectiveCall, ...]:
+    def averaging(self, model: Model, program: Program) -> Calls:
         """Return the calls that average the workers' models after a step."""
+        return whole_model(model, program, self.averaged_by)
 
     @abstractmethod
     def collectives(self, setting: Setting) -> Mapping[str, Turns]:
         """Return a model for each collective that the calls name: one, or one per step in turn."""
 
-    def stages(
-        self,
-        collective: str,
-        encoded: tuple[int, ...],
-        plain: int,
-        *,
-        sums_in_flight: bool,
-        mesh: Mesh,
-    ) -> Stages:
-        """Return the successive collectives that carry one payload.
-
-        The payload has ``plain`` bytes, which its codec encodes into parts of ``encoded`` bytes.
-        """
-        return tuple((collective, nbytes) for nbytes in encoded)
+    def stages(self, collective: str, sent: Sent, mesh: Mesh) -> Stages:
+        """Return the successive collectives that carry one payload."""
+        return tuple((collective, nbytes) for nbytes in sent.encoded)
 
     def communicator(self, collective: str) -> Group:
         """Return the communicator that carries one of the ``stages``.

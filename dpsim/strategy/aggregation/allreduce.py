@@ -16,10 +16,11 @@ from dpsim.network.libraries import default_algorithm
 from dpsim.strategy.aggregation.aggregation import (
     Aggregation,
     AllReduceChoice,
+    Sent,
     Stages,
     Turns,
 )
-from dpsim.strategy.aggregation.collective_call import CollectiveCall, gradients, whole_model
+from dpsim.strategy.aggregation.collective_call import Calls, CollectiveCall, gradients
 from dpsim.strategy.aggregation.setting import Setting
 from dpsim.topology import Mesh
 from dpsim.workload import Model, Program
@@ -44,6 +45,7 @@ AlgorithmName = Annotated[
 class AllReduceConfig(Aggregation):
     """Gradients are summed over all workers, who all end with the sum."""
 
+    averaged_by: ClassVar[str] = "all-reduce"
     in_groups: ClassVar[bool] = True
     # Gloo's all-reduce is torch's own on processors.
     torch_libraries: ClassVar[tuple[str, ...]] = ("ideal", "auto", "gloo")
@@ -129,9 +131,7 @@ class AllReduceConfig(Aggregation):
     def all_reduce(self) -> AllReduceChoice:
         return AllReduceChoice(self.algorithm or default_algorithm(self.library), self.library)
 
-    def calls(
-        self, model: Model, program: Program, batch: int, mesh: Mesh
-    ) -> tuple[CollectiveCall, ...]:
+    def calls(self, model: Model, program: Program, batch: int, mesh: Mesh) -> Calls:
         """Return one all-reduce per parameter tensor, in the order in which gradients become ready.
 
         An all-reduce of the map of used parameters follows where the scenario asks for it.
@@ -151,10 +151,6 @@ class AllReduceConfig(Aggregation):
             CollectiveCall(f"used{end}", size, end, end, payload="used parameters") for end in ends
         )
 
-    def averaging(self, model: Model, program: Program) -> tuple[CollectiveCall, ...]:
-        """Return one all-reduce of the whole model."""
-        return whole_model(model, program, "all-reduce")
-
     def collectives(self, setting: Setting) -> Mapping[str, Turns]:
         """Return the all-reduce, and an all-gather where a codec's payloads do not add up."""
         library, carried = setting.library_for(self.library, self.algorithm or "auto")
@@ -167,17 +163,9 @@ class AllReduceConfig(Aggregation):
             models["all-gather"] = (gathered,)
         return models
 
-    def stages(
-        self,
-        collective: str,
-        encoded: tuple[int, ...],
-        plain: int,
-        *,
-        sums_in_flight: bool,
-        mesh: Mesh,
-    ) -> Stages:
+    def stages(self, collective: str, sent: Sent, mesh: Mesh) -> Stages:
         """Return an all-reduce of payloads that add up, or else an all-gather from all workers."""
-        if sums_in_flight or collective != "all-reduce":
-            return tuple((collective, nbytes) for nbytes in encoded)
+        if sent.sums_in_flight or collective != "all-reduce":
+            return tuple((collective, nbytes) for nbytes in sent.encoded)
         # The size of an all-gather is that of its result, as in nccl-tests: all workers' payloads.
-        return tuple(("all-gather", mesh.ranks * nbytes) for nbytes in encoded)
+        return tuple(("all-gather", mesh.ranks * nbytes) for nbytes in sent.encoded)

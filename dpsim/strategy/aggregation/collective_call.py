@@ -55,7 +55,10 @@ class CollectiveCall:
             yield CollectiveCall(f"{self.name}/{number}", nbytes, ready, needed, *as_here)
 
 
-def merged(name: str, calls: tuple[CollectiveCall, ...]) -> CollectiveCall:
+Calls = tuple[CollectiveCall, ...]
+
+
+def merged(name: str, calls: Calls) -> CollectiveCall:
     """Return one call with the payloads of all.
 
     It waits for the last of the calls, and is needed where the first of them is.
@@ -70,9 +73,7 @@ def merged(name: str, calls: tuple[CollectiveCall, ...]) -> CollectiveCall:
     return CollectiveCall(name, nbytes, ready, needed, collective, payload, width)
 
 
-def in_order(
-    planned: tuple[CollectiveCall, ...], others: tuple[CollectiveCall, ...]
-) -> tuple[CollectiveCall, ...]:
+def in_order(planned: Calls, others: Calls) -> Calls:
     """Return the ``planned`` calls in their own order, with ``others`` inserted.
 
     Each of the others comes before the first planned call that becomes ready later than it, or, if
@@ -98,7 +99,7 @@ def gradients(
     *,
     width: int | None = None,
     each_pass: bool = False,
-) -> tuple[CollectiveCall, ...]:
+) -> Calls:
     """Return one call per parameter tensor, in the order in which gradients become ready.
 
     They are the calls of the last pass, which hold the sum of all passes, or of ``each_pass``.
@@ -119,7 +120,7 @@ def gradients(
     return tuple(calls)
 
 
-def whole_model(model: Model, program: Program, collective: str) -> tuple[CollectiveCall, ...]:
+def whole_model(model: Model, program: Program, collective: str) -> Calls:
     """Return one call on all trained parameters after the optimiser's step, to average models."""
     width, updated = model.parameter_bytes, program.updated
     nbytes = model.trained * width

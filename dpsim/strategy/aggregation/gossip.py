@@ -18,7 +18,7 @@ from pydantic import Field
 
 from dpsim.collectives import Schedule
 from dpsim.strategy.aggregation.aggregation import Aggregation, Meeting, Turns
-from dpsim.strategy.aggregation.collective_call import CollectiveCall, whole_model
+from dpsim.strategy.aggregation.collective_call import Calls, CollectiveCall, whole_model
 from dpsim.strategy.aggregation.setting import Setting
 from dpsim.topology import Mesh
 from dpsim.workload import Model, Program
@@ -28,6 +28,7 @@ class GossipConfig(Aggregation):
     """Each worker averages its model with a few neighbours."""
 
     meeting: ClassVar[Meeting] = Meeting.IN_PAIRS
+    averaged_by: ClassVar[str] = "gossip"
     one_version: ClassVar[bool] = False
     drawn: ClassVar[bool] = True  # of random pairs
 
@@ -42,18 +43,12 @@ class GossipConfig(Aggregation):
         ),
     )
 
-    def calls(
-        self, model: Model, program: Program, batch: int, mesh: Mesh
-    ) -> tuple[CollectiveCall, ...]:
+    def calls(self, model: Model, program: Program, batch: int, mesh: Mesh) -> Calls:
         """Return the exchange of the models at a step's start; the update waits for it."""
         # D-PSGD, algorithm 1: the mean and the gradient both use the model at the start of the
         # step, so neither waits for the other.
         (whole,) = whole_model(model, program, "gossip")
         return (CollectiveCall(whole.name, whole.nbytes, 0, program.end, "gossip", "models"),)
-
-    def averaging(self, model: Model, program: Program) -> tuple[CollectiveCall, ...]:
-        """Return an exchange of whole models after the optimiser's step."""
-        return whole_model(model, program, "gossip")
 
     def collectives(self, setting: Setting) -> Mapping[str, Turns]:
         """Return one exchange for each turn of the graph."""

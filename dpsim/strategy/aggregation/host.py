@@ -17,12 +17,8 @@ from pydantic import Field
 
 from dpsim.base.errors import DpsimError
 from dpsim.base.units import Bytes, BytesPerSecond
-from dpsim.strategy.aggregation.aggregation import AddingRate, Aggregation, Stages, Turns
-from dpsim.strategy.aggregation.collective_call import (
-    CollectiveCall,
-    gradients,
-    whole_model,
-)
+from dpsim.strategy.aggregation.aggregation import AddingRate, Aggregation, Sent, Stages, Turns
+from dpsim.strategy.aggregation.collective_call import Calls, CollectiveCall, gradients
 from dpsim.strategy.aggregation.setting import Setting
 from dpsim.topology import Mesh
 from dpsim.workload import Model, Program
@@ -33,6 +29,7 @@ _SPREADS = ("broadcast", "scatter", "gather", "reduce")
 class HostConfig(Aggregation):
     """Gradients meet on the CPU, or on GPU 0 of a single process."""
 
+    averaged_by: ClassVar[str] = "host-path"
     through_host: ClassVar[bool] = True
     timed_by_flows: ClassVar[bool] = True  # copies share the links to the processor
 
@@ -78,9 +75,7 @@ class HostConfig(Aggregation):
         """
         return self.way == "copies"
 
-    def calls(
-        self, model: Model, program: Program, batch: int, mesh: Mesh
-    ) -> tuple[CollectiveCall, ...]:
+    def calls(self, model: Model, program: Program, batch: int, mesh: Mesh) -> Calls:
         """Return the copies of gradients by way of the CPU, or the transfers of GPU 0.
 
         A single process sends samples and weights before a pass, and gathers outputs after forward
@@ -108,10 +103,6 @@ class HostConfig(Aggregation):
             ]
         return tuple(passes)
 
-    def averaging(self, model: Model, program: Program) -> tuple[CollectiveCall, ...]:
-        """Return the copies of whole models by way of the CPU."""
-        return whole_model(model, program, "host-path")
-
     def collectives(self, setting: Setting) -> Mapping[str, Turns]:
         """Return the path through the CPU, or for a single process, trees from and to GPU 0.
 
@@ -131,18 +122,10 @@ class HostConfig(Aggregation):
         conditions = setting.conditions(hosts.network, hosts.workers)
         return {"host-path": (HostPathModel(hosts, self.sum_rate, conditions),)}
 
-    def stages(
-        self,
-        collective: str,
-        encoded: tuple[int, ...],
-        plain: int,
-        *,
-        sums_in_flight: bool,
-        mesh: Mesh,
-    ) -> Stages:
+    def stages(self, collective: str, sent: Sent, mesh: Mesh) -> Stages:
         """Return the stages; a single process scatters and gathers the payloads of all workers."""
         shares = mesh.ranks if collective in ("scatter", "gather") else 1
-        return tuple((collective, shares * nbytes) for nbytes in encoded)
+        return tuple((collective, shares * nbytes) for nbytes in sent.encoded)
 
     def payloads(self, workers: int, *, sums_in_flight: bool) -> int:
         """Return 1: a worker decodes the sum."""

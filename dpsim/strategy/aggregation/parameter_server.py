@@ -20,14 +20,11 @@ from dpsim.strategy.aggregation.aggregation import (
     AddingRate,
     Aggregation,
     Meeting,
+    Sent,
     Stages,
     Turns,
 )
-from dpsim.strategy.aggregation.collective_call import (
-    CollectiveCall,
-    gradients,
-    whole_model,
-)
+from dpsim.strategy.aggregation.collective_call import Calls, gradients
 from dpsim.strategy.aggregation.setting import Setting
 from dpsim.topology import Mesh
 from dpsim.workload import Model, Program
@@ -42,6 +39,7 @@ class ParameterServerConfig(Aggregation):
     """Servers hold the parameters: workers push gradients and pull updated parameters."""
 
     meeting: ClassVar[Meeting] = Meeting.AT_SERVERS
+    averaged_by: ClassVar[str] = _COLLECTIVE
     updates_elsewhere: ClassVar[bool] = True
     moves_alone: ClassVar[bool] = True  # servers apply the update of a single worker, too
     timed_by_flows: ClassVar[bool] = True  # pushes and pulls share the servers' links
@@ -94,15 +92,9 @@ class ParameterServerConfig(Aggregation):
     def compresses_replies(self) -> bool:
         return self.compress_pull
 
-    def calls(
-        self, model: Model, program: Program, batch: int, mesh: Mesh
-    ) -> tuple[CollectiveCall, ...]:
+    def calls(self, model: Model, program: Program, batch: int, mesh: Mesh) -> Calls:
         """Return a push and pull per parameter tensor, in the order of ready gradients."""
         return gradients(model, program, _COLLECTIVE)
-
-    def averaging(self, model: Model, program: Program) -> tuple[CollectiveCall, ...]:
-        """Return a push and pull of the whole model."""
-        return whole_model(model, program, _COLLECTIVE)
 
     def collectives(self, setting: Setting) -> Mapping[str, Turns]:
         """Return the push and the pull."""
@@ -111,23 +103,15 @@ class ParameterServerConfig(Aggregation):
         servers = self.place(setting)
         return {"push": (ServersModel(servers, "push"),), "pull": (ServersModel(servers, "pull"),)}
 
-    def stages(
-        self,
-        collective: str,
-        encoded: tuple[int, ...],
-        plain: int,
-        *,
-        sums_in_flight: bool,
-        mesh: Mesh,
-    ) -> Stages:
+    def stages(self, collective: str, sent: Sent, mesh: Mesh) -> Stages:
         """Return a push of the encoded payload, then a pull of parameters."""
         if collective != _COLLECTIVE:
-            return tuple((collective, nbytes) for nbytes in encoded)
+            return tuple((collective, nbytes) for nbytes in sent.encoded)
         # Parameters come back, not gradients. Feedback makes up for what a codec loses of a
         # gradient, not of parameters. So they are sent uncompressed unless the scenario asks
         # otherwise.
-        back = sum(encoded) if self.compress_pull else plain
-        return (("push", sum(encoded)), ("pull", back))
+        back = sum(sent.encoded) if self.compress_pull else sent.plain
+        return (("push", sum(sent.encoded)), ("pull", back))
 
     def payloads(self, workers: int, *, sums_in_flight: bool) -> int:
         """Return 1 where replies are compressed, else 0; servers decode what is pushed."""

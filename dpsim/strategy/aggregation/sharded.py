@@ -21,13 +21,8 @@ from pydantic import Field, NonNegativeInt, field_validator, model_validator
 
 from dpsim.base.units import PositiveBytes
 from dpsim.network.libraries import TRAITS, default_algorithm
-from dpsim.strategy.aggregation.aggregation import Aggregation, Stages, Turns
-from dpsim.strategy.aggregation.collective_call import (
-    CollectiveCall,
-    Group,
-    gradients,
-    whole_model,
-)
+from dpsim.strategy.aggregation.aggregation import Aggregation, Sent, Stages, Turns
+from dpsim.strategy.aggregation.collective_call import Calls, CollectiveCall, Group, gradients
 from dpsim.strategy.aggregation.offload import HostCopies, OffloadConfig
 from dpsim.strategy.aggregation.setting import Setting
 from dpsim.strategy.aggregation.sharded_gradients import GradientsConfig
@@ -42,6 +37,8 @@ _REPLICAS = "all-reduce-replicas"
 class ShardedConfig(Aggregation):
     """Optimiser state, gradients and weights are divided among the workers."""
 
+    # Excluded by the table of combinations: no worker holds a whole model to average.
+    averaged_by: ClassVar[str] = "all-gather"
     shards: ClassVar[bool] = True
     in_groups: ClassVar[bool] = True
     also_called: ClassVar[tuple[str, ...]] = (
@@ -242,9 +239,7 @@ class ShardedConfig(Aggregation):
         most = max(owned(model, self.shard_size(mesh)), default=0)
         return most / max(model.trained, 1)
 
-    def calls(
-        self, model: Model, program: Program, batch: int, mesh: Mesh
-    ) -> tuple[CollectiveCall, ...]:
+    def calls(self, model: Model, program: Program, batch: int, mesh: Mesh) -> Calls:
         """Return reduce-scatters of gradients, and all-gathers of weights.
 
         Weights are gathered at the start of a step, in stage 3 before each unit's passes. Where
@@ -261,13 +256,6 @@ class ShardedConfig(Aggregation):
         sizes = [elements * self._gathered(model) for elements in parts]
         sent = [CollectiveCall(name, size, 0, 0, collective, "weights") for size in sizes]
         return (*sent, *scatters)
-
-    def averaging(self, model: Model, program: Program) -> tuple[CollectiveCall, ...]:
-        """Return an all-gather; the table of combinations excludes this case.
-
-        No worker holds a whole model to average.
-        """
-        return whole_model(model, program, "all-gather")
 
     def collectives(self, setting: Setting) -> Mapping[str, Turns]:
         """Return a reduce-scatter and all-gather in each shard group, and replicas' all-reduce.
@@ -295,21 +283,13 @@ class ShardedConfig(Aggregation):
             found[_REPLICAS] = (timed("all-reduce", groups=Groups(size, across=True)),)
         return found
 
-    def stages(
-        self,
-        collective: str,
-        encoded: tuple[int, ...],
-        plain: int,
-        *,
-        sums_in_flight: bool,
-        mesh: Mesh,
-    ) -> Stages:
+    def stages(self, collective: str, sent: Sent, mesh: Mesh) -> Stages:
         """Return a reduce-scatter in the group, then an all-reduce among each shard's replicas."""
-        carried = tuple((collective, nbytes) for nbytes in encoded)
+        carried = tuple((collective, nbytes) for nbytes in sent.encoded)
         size = self.shard_size(mesh)
         if collective != "reduce-scatter" or size == mesh.ranks:
             return carried
-        return carried + tuple((_REPLICAS, math.ceil(nbytes / size)) for nbytes in encoded)
+        return carried + tuple((_REPLICAS, math.ceil(nbytes / size)) for nbytes in sent.encoded)
 
     def communicator(self, collective: str) -> Group:
         """Return the communicator; replicas have their own, like FSDP's all-reduce stream."""
@@ -332,7 +312,7 @@ class ShardedConfig(Aggregation):
             scattered = float(model_of_parts.finish(start, parts).finishes.max())
         return broadcast + scattered
 
-    def _scatters(self, model: Model, program: Program) -> tuple[CollectiveCall, ...]:
+    def _scatters(self, model: Model, program: Program) -> Calls:
         """Return the reductions of gradients: of each tensor, or of each unit that is a block."""
         width, each_pass = self.gradients.width(model), self.gradients.sync_each_pass
         if self.stage < 3 or self.wrap == "size":
@@ -353,7 +333,7 @@ class ShardedConfig(Aggregation):
                 )
         return tuple(calls)
 
-    def _gathers(self, model: Model, program: Program) -> tuple[CollectiveCall, ...]:
+    def _gathers(self, model: Model, program: Program) -> Calls:
         """Return the all-gathers of the units in every pass.
 
         They run in order for the forward pass, and in reverse for the backward pass where weights

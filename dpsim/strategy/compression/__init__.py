@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from dpsim.base.kinds import Kinds
 from dpsim.base.lazy import on_demand
-from dpsim.strategy.compression.codec import Codec, DecodedMean, Encoded, Floats
+from dpsim.strategy.compression.codec import Codec, Encoded, Floats
 from dpsim.strategy.compression.none import NoCompressionConfig
 
 if TYPE_CHECKING:
@@ -58,7 +58,6 @@ __all__ = [
     "Codec",
     "CompressedMean",
     "CompressionConfig",
-    "DecodedMean",
     "Encoded",
     "Floats",
     "Int8Config",

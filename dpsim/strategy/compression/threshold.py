@@ -15,19 +15,17 @@ gradient sparsification as total error minimization", NeurIPS 2021; Merrill and 
 from __future__ import annotations
 
 import math
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Literal
 
 import numpy as np
 from pydantic import Field, model_validator
 
-from dpsim.strategy.compression.codec import FLOAT, SECTOR, Encoded, Floats, LossyCodec
-from dpsim.strategy.compression.top_k import scattered
+from dpsim.strategy.compression.codec import FLOAT, Encoded, Floats
+from dpsim.strategy.compression.top_k import SparseCodec
 
 
-class ThresholdConfig(LossyCodec):
+class ThresholdConfig(SparseCodec):
     """Large elements travel with their places."""
-
-    sums_in_flight: ClassVar[bool] = False
 
     kind: Literal["threshold"] = Field(
         description="Elements above a bound travel with their places; gathered."
@@ -42,9 +40,6 @@ class ThresholdConfig(LossyCodec):
         default=None,
         description="Fraction of elements expected to travel; that of normal elements if left out.",
     )
-    error_feedback: bool = Field(
-        default=True, description="What encoding lost is added to the next step's vector."
-    )
 
     @model_validator(mode="after")
     def _sized(self) -> ThresholdConfig:
@@ -55,15 +50,11 @@ class ThresholdConfig(LossyCodec):
             )
         return self
 
-    def expected_count(self, elements: int) -> int:
-        """Return the number of elements that are expected to be sent."""
+    def count(self, elements: int) -> int:
+        """Return the number of elements that are expected to be sent; other codecs are exact."""
         # P(|x| > bound) of a normal variable in units of its standard deviation.
         density = math.erfc(self.bound / math.sqrt(2)) if self.density is None else self.density
         return round(density * elements)
-
-    def wire_bytes(self, elements: int) -> int:
-        """Return 8 bytes per element that is expected to be sent; other codecs are exact."""
-        return 2 * FLOAT * self.expected_count(elements)
 
     def encode_traffic(self, elements: int) -> float:
         """Return the bytes: one pass in to collect, the payload out.
@@ -72,11 +63,6 @@ class ThresholdConfig(LossyCodec):
         """
         passes = 1 + (self.unit == "rms") + (3 if self.error_feedback else 0)
         return float(passes * FLOAT * elements + self.wire_bytes(elements))
-
-    def decode_traffic(self, elements: int, payloads: int = 1) -> float:
-        """Return the bytes: one pass out, then payloads in and scattered additions."""
-        scattered_bytes = 2 * SECTOR * self.expected_count(elements)
-        return float(FLOAT * elements + payloads * (self.wire_bytes(elements) + scattered_bytes))
 
     def encode(
         self, vector: Floats, generator: np.random.Generator, previous: Encoded | None = None
@@ -88,7 +74,3 @@ class ThresholdConfig(LossyCodec):
             unit = math.sqrt(np.mean(np.square(vector, dtype=np.float64)))
         places = np.flatnonzero(np.abs(vector) > self.bound * unit)
         return Encoded((places.astype(np.uint32), vector[places]))
-
-    def decode(self, encoded: Encoded, elements: int) -> Floats:
-        """Return the values at their places, 0 elsewhere."""
-        return scattered(encoded, elements)

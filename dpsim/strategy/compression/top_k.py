@@ -14,6 +14,7 @@ algorithms for graphics processing units", JEA 17, 2012.
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from typing import Annotated, ClassVar, Literal
 
 import numpy as np
@@ -29,10 +30,39 @@ def kept(density: float, elements: int) -> int:
     return max(1, min(elements, math.ceil(density * elements)))
 
 
-class TopKConfig(LossyCodec):
-    """The largest elements travel with their places."""
+class SparseCodec(LossyCodec):
+    """A codec that sends some of the elements with their places. Payloads are gathered."""
 
     sums_in_flight: ClassVar[bool] = False
+
+    error_feedback: bool = Field(
+        default=True, description="What encoding lost is added to the next step's vector."
+    )
+
+    @abstractmethod
+    def count(self, elements: int) -> int:
+        """Return how many of ``elements`` are sent."""
+
+    def wire_bytes(self, elements: int) -> int:
+        """Return 8 bytes per element that is sent."""
+        # A value, and its place, which has the same width.
+        return 2 * FLOAT * self.count(elements)
+
+    def decode_traffic(self, elements: int, payloads: int = 1) -> float:
+        """Return the bytes: one pass out, then payloads in and scattered additions."""
+        scattered = 2 * SECTOR * self.count(elements)
+        return float(FLOAT * elements + payloads * (self.wire_bytes(elements) + scattered))
+
+    def decode(self, encoded: Encoded, elements: int) -> Floats:
+        """Return the values at their places, 0 elsewhere."""
+        places, values = encoded.parts
+        vector = np.zeros(elements, dtype=np.float32)
+        vector[places] = values
+        return vector
+
+
+class TopKConfig(SparseCodec):
+    """The largest elements travel with their places."""
 
     kind: Literal["top-k"] = Field(
         description="The largest elements travel with their places, with error feedback; gathered."
@@ -40,43 +70,22 @@ class TopKConfig(LossyCodec):
     density: Annotated[float, Field(gt=0, le=1)] = Field(
         default=0.01, description="Fraction of elements that travel."
     )
-    error_feedback: bool = Field(
-        default=True, description="What encoding lost is added to the next step's vector."
-    )
 
-    def wire_bytes(self, elements: int) -> int:
-        """Return 8 bytes per kept element."""
-        # A value, and its place, which has the same width.
-        return 2 * FLOAT * kept(self.density, elements)
+    def count(self, elements: int) -> int:
+        """Return the number of elements that the density keeps."""
+        return kept(self.density, elements)
 
     def encode_traffic(self, elements: int) -> float:
         """Return the bytes: 6 passes in, 3 more with feedback, the payload out."""
         passes = _SELECT_PASSES + (3 if self.error_feedback else 0)
         return float(passes * FLOAT * elements + self.wire_bytes(elements))
 
-    def decode_traffic(self, elements: int, payloads: int = 1) -> float:
-        """Return the bytes: one pass out, then payloads in and scattered additions."""
-        scattered_bytes = 2 * SECTOR * kept(self.density, elements)
-        return float(FLOAT * elements + payloads * (self.wire_bytes(elements) + scattered_bytes))
-
     def encode(
         self, vector: Floats, generator: np.random.Generator, previous: Encoded | None = None
     ) -> Encoded:
         """Return two parts: uint32 places in ascending order, float32 values."""
-        smaller = len(vector) - kept(self.density, len(vector))
+        smaller = len(vector) - self.count(len(vector))
         # A partition finds the largest in linear time, but in no particular order.
         largest = np.argpartition(np.abs(vector), smaller)[smaller:]
         places = np.sort(largest)
         return Encoded((places.astype(np.uint32), vector[places]))
-
-    def decode(self, encoded: Encoded, elements: int) -> Floats:
-        """Return the values at their places, 0 elsewhere."""
-        return scattered(encoded, elements)
-
-
-def scattered(encoded: Encoded, elements: int) -> Floats:
-    """Return a vector of zeros with the values of (places, values) inserted."""
-    places, values = encoded.parts
-    vector = np.zeros(elements, dtype=np.float32)
-    vector[places] = values
-    return vector

@@ -14,7 +14,7 @@ from typing import Literal
 from pydantic import Field
 
 from dpsim.base.units import PositiveBytes
-from dpsim.strategy.aggregation import CollectiveCall, merged
+from dpsim.strategy.aggregation import Calls, CollectiveCall, merged
 from dpsim.strategy.overlap.plan import Outlook, Overlap
 from dpsim.workload import Model
 
@@ -42,9 +42,7 @@ class BucketsConfig(Overlap):
         filled = ceil(model.parameter_bytes * model.trained / self.bucket_size)
         return min(len(model.layers), 1 + filled)
 
-    def plan(
-        self, calls: tuple[CollectiveCall, ...], outlook: Outlook
-    ) -> tuple[CollectiveCall, ...]:
+    def plan(self, calls: Calls, outlook: Outlook) -> Calls:
         """Return the calls merged into buckets, in order.
 
         Without rebuilding, torch fills buckets in the order of parameters, so that the first, small
@@ -55,9 +53,9 @@ class BucketsConfig(Overlap):
             filled = [bucket[::-1] for bucket in reversed(filled)]
         return tuple(merged(f"bucket{number}", each) for number, each in enumerate(filled))
 
-    def _filled(self, calls: tuple[CollectiveCall, ...]) -> list[tuple[CollectiveCall, ...]]:
+    def _filled(self, calls: Calls) -> list[Calls]:
         """Return the calls of each bucket; the last one is closed however little it holds."""
-        buckets: list[tuple[CollectiveCall, ...]] = []
+        buckets: list[Calls] = []
         inside: list[CollectiveCall] = []
         for call in calls:
             inside.append(call)

@@ -15,7 +15,7 @@ from typing import ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
-from dpsim.strategy.aggregation import CollectiveCall, merged
+from dpsim.strategy.aggregation import Calls, merged
 from dpsim.strategy.overlap.plan import Outlook, Overlap
 
 
@@ -31,9 +31,7 @@ class MgWfbpConfig(Overlap):
         default="greedy", description="The published rule, or the best of all merges."
     )
 
-    def plan(
-        self, calls: tuple[CollectiveCall, ...], outlook: Outlook
-    ) -> tuple[CollectiveCall, ...]:
+    def plan(self, calls: Calls, outlook: Outlook) -> Calls:
         """Return the merged calls."""
         cut = _greedy if self.merge == "greedy" else _exact
         ends = cut(calls, outlook)
@@ -42,7 +40,7 @@ class MgWfbpConfig(Overlap):
         return tuple(merged(f"merged{number}", part) for number, part in enumerate(parts))
 
 
-def _greedy(calls: tuple[CollectiveCall, ...], outlook: Outlook) -> list[int]:
+def _greedy(calls: Calls, outlook: Outlook) -> list[int]:
     """Return the index of the call after each merged one."""
     cuts: list[int] = []
     free, inside = 0.0, 0
@@ -57,7 +55,7 @@ def _greedy(calls: tuple[CollectiveCall, ...], outlook: Outlook) -> list[int]:
     return cuts
 
 
-def _exact(calls: tuple[CollectiveCall, ...], outlook: Outlook) -> list[int]:
+def _exact(calls: Calls, outlook: Outlook) -> list[int]:
     """Return the cuts with which the last call ends earliest."""
     # ends[j] is t(j) of the module's formula, best[j] the i that gives it; before[j] is the bytes
     # of the first j calls.

@@ -9,7 +9,7 @@ from typing import ClassVar
 
 from dpsim.base.arrays import FloatArray
 from dpsim.base.config import Config
-from dpsim.strategy.aggregation import CollectiveCall
+from dpsim.strategy.aggregation import Calls, CollectiveCall
 from dpsim.workload import Model, Program
 
 
@@ -74,7 +74,5 @@ class Overlap(Config):
         return len(model.layers)
 
     @abstractmethod
-    def plan(
-        self, calls: tuple[CollectiveCall, ...], outlook: Outlook
-    ) -> tuple[CollectiveCall, ...]:
+    def plan(self, calls: Calls, outlook: Outlook) -> Calls:
         """Return the ``calls`` on gradients of one pass, merged and in order."""

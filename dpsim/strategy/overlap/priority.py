@@ -21,7 +21,7 @@ from pydantic import Field
 
 from dpsim.base.budget import check
 from dpsim.base.units import PositiveBytes
-from dpsim.strategy.aggregation import CollectiveCall
+from dpsim.strategy.aggregation import Calls, CollectiveCall
 from dpsim.strategy.overlap.plan import Outlook, Overlap
 
 _MOST_SLICES = 10_000
@@ -40,9 +40,7 @@ class PriorityConfig(Overlap):
     front_first: ClassVar[bool] = True
     minds_times: ClassVar[bool] = True
 
-    def plan(
-        self, calls: tuple[CollectiveCall, ...], outlook: Outlook
-    ) -> tuple[CollectiveCall, ...]:
+    def plan(self, calls: Calls, outlook: Outlook) -> Calls:
         """Return the slices in the order in which the network sends them."""
         waiting = deque(sorted(calls, key=lambda call: call.ready))
         order: list[CollectiveCall] = []

@@ -7,7 +7,7 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from dpsim.strategy.aggregation import CollectiveCall, merged
+from dpsim.strategy.aggregation import Calls, merged
 from dpsim.strategy.overlap.plan import Outlook, Overlap
 from dpsim.workload import Model
 
@@ -25,9 +25,7 @@ class SequentialConfig(Overlap):
         """Return 1."""
         return 1
 
-    def plan(
-        self, calls: tuple[CollectiveCall, ...], outlook: Outlook
-    ) -> tuple[CollectiveCall, ...]:
+    def plan(self, calls: Calls, outlook: Outlook) -> Calls:
         """Return all calls as one, ready when the backward pass ends."""
         everything = merged("all", calls)
         # After the last gradient, backward still passes front layers without parameters.

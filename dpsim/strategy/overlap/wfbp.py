@@ -9,7 +9,7 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from dpsim.strategy.aggregation import CollectiveCall
+from dpsim.strategy.aggregation import Calls
 from dpsim.strategy.overlap.plan import Outlook, Overlap
 
 
@@ -22,8 +22,6 @@ class WfbpConfig(Overlap):
         description="Every tensor's gradient travels on its own as soon as it is there."
     )
 
-    def plan(
-        self, calls: tuple[CollectiveCall, ...], outlook: Outlook
-    ) -> tuple[CollectiveCall, ...]:
+    def plan(self, calls: Calls, outlook: Outlook) -> Calls:
         """Return the calls unchanged."""
         return calls

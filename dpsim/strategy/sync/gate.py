@@ -29,8 +29,8 @@ from dpsim.base.arrays import FloatArray, IntArray
 
 DROPPED = -1  # the update of a gradient that is part of none
 # A kind that overrides one of these has its own rule, which collectives may not follow.
-_TOLD = frozenset({"hand_over", "may_go_on", "go_on", "leave", "update_of", "staleness"})
-_READ_OFF = frozenset({"enough_at", "takes_part", "versions", "versions_behind", "stalenesses"})
+_ON_EVENTS = frozenset({"hand_over", "may_go_on", "go_on", "leave", "update_of", "staleness"})
+_ON_VECTORS = frozenset({"enough_at", "takes_part", "versions", "versions_behind", "stalenesses"})
 
 
 class GradientOutcome(Enum):
@@ -88,21 +88,21 @@ class Gate(ABC):
     """
 
     in_rounds: ClassVar[bool] = False
-    """Whether quorum, lag and `counts` say all of the rule, so that collectives can keep it.
+    """Whether quorum, lag and `counts` state the whole rule, so that collectives can keep it.
 
-    Not where a kind has methods of its own for what it is told, unless it says so again. Raises
-    TypeError for a kind that changes what is read off vectors.
+    False for a kind that overrides a method for events, unless it sets this again. A kind that
+    overrides a method on vectors raises TypeError.
     """
 
     def __init_subclass__(cls, **arguments: Any) -> None:
         super().__init_subclass__(**arguments)
         own = vars(cls).keys()
-        if changed := sorted(_READ_OFF & own):
+        if changed := sorted(_ON_VECTORS & own):
             raise TypeError(
                 f"{cls.__name__} must say its rule by quorum, lag and counts, which servers and "
                 f"collectives read alike, but has a {changed[0]} of its own"
             )
-        if _TOLD & own and "in_rounds" not in own:
+        if _ON_EVENTS & own and "in_rounds" not in own:
             cls.in_rounds = False
 
     def __init__(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 from dpsim.base.kinds import Kinds
 from dpsim.base.lazy import on_demand
 from dpsim.topology.fabrics.ecmp import HASHED, Spread
-from dpsim.topology.fabrics.fabric import Fabric, FabricConfig, Ports
+from dpsim.topology.fabrics.fabric import Fabric, Ports
 from dpsim.topology.fabrics.single_switch import SingleSwitch, SingleSwitchConfig
 
 if TYPE_CHECKING:
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from dpsim.topology.fabrics.full_mesh import FullMesh, FullMeshConfig
     from dpsim.topology.fabrics.leaf_spine import LeafSpine, LeafSpineConfig
     from dpsim.topology.fabrics.rail_optimised import RailOptimisedConfig
-    from dpsim.topology.fabrics.shortest_paths import ShortestPaths
     from dpsim.topology.fabrics.torus import RingConfig, Torus, TorusConfig
 
     NetworkConfig = (
@@ -55,7 +54,6 @@ __all__ = [
     "Dragonfly",
     "DragonflyConfig",
     "Fabric",
-    "FabricConfig",
     "FatTree",
     "FatTreeConfig",
     "FullMesh",
@@ -66,7 +64,6 @@ __all__ = [
     "Ports",
     "RailOptimisedConfig",
     "RingConfig",
-    "ShortestPaths",
     "SingleSwitch",
     "SingleSwitchConfig",
     "Spread",

@@ -51,17 +51,12 @@ class Dragonfly(Switched):
         self._number_global_links(routers * global_links // max(groups - 1, 1), global_links)
 
         fastest = float(ports.rates.max())
-        rates = [
-            np.tile(ports.rates, 2),
-            np.full(local, local_rate or fastest),
-            self._global_count * (global_rate or fastest),
-        ]
-        latencies = [
-            np.tile(ports.latencies, 2),
-            np.full(local, switch_latency),
-            np.full(len(self._global_ends), global_latency),
-        ]
-        super().__init__(ports, np.concatenate(rates), np.concatenate(latencies))
+        trunks = self._global_count * (global_rate or fastest)
+        super().__init__(
+            ports,
+            np.append(np.full(local, local_rate or fastest), trunks),
+            np.append(np.full(local, switch_latency), np.full(len(trunks), global_latency)),
+        )
 
     def _number_global_links(self, links: int, per_router: int) -> None:
         """Number the ``links`` global links between each pair of groups.

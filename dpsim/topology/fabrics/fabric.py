@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
+from numpy.typing import ArrayLike
 from pydantic import Field, NonNegativeInt, PositiveInt
 
 from dpsim.base.arrays import FloatArray, IntArray
@@ -123,8 +124,16 @@ class Fabric(ABC):
 class Switched(Fabric):
     """Ports at switches: its capacities begin with those out of each port, then into each.
 
-    A subclass with several switches overrides `switch_of` and `trunk`.
+    ``rates`` (B/s) and ``latencies`` (s) are those of the capacities between switches. A subclass
+    with several switches overrides `switch_of` and `trunk`.
     """
+
+    def __init__(self, ports: Ports, rates: ArrayLike = (), latencies: ArrayLike = ()) -> None:
+        super().__init__(
+            ports,
+            np.concatenate([np.tile(ports.rates, 2), rates]),
+            np.concatenate([np.tile(ports.latencies, 2), latencies]),
+        )
 
     def link(self, number: int) -> tuple[str, str]:
         """Return the two ends of a capacity: a port and its switch, or two switches."""

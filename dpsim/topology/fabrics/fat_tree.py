@@ -33,11 +33,8 @@ class FatTree(Switched):
         self.spread = spread
         self._level = k * self.half**2  # links between two levels
         between = 4 * self._level
-        super().__init__(
-            ports,
-            np.concatenate([np.tile(ports.rates, 2), np.full(between, ports.rates.max())]),
-            np.concatenate([np.tile(ports.latencies, 2), np.full(between, switch_latency)]),
-        )
+        fastest = ports.rates.max()
+        super().__init__(ports, np.full(between, fastest), np.full(between, switch_latency))
 
     def paths(self, source: IntArray, destination: IntArray) -> IntArray:
         """Return the path through the edge switch, the pod or a core, as near as the ports are."""

@@ -39,13 +39,8 @@ class LeafSpine(Switched):
         # Switches are equal: all leaves have the uplinks that the fastest one needs.
         fastest_leaf = np.bincount(leaf_of, ports.rates).max()
         between = 2 * self.leaves * spines
-        super().__init__(
-            ports,
-            np.append(
-                np.tile(ports.rates, 2), np.full(between, fastest_leaf / oversubscription / spines)
-            ),
-            np.append(np.tile(ports.latencies, 2), np.full(between, switch_latency)),
-        )
+        uplink = fastest_leaf / oversubscription / spines
+        super().__init__(ports, np.full(between, uplink), np.full(between, switch_latency))
 
     def paths(self, source: IntArray, destination: IntArray) -> IntArray:
         """Return port, leaf, port on one leaf; port, leaf, spine, leaf, port between two."""

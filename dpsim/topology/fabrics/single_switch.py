@@ -17,9 +17,6 @@ class SingleSwitch(Switched):
     Capacity p is the link out of port p, ``ports.count + p`` the link into it.
     """
 
-    def __init__(self, ports: Ports) -> None:
-        super().__init__(ports, np.tile(ports.rates, 2), np.tile(ports.latencies, 2))
-
     def paths(self, source: IntArray, destination: IntArray) -> IntArray:
         """Return the link out of the source port and the link into the destination port."""
         return np.stack([source, self.ports.count + destination], axis=1)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import isqrt, prod
+from math import prod
 from typing import Annotated, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, NonNegativeInt, PositiveInt
 
-from dpsim.base.arrays import IntArray
+from dpsim.base.arrays import IntArray, near_square
 from dpsim.topology.fabrics.ecmp import HASHED, Spread
 from dpsim.topology.fabrics.fabric import Fabric, FabricConfig, Ports
 
@@ -143,10 +143,3 @@ class RingConfig(_DirectConfig):
     def fabric_of(self, ports: Ports) -> Fabric:
         """Return a torus of one dimension."""
         return Torus(ports, (ports.count,), spread=Spread(self.ecmp_seed))
-
-
-def near_square(count: int) -> tuple[int, int]:
-    """Return the two factors of ``count`` that are nearest to each other, the smaller first."""
-    # From the root down, the first divisor is the nearest to it. 1 always divides.
-    small = next(factor for factor in range(isqrt(count), 0, -1) if count % factor == 0)
-    return small, count // small

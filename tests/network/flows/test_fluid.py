@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from dpsim.network import FluidNetwork, max_min_rates
 from dpsim.network.flows import flows_under_way
-from dpsim.network.flows.fluid_environment import FluidEnvironment
+from dpsim.network.flows.fluid import FluidEnvironment
 from dpsim.topology import Routes, UniformSwitch
 
 LINK = 10.0
@@ -331,7 +331,7 @@ def slowly(capacities, calls, changes):
             np.array([padded(getattr(calls[call][1], of)[row], pad) for call, row in moving])
             for of, pad in PADS
         )
-        rates = max_min_rates(links.reshape(-1, 4), capacities, None, share.reshape(-1, 4))
+        rates = max_min_rates(links.reshape(-1, 4), capacities, share.reshape(-1, 4))
         then = min(
             [now + left[f] / rate for f, rate in zip(moving, rates, strict=True)]
             + [time for time in times if time > now]

@@ -2,13 +2,11 @@
 
 import math
 from dataclasses import replace
-from importlib.resources import files
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from ruamel.yaml import YAML
 
 from dpsim.base.errors import DpsimError
 from dpsim.network.libraries.nccl import (
@@ -379,14 +377,3 @@ def test_explain_says_what_runs_why_and_what_would_change_it():
     assert (
         explain(machine, "alltoall", 2, 8).reason == "p2p/Simple is the only one that can run here"
     )
-
-
-def test_the_shipped_constants_are_all_that_the_file_holds():
-    """They are read line by line, which is fast; here by a parser of all of YAML."""
-    path = files("dpsim.network.libraries.nccl").joinpath("constants.yaml")
-    groups = YAML(typ="safe").load(path.read_text("utf-8"))["groups"]
-    assert shipped_constants() == {
-        (group, name): math.log(entry["value"])
-        for group, entries in groups.items()
-        for name, entry in entries.items()
-    }

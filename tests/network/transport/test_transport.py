@@ -62,7 +62,7 @@ def test_every_algorithm_ends_on_every_rank_and_takes_no_less_than_its_bytes(nam
 @given(st.integers(2, 6), st.integers(4, 3_000_000))
 def test_gloo_cuts_every_byte_once_and_what_is_sent_is_received(ranks, nbytes):
     segments = segment_count(ranks, nbytes)
-    programs = dict(gloo_programs(ranks, nbytes, segments, 4))
+    programs = gloo_programs(ranks, nbytes, segments, 4)
     for half in (0, 1):
         for rank in range(ranks):
             sent = [size for step in programs[rank][half].steps for _, size in step.sends]
@@ -83,11 +83,8 @@ def test_gloo_cuts_every_byte_once_and_what_is_sent_is_received(ranks, nbytes):
 
 @pytest.mark.parametrize("name", algorithm_names())
 def test_a_schedules_messages_are_all_sent_and_received(name):
-    steps = [
-        (rank, step)
-        for rank, (phase,) in schedule_programs(algorithm(name).schedule(6), 60_000, 4)
-        for step in phase.steps
-    ]
+    programs = schedule_programs(algorithm(name).schedule(6), 60_000, 4)
+    steps = [(rank, step) for rank, (phase,) in enumerate(programs) for step in phase.steps]
     sent = sorted((rank, peer, size) for rank, step in steps for peer, size in step.sends)
     received = sorted((peer, rank, size) for rank, step in steps for peer, size in step.receives)
     assert sent == received

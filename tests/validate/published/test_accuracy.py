@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dpsim.network.libraries.nccl.constants import shipped_constants
+from dpsim.network.libraries.nccl import shipped_constants
 from tools.refits.nccl_refit import training_cases
 from validate.published import compare
 from validate.published.nccl.joint_fit import fit_without

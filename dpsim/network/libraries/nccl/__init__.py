@@ -14,16 +14,15 @@ if TYPE_CHECKING:
         level_keys,
         machine_logs,
         prior_shift,
+        shipped_constants,
     )
-    from dpsim.network.libraries.nccl.constants import shipped_constants
     from dpsim.network.libraries.nccl.cost import BRANCHES, OPS, Picked, Work, seconds
     from dpsim.network.libraries.nccl.description import (
-        Description,
         describe,
         describe_system,
         dtype_bytes,
     )
-    from dpsim.network.libraries.nccl.explanation import Explanation, Rival, explain
+    from dpsim.network.libraries.nccl.explanation import Explanation, explain
     from dpsim.network.libraries.nccl.gpus import is_amd
     from dpsim.network.libraries.nccl.machine import NVMESH, NVSWITCH, PCIE, NcclMachine, Note
     from dpsim.network.libraries.nccl.model import NcclModel
@@ -51,8 +50,6 @@ if TYPE_CHECKING:
     from dpsim.network.libraries.nccl.parameters import COMMON, NAMES, OWN_ONLY, PARAMS, Param
     from dpsim.network.libraries.nccl.physical_values import Facts, facts_of, physical
     from dpsim.network.libraries.nccl.prediction import (
-        Prediction,
-        correction_of,
         modelled,
         predict,
         work_for,
@@ -72,7 +69,6 @@ __all__ = [
     "OWN_ONLY",
     "PARAMS",
     "PCIE",
-    "Description",
     "Explanation",
     "Facts",
     "Measured",
@@ -82,11 +78,8 @@ __all__ = [
     "Note",
     "Param",
     "Picked",
-    "Prediction",
-    "Rival",
     "Work",
     "beyond",
-    "correction_of",
     "costs",
     "describe",
     "describe_system",

@@ -1,15 +1,20 @@
-"""Assemble a machine's own constants.
+"""Assemble a machine's own constants from those that the package ships.
 
-Log theta = common + deviation of its link family + that of its generation.
+Log theta = common + deviation of its link family + that of its generation. The constants were
+fitted on published tables by ``python -m tools.refits.nccl_refit``.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
+from functools import cache
+from importlib.resources import files
 
 import numpy as np
 
 from dpsim.base.arrays import FloatArray
+from dpsim.base.shipped import shipped
 from dpsim.network.libraries.nccl.machine import RCCL, XGMI, NcclMachine
 from dpsim.network.libraries.nccl.parameters import (
     COMMON,
@@ -26,6 +31,17 @@ from dpsim.network.libraries.nccl.parameters import (
 # ln of a constant by (group, name): the values of the group "common", the deviations of the others.
 Known = Mapping[tuple[str, str], float]
 _CENTRES = {p.name: p.centre for p in PARAMS}
+
+
+@cache
+def shipped_constants() -> Known:
+    """Return the ln of each constant that the package ships, by (group, name)."""
+    content = shipped(files("dpsim.network.libraries.nccl").joinpath("constants.yaml"))
+    return {
+        (group, name): math.log(entry["value"])
+        for group, constants in content["groups"].items()
+        for name, entry in constants.items()
+    }
 
 
 def transport(machine: NcclMachine) -> str:

@@ -73,7 +73,9 @@ def _sent(
         yield _ends(even, a, odd, b), _ends(even, b, odd, a), channels
     if not several:
         return
-    for last, first, channels in _batches(_openings(rings)):
+    # A channel opens at each leg of a ring.
+    opened = Counter((leg[0], leg[-1]) for ring in rings for leg in ring)
+    for last, first, channels in _batches(opened):
         leaves, enters = nodes[:, :, last], nodes[:, :, first]
         leaves[:, 1::2], enters[:, 1::2] = odd[:, :, first], odd[:, :, last]
         yield leaves.ravel(), np.roll(enters, -1, axis=1).ravel(), channels
@@ -105,11 +107,6 @@ def _hops(
             back = cards is not None and cards[leg[0]] != cards[leg[-1]]
             found.update(dict.fromkeys(pairwise(leg), len(ring) - (not back) if several else 1))
     return found
-
-
-def _openings(rings: Sequence[Ring]) -> Mapping[tuple[int, int], int]:
-    """Return how many channels of several nodes open at a leg between these two places."""
-    return Counter((leg[0], leg[-1]) for ring in rings for leg in ring)
 
 
 def _ends(even: IntArray, places: IntArray, odd: IntArray, others: IntArray) -> IntArray:

@@ -145,7 +145,8 @@ class Work:
             for net in (False, True):
                 places = np.flatnonzero((self.branch == index) & (several == net))
                 if len(places):
-                    found.append((algorithm, proto, places, _subset(self, places)))
+                    rows = {each.name: getattr(self, each.name)[places] for each in fields(self)}
+                    found.append((algorithm, proto, places, Work(**rows)))
         return found
 
 
@@ -351,15 +352,3 @@ class Picked(dict[str, FloatArray]):
     def __missing__(self, name: str) -> FloatArray:
         self[name] = picked = self._of[name].take(self._places)
         return picked
-
-
-def _subset(w: Work, places: IntArray) -> Work:
-    return Work(
-        w.nbytes[places],
-        w.ranks[places],
-        w.nodes[places],
-        w.op[places],
-        w.branch[places],
-        w.one_byte[places],
-        w.nic_rate[places],
-    )

@@ -25,23 +25,12 @@ from dpsim.network.libraries.nccl.network_text import (
 _ALGORITHMS = ("ring", "tree", "nvls", "nvlstree")
 _PROTOCOLS = ("ll", "ll128", "simple")
 
-DTYPE_BYTES = {
-    "int8": 1,
-    "uint8": 1,
-    "char": 1,
-    "fp8": 1,
-    "half": 2,
-    "float16": 2,
-    "fp16": 2,
-    "bfloat16": 2,
-    "bf16": 2,
-    "float32": 4,
-    "fp32": 4,
-    "float": 4,
-    "double": 8,
-    "float64": 8,
-    "int32": 4,
-    "int64": 8,
+# Types of elements by their bytes.
+_DTYPES = {
+    1: ("int8", "uint8", "char", "fp8"),
+    2: ("half", "float16", "fp16", "bfloat16", "bf16"),
+    4: ("float32", "fp32", "float", "int32"),
+    8: ("double", "float64", "int64"),
 }
 
 
@@ -197,4 +186,5 @@ def _one_node(row: Mapping[str, str], gpu: Gpu, inside: Inside, local: int) -> N
 
 def dtype_bytes(text: str) -> int | None:
     """Return the bytes of an element; "float32 (torch bench)" is float32; None if unknown."""
-    return DTYPE_BYTES.get((text.split() or ["float32"])[0].lower())
+    name = (text.split() or ["float32"])[0].lower()
+    return next((width for width, names in _DTYPES.items() if name in names), None)

@@ -28,7 +28,7 @@ from dpsim.network.libraries.nccl.machine import NVSWITCH, NcclMachine
 from dpsim.network.libraries.nccl.of_cluster import machine_of, network_cards
 from dpsim.network.libraries.nccl.prediction import machine_constants, predict
 from dpsim.network.libraries.nccl.selection import CHAINS
-from dpsim.network.model import Ability, CollectiveModel, LeavingTogether
+from dpsim.network.model import CollectiveModel, LeavingTogether
 from dpsim.network.rounds import RoundsModel
 from dpsim.topology import Cluster
 
@@ -87,8 +87,6 @@ class NcclModel(LeavingTogether):
     of the fabric more than the cards, that link sets the rate. Raises DpsimError for algorithms and
     operations that NCCL lacks.
     """
-
-    abilities = Ability.NONE
 
     def __init__(
         self,
@@ -168,9 +166,8 @@ class NcclModel(LeavingTogether):
         if self.machine.nodes > 1 and runs in ("tree", "nvlstree"):
             in_switch = runs == "nvlstree"
             return tree_loads(self.cluster, members, local, 1.0, in_switch=in_switch)
-        rounds = 2 if self.operation == "all_reduce" else 1
         # If switches reduce, each GPU sends its vector once and receives the sum once.
-        rounds = 1 if runs == "nvls" else rounds
+        rounds = 1 if runs == "nvls" else _rounds(self.operation)
         each = _ring_bytes(self.operation, rounds, ranks)
         return ring_loads(self.cluster, members, local, each)
 
@@ -288,8 +285,8 @@ class NcclModel(LeavingTogether):
             )
         if runs in ("tree", "nvlstree"):
             return along_trees(self.cluster, heads, usual)
-        rounds = 2 if self.operation == "all_reduce" else 1
-        return around_rings(self.cluster, heads, rounds * (self.machine.nodes - 1), usual)
+        steps = _rounds(self.operation) * (self.machine.nodes - 1)
+        return around_rings(self.cluster, heads, steps, usual)
 
 
 def _restriction(operation: str, asked: str) -> str:
@@ -326,7 +323,12 @@ def _leaving(machine: NcclMachine, operation: str, runs: str) -> float:
     if runs in ("tree", "nvlstree"):
         # A node is a leaf of one tree and has two children in the other.
         return 1.0 if machine.nodes == 2 else 2.0
-    return _ring_bytes(operation, 2 if operation == "all_reduce" else 1, machine.ranks)
+    return _ring_bytes(operation, _rounds(operation), machine.ranks)
+
+
+def _rounds(operation: str) -> int:
+    """Return how often a vector goes round a ring."""
+    return 2 if operation == "all_reduce" else 1
 
 
 def _ring_bytes(operation: str, rounds: int, ranks: int) -> float:

@@ -157,16 +157,12 @@ def node_cards(text: str, gpu: Gpu, local: int) -> tuple[str, int, float]:
     return parse_transport(text, gpu)[0], count, bits
 
 
-def _counted(text: str) -> re.Match[str] | None:
-    return _COUNTED.search(text) or _COUNTED_AFTER.search(text)
-
-
 def _cards(text: str, gpu: Gpu, local: int) -> tuple[int, float, bool]:
     """Return the cards that ``local`` GPUs use, bit/s of each, and whether the number is stated."""
     found = re.search(r"\bper (gpu|node)\b", text.lower())
     of = found.group(1) if found else ""
     each = local if of == "gpu" else 1
-    counted = _counted(text)
+    counted = _COUNTED.search(text) or _COUNTED_AFTER.search(text)
     if counted:
         return usable_nics(_number(counted["count"]) * each, local), _bits(counted), True
 

@@ -150,12 +150,9 @@ def _join(kind: NodeGraph, places: Sequence[int]) -> Joined:
     slowest = min(others or all_links, key=lambda link: link.rate.value)
     bus = _bus(kind, among)
     # Over bridged pairs, two rings in opposite directions use one direction of a link each.
-    rings = (in_order, _reversed(in_order)) if bus.one_way else (in_order,)
+    backwards = tuple(leg[::-1] for leg in reversed(in_order))
+    rings = (in_order, backwards) if bus.one_way else (in_order,)
     return Joined(Inside(PCIE, slowest.rate.value, bus, _latest_pcie(slowest)), rings)
-
-
-def _reversed(ring: Ring) -> Ring:
-    return tuple(leg[::-1] for leg in reversed(ring))
 
 
 def _latest_pcie(link: Link) -> int:

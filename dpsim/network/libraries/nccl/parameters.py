@@ -158,4 +158,3 @@ TRANSPORT_SHIFT: Mapping[str, Mapping[str, float]] = {
     "single-process": {"floor": 0.2},
     "torch": {"floor": 2.0},
 }
-Constants = Mapping[str, Mapping[str, float]]

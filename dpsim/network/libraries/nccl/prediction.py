@@ -24,8 +24,12 @@ import numpy.typing as npt
 
 from dpsim.base.arrays import FloatArray, IntArray
 from dpsim.base.errors import DpsimError, UnknownNameError
-from dpsim.network.libraries.nccl.assembly import Known, level_keys, machine_logs
-from dpsim.network.libraries.nccl.constants import shipped_constants
+from dpsim.network.libraries.nccl.assembly import (
+    Known,
+    level_keys,
+    machine_logs,
+    shipped_constants,
+)
 from dpsim.network.libraries.nccl.cost import BRANCHES, OPS, Picked, Work, seconds
 from dpsim.network.libraries.nccl.machine import NcclMachine
 from dpsim.network.libraries.nccl.parameters import COMMON, PARAMS

@@ -148,13 +148,9 @@ class _Graph:
     nvlink: bool
 
 
-def _row(capability: int) -> int:
-    # Ampere, Hopper, Blackwell; older GPUs share the first row.
-    return bisect_right((80, 90, 100), capability)
-
-
 def _graph(machine: NcclMachine) -> _Graph:
-    row = _row(machine.capability)
+    # Ampere, Hopper, Blackwell; older GPUs share the first row.
+    row = bisect_right((80, 90, 100), machine.capability)
     nvlink = machine.intra in (NVSWITCH, NVMESH)
     channels, speed = NVSWITCH_GRAPH[row]
     intra = channels * speed if machine.intra == NVSWITCH else machine.intra_rate / GB
