@@ -91,27 +91,34 @@ class RefittedModel(CollectiveModel):
         self._known: dict[int, float] = {}
 
     def _finish(self, starts: FloatArray, nbytes: int) -> Outcome:
-        return self._refitted(self.base.finish(starts, nbytes), starts, nbytes)
+        first, slower = float(starts.min()), self._slower(nbytes)
+        found = self.base.finish(first + (starts - first) / slower, nbytes)
+        return self._stretched(found, first, slower)
 
     def _finish_after(self, starts: FloatArray, nbytes: int, rested_at: float) -> Outcome:
-        found = self.base.finish_after(starts, nbytes, rested_at)
-        return self._refitted(found, starts, nbytes)
+        first, slower = float(starts.min()), self._slower(nbytes)
+        rested = first + (rested_at - first) / slower
+        found = self.base.finish_after(first + (starts - first) / slower, nbytes, rested)
+        return self._stretched(found, first, slower)
 
-    def _refitted(self, found: Outcome, starts: FloatArray, nbytes: int) -> Outcome:
-        if self.joins_all:
-            whole = float(found.finishes.max() - starts.max())
-        else:
-            # If ranks may leave before others enter, the last start does not determine the time.
-            whole = self._together(nbytes)
-        # At most the whole, so that the time for bytes is never negative.
+    def _slower(self, nbytes: int) -> float:
+        """Return the refitted seconds over the base's, if all ranks enter together."""
+        whole = self._together(nbytes)
+        if not whole:
+            return 1.0
         empty = min(self._together(_SMALLEST), whole)
         refitted = float(self.constants.seconds(np.array(empty), np.array(whole)))
-        if self.leftover is not None:
-            refitted *= self.leftover.at(nbytes)
-        # All ranks shift by the same time, so the base decides the order in which they leave.
-        later = refitted - whole
-        finishes = np.maximum(found.finishes + later, starts)
-        return replace(found, finishes=finishes, rested_at=found.rested_at + later)
+        return refitted / whole * (1.0 if self.leftover is None else self.leftover.at(nbytes))
+
+    def _stretched(self, found: Outcome, first: float, slower: float) -> Outcome:
+        """Return the outcome of starts that were drawn together, with its time stretched again.
+
+        So what early ranks send before the last one starts takes the refitted time, too.
+        """
+        finishes = first + slower * (found.finishes - first)
+        return replace(
+            found, finishes=finishes, rested_at=first + slower * (found.rested_at - first)
+        )
 
     def _together(self, nbytes: int) -> float:
         """Return the base's seconds if all ranks enter together, computed once per size."""

@@ -8,7 +8,7 @@ import pytest
 from dpsim import load_scenario, simulate
 from dpsim.base.errors import DpsimError
 from dpsim.collectives import algorithm
-from dpsim.engine import Constants, calibrated, constants_of, same_on
+from dpsim.engine import Constants, calibrated, constants_of, prepare, same_on
 from dpsim.engine.refit import RefittedModel
 from dpsim.hardware import CalibrationProfile, Measured
 from dpsim.network import CollectiveModel, RoundsModel
@@ -132,6 +132,31 @@ OF_ITS_OWN = {
     "compared",
     "end_together",
 }
+
+
+@pytest.mark.parametrize(
+    ("strategy", "operation"),
+    [
+        ("{aggregation: {kind: parameter-server}}", "push"),
+        ("{aggregation: {kind: allreduce, algorithm: ring, library: ideal}}", "all-reduce"),
+    ],
+)
+def test_early_ranks_send_at_the_refitted_rate_too(tmp_path, strategy, operation):
+    """A model whose bytes take four times as long is that of links with a fourth of the rate."""
+    models = []
+    for rate in (2, 0.5):
+        (tmp_path / "own.yaml").write_text(
+            "name: own\n"
+            "cluster: {nodes: 4, node: dgx1-v100, gpus_per_node: 2, network: {fabric:"
+            f" single-switch, nic: {{name: own, rate: {rate} Gbit/s, latency: 0 s}}}}}}\n"
+            "workload: {model: resnet50, batch_per_gpu: 16}\n"
+            f"strategy: {strategy}\n"
+        )
+        models.append(prepare(load_scenario(tmp_path / "own.yaml")).collectives[operation][0])
+    fast, slow = models
+    starts = np.array([0.2, 0, 0, 0, 0, 0, 0, 0])
+    found = RefittedModel(fast, Constants(0.0, 1.0, 4.0)).finish(starts, 10**8).finishes
+    assert found == pytest.approx(slow.finish(starts, 10**8).finishes, rel=0.03)
 
 
 def test_beside_its_times_a_refitted_model_is_its_base(scenario):
