@@ -19,6 +19,7 @@ from tools.refits.residual_quantiles import spread_of
 from validate.published.nccl.scores import MIB, Score
 
 _EXTRAPOLATED = "extrapolated"
+_MANY = 10  # machines, from which on the shortest interval counts: of fewer, one is too much
 
 
 def residual_table(by_machine: Sequence[Score], by_generation: Sequence[Score]) -> dict[str, Any]:
@@ -43,7 +44,7 @@ def _families(scores: Sequence[Score]) -> Iterable[dict[str, Any]]:
             "family": family,
             "sizes": sizes,
             "machines": len(_machines(rows)),
-            "spread": _spread(rows, _machine),
+            "spread": _spread(rows, _machine, shortest=len(_machines(rows)) >= _MANY),
             # A single pair does not predict the next.
             "twins": _spread(twins, _machine) if len(_machines(twins)) > 2 else None,
         }
@@ -143,9 +144,11 @@ def _with_twins(scores: Sequence[Score]) -> set[str]:
     return {name for alike in names.values() if len(alike) > 1 for name in alike}
 
 
-def _spread(scores: Sequence[Score], name: Callable[[Score], str]) -> Any:
+def _spread(
+    scores: Sequence[Score], name: Callable[[Score], str], *, shortest: bool = False
+) -> Any:
     residual = np.array([np.log(score.measured / score.predicted) for score in scores])
-    return spread_of(residual, [name(score) for score in scores], shortest=True)
+    return spread_of(residual, [name(score) for score in scores], shortest=shortest)
 
 
 def _family(score: Score) -> str:
