@@ -44,6 +44,7 @@ def scenario(tmp_path, monkeypatch):
     write("profile.json")
     write("other.json", kind="other")
     write("odd.json", parameters={"latency": 1e-4, "speed": 3.0})
+    write("endless.json", parameters={"latency": 1e300})
 
     def load(added="", *overrides):
         Path("scenario.yaml").write_text(TEXT + added)
@@ -71,6 +72,7 @@ BAD = {
     "cluster: {nodes: 4, node: single-gpu}": "testbed: testbed must not be given with cluster, which follows from it, but got another",
     "calibration: other.json": "must be a profile of kind transport (dpsim validate calibrate), node (dpsim validate node) or nccl-tests, but 'ours' is of kind other",
     "calibration: odd.json": "parameters of a transport must be among latency, overhead",
+    "calibration: endless.json": "latency of 'ours': must be at most 1000000000000.0, but got 1e+300",
     "calibration: none.json": "none.json: cannot be read: No such file or directory",
     "calibration: fast": "profile.json, or a profile's name (known: catalogue, testbed), but got 'fast'",
     "calibration: tesbed": "profile.json, or a profile's name (did you mean 'testbed'?), but got 'tesbed'",
