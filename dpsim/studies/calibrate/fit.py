@@ -96,7 +96,7 @@ class Fitted:
         return tuple(run.place.model_copy(update={"residual": left}) for run, left in pairs)
 
     @cached_property
-    def covariance_of_runs(self) -> FloatArray:
+    def _covariance_of_runs(self) -> FloatArray:
         """The covariance of the runs' residuals: what runs nearby share, and noise."""
         return known_covariance(self.known, self.shared)
 
@@ -115,12 +115,12 @@ class Fitted:
     @property
     def _weights(self) -> FloatArray:
         """The residuals, multiplied by the inverse of their covariance."""
-        return np.asarray(np.linalg.solve(self.covariance_of_runs, self.residuals))
+        return np.asarray(np.linalg.solve(self._covariance_of_runs, self.residuals))
 
     @cached_property
     def _precision(self) -> FloatArray:
         """One over the variance of each run's logarithm as predicted from all other runs."""
-        inverse = np.linalg.inv(self.covariance_of_runs)
+        inverse = np.linalg.inv(self._covariance_of_runs)
         by_constants = self.slopes @ self.covariance @ self.slopes.T
         return np.asarray(np.diag(inverse - inverse @ by_constants @ inverse))
 
@@ -130,7 +130,7 @@ class Fitted:
 
         NaN for a run that alone determines a constant: without it, only the prior does.
         """
-        own = np.diag(self.covariance_of_runs)
+        own = np.diag(self._covariance_of_runs)
         return np.where(self._precision * own > _ALONE, self._weights / self._precision, np.nan)
 
     @property
@@ -198,8 +198,8 @@ def fitted(runs: Sequence[MeasuredRun]) -> Fitted:
     return Fitted(tuple(runs), fixed, free, found.x, covariance, left, slopes, noise, shared)
 
 
-def slopes_of(found: Fitted, scenario: Scenario) -> tuple[float, FloatArray]:
-    """Return the predicted step (s) of another run, and its derivatives by the fitted constants."""
+def slopes_of(found: Fitted, scenario: Scenario) -> FloatArray:
+    """Return the derivatives of another run's logarithm by the fitted constants."""
     job = prepare(_plain(scenario))
 
     def logarithm(at: FloatArray) -> float:
@@ -210,7 +210,7 @@ def slopes_of(found: Fitted, scenario: Scenario) -> tuple[float, FloatArray]:
         moved = found.at.copy()
         moved[index] += 1e-3
         by.append((logarithm(moved) - base) / 1e-3)
-    return float(np.exp(base)), np.array(by)
+    return np.array(by)
 
 
 def _plain(scenario: Scenario) -> Scenario:

@@ -53,7 +53,7 @@ def plan(scenario: Scenario) -> tuple[Proposed, ...]:
 
 def measure_next(found: Fitted, target: Scenario) -> tuple[Proposed, ...]:
     """Return up to four runs that narrow the prediction of ``target`` most, chosen one by one."""
-    _, slope = slopes_of(found, target)
+    slope = slopes_of(found, target)
     covariance = found.covariance
     measured = [run.place for run in found.runs]
     new = (run for run in _candidates(target) if run not in measured)
@@ -103,6 +103,6 @@ def _slope(found: Fitted, target: Scenario, run: KnownRun) -> FloatArray | None:
     batch = workload.model_copy(update={"batch_per_gpu": run.batch})
     try:
         there = same_on(target, run.nodes * run.gpus_per_node, run.nodes)
-        return slopes_of(found, there.model_copy(update={"workload": batch}))[1]
+        return slopes_of(found, there.model_copy(update={"workload": batch}))
     except (DpsimError, ValueError):
         return None
