@@ -52,7 +52,7 @@ _PATHS = {
 }
 _CARDS = ("ethernet-10g", "ethernet-25g", "ethernet-100g", "ib-hdr", "ib-ndr")
 _GPUS = ("a100-sxm-80gb", "h100-sxm", "b200")
-_BUCKETS = ("5 MB", "25 MB", "100 MB")
+_BUCKETS = ("1 MB", "2 MB", "5 MB", "10 MB", "25 MB", "50 MB", "100 MB")
 _WORDS = {_CARD: card_words, _GPU: device_words}
 _BETWEEN_NODES = ("efa", "ethernet", "ib", "roce", "slingshot", "tcpx")
 _ALIKE = 5e-4  # rates that differ by less would show as 0.0 % apart
