@@ -90,7 +90,9 @@ SCREENS = {
     "trust": Screen("trust", {"table": "llm"}, height=1330),
     "phone": Screen("", {}, width=390, height=844),
     "questions": Screen("questions", {}, height=1200),
-    "algorithm": Screen("algorithms", {}, height=770, presses=2),
+    "algorithm": Screen(
+        "algorithms", {"algorithms": "ring,halving-doubling"}, height=770, presses=2
+    ),
     "strategies": Screen("strategies", {}, height=1520),
     "measured-steps": Screen(
         "",

@@ -18,7 +18,7 @@ from dpsim.collectives import OPERATIONS, algorithm_names
 from dpsim.report.pages.steps_page import MOST_BESIDE, drawn, player
 from dpsim.studies.walkthrough import MOST_RANKS, Walkthrough
 
-_FIRST = ("ring", "halving-doubling")
+_FIRST = ("ring", "tree", "butterfly")
 _SWITCH, _CLUSTER = "on a switch", "on the scenario's cluster"
 _RANKS = tuple(str(ranks) for ranks in range(2, MOST_RANKS + 1))
 _SIZES = ("1 KiB", "64 KiB", "1 MiB", "16 MiB", "128 MiB", "1 GiB")

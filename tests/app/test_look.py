@@ -254,7 +254,7 @@ def test_all_columns_of_sixteen_ranks_are_seen_at_once(look):
     beyond = page.locator(".dpsim-steps .scroll").evaluate_all(
         "(all) => all.map((each) => each.scrollWidth - each.clientWidth)"
     )
-    assert len(beyond) == 4  # a grid and a circle of each algorithm
+    assert len(beyond) == 6  # a grid and a circle of each algorithm
     assert max(beyond) <= 1
     page.emulate_media(color_scheme="dark")
     page.wait_for_function(GROUND, arg=rgb(SURFACES["dark"].background))
