@@ -1,4 +1,4 @@
-"""Convergence: a small model trained in the simulated time of each kind of synchronisation."""
+"""Convergence: a small model trained in simulated time, with several syncs or batches."""
 
 from __future__ import annotations
 
@@ -22,58 +22,74 @@ from dpsim.studies.replay import Replay
 _HEIGHT = 620  # pixels
 # The initial comparison: the second where the first is the scenario's own.
 _FIRST = ("local-sgd", "bsp")
+_WAYS, _BATCHES = "ways to synchronise", "batches"
+_FACTORS = (1, 2, 4, 8, 16)  # quarters of the small model's batch
 
 
 def draw() -> None:
     """Draw the page."""
     sidebar.draw()
     spec = state.current().spec
-    own = scenario_of(spec).strategy.sync.kind
+    scenario_of(spec)
     st.caption(
         "A small model learns handwritten digits by real SGD. When each gradient is computed, on "
         "which parameters, and when it arrives, is the scenario's; what is shown are real losses "
         "and accuracies against simulated seconds."
     )
 
-    others = _others(spec, own)
     with st.expander("The small model"):
         for each in forms.fields(forms.part("replay"), "replay", without=("points",)):
             controls.field(each)
+    compared = {_WAYS: _ways, _BATCHES: _batches}
+    specs = compared[controls.switch("what differs", tuple(compared), "trained", _WAYS)](spec)
 
     replays: dict[str, Replay] = {}
-    for kind in (own, *others):
-        chosen = spec if kind == own else spec.with_kind("strategy.sync", "kind", kind)
+    for name, chosen in specs.items():
         # A separate kind of task for each: a session waits for one task of a kind at a time.
         found = finished(
-            f"training with {kind}", (f"replay {kind}", chosen), partial(replayed, chosen)
+            f"training with {name}", (f"replay {name}", chosen), partial(replayed, chosen)
         )
         if found is not None:
-            replays[kind_words(kind)] = found
+            replays[name] = found
     if replays:
         sentence(_verdict(replays))
         chart(replay_figure(replays), key="replay", height=_HEIGHT)
         _table(replays)
 
 
-def _others(spec: Spec, own: str) -> list[str]:
-    """Return the kinds chosen for comparison with the scenario's ``own``."""
+def _ways(spec: Spec) -> dict[str, Spec]:
+    """Return the scenario by its way to synchronise, and with those chosen for comparison."""
+    own = scenario_of(spec).strategy.sync.kind
     # Offer only valid kinds: some work only with certain aggregations.
-    known = [
-        kind
+    known = {
+        kind: changed
         for kind in forms.union("strategy.sync").kinds
-        if kind != own and _goes(spec.with_kind("strategy.sync", "kind", kind))
-    ]
+        if kind != own and _goes(changed := spec.with_kind("strategy.sync", "kind", kind))
+    }
     if not known:
         st.caption("No other way to synchronise goes with the rest of this scenario.")
-        return []
-    first = [kind for kind in _FIRST if kind in known][:1]
-    return controls.pick_several(
+        return {kind_words(own): spec}
+    chosen = controls.pick_several(
         f"{kind_words(own)}, compared with",
-        known,
+        list(known),
         "replayed",
-        first,
+        [kind for kind in _FIRST if kind in known][:1],
         "Those that go with the rest of the scenario.",
     )
+    return {kind_words(own): spec, **{kind_words(kind): known[kind] for kind in chosen}}
+
+
+def _batches(spec: Spec) -> dict[str, Spec]:
+    """Return the scenario with several batches of the small model, each over as many samples."""
+    given = scenario_of(spec).replay
+    known = [str(given.batch * factor // 4) for factor in _FACTORS if given.batch * factor >= 4]
+    st.caption("Each sees as many samples in all: a smaller batch takes more and noisier steps.")
+    specs = {}
+    for batch in controls.pick_several("batches", known, "batches", known):
+        steps = max(1, given.batch * given.steps // int(batch))
+        changed = spec.with_value("replay.batch", batch)
+        specs[f"batch {batch}"] = changed.with_value("replay.steps", str(steps))
+    return specs
 
 
 def _goes(spec: Spec) -> bool:
@@ -86,7 +102,7 @@ def _goes(spec: Spec) -> bool:
 
 
 def _verdict(replays: dict[str, Replay]) -> str:
-    """Return which kind reaches the target first."""
+    """Return which reaches the target first."""
     rows = {name: replay.to_json() for name, replay in replays.items()}
     times = {
         name: row["time_to_target_s"]
@@ -107,7 +123,7 @@ def _table(replays: dict[str, Replay]) -> None:
     rows = [replay.to_json() for replay in replays.values()]
     table(
         {
-            "synchronisation": list(replays),
+            "trained with": list(replays),
             "time to target": [_or_never(row["time_to_target_s"]) for row in rows],
             "final accuracy": [f"{row['final_accuracy']:.1%}" for row in rows],
             "simulated time": [human(row["time_s"], TIME, 4) for row in rows],
