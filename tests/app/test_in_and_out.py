@@ -3,11 +3,6 @@
 Uploads that nobody vouches for, downloads, commands and addresses that give the same numbers.
 """
 
-import json
-import os
-import subprocess
-import sys
-from pathlib import Path
 from urllib.parse import parse_qs, urlencode
 
 import pytest
@@ -15,13 +10,12 @@ from app_pages import EVERY_PART, html, metrics
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app import share, sidebar, titles
+from app import sidebar, titles
 from app.presets import preset_names, preset_path
 from app.reading import document, scenario, to_command, to_yaml, uploaded
 from app.spec import MOST_BYTES, MOST_COMPARED, Spec, View
 from app.titles import file_stem
 from dpsim.base.errors import DpsimError
-from dpsim.base.units import TIME, human
 from dpsim.scenario import load_scenario
 
 GOOD = """name: mine
@@ -110,28 +104,6 @@ def test_a_download_reads_back_to_the_same_scenario(tmp_path, name):
         == load_scenario(preset_path(name), spec.changes)
         == scenario(spec)
     )
-
-
-def test_the_command_gives_the_numbers_of_the_page_in_any_folder(open_page, tmp_path):
-    spec = Spec(
-        "resnet50-16-v100-local-sgd",
-        changes=("cluster.nodes=4", "strategy.sync={kind: local-sgd, every: 4}"),
-    )
-    page = open_page("what_if", wait=False, parts=[share.MENU], **spec.to_query())
-    _, command = [each.value for each in page.code]
-    assert "/" not in command.replace("#!/", "")
-    programs = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    ran = subprocess.run(
-        ["sh", "-c", f"{command} --json"],
-        cwd=tmp_path,
-        env={**os.environ, "PATH": programs},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    seconds = json.loads(ran.stdout)["step_time_s"]["mean"]
-    assert metrics(page)["step time"][0] == human(seconds, TIME, 3)
-    assert [path.name for path in tmp_path.iterdir()] == ["resnet-50-4-x-v100-1-gbe.yaml"]
 
 
 def test_a_command_ends_a_file_where_its_text_does_and_in_no_other_folder():

@@ -5,11 +5,8 @@ from html import unescape
 
 from app_pages import html
 
-from app.headline import numbers
 from app.presets import preset_path
 from app.spec import MOST_COMPARED
-from dpsim.engine import simulate
-from dpsim.scenario import load_scenario
 from dpsim.studies.compare import compare
 
 LLAMA = "llama3-8b-8-h100-fsdp"
@@ -36,24 +33,6 @@ def compared(*columns):
     for number, (preset, *changes) in enumerate(columns, 1):
         query |= {f"{number}-preset": preset, f"{number}-set": [*SHORT, *changes]}
     return query
-
-
-def test_three_numbers_of_gpus_stand_in_one_table_which_its_address_shows_again(open_page):
-    page = open_page("compare", preset=LLAMA, set=SHORT)
-    for count in (8, 16, 64):
-        page.number_input(key="entry count").set_value(count).run()
-        button(page, "Add to comparison").click().run()
-    found = table(page)
-    assert [*found][:2] == ["", "nodes"]
-    assert found["nodes"] == ["1", "2", "8"]
-    assert found["fits"] == ["yes"] * 3
-    for place, nodes in enumerate(found["nodes"]):
-        sets = [*SHORT, f"cluster.nodes={nodes}"]
-        result = simulate(load_scenario(preset_path(LLAMA), sets))
-        for number in numbers(result):
-            assert found[number.name][place].startswith(number.text)
-    theirs = open_page("topology", **dict(page.query_params))
-    assert table(theirs) == found
 
 
 def test_what_the_models_errors_leave_open_is_grey_as_in_dpsim_compare(open_page):
