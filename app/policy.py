@@ -6,13 +6,8 @@ nevertheless, the browser would still contact no other server.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, MutableMapping
-from typing import Any, TypeAlias
-
-Message: TypeAlias = MutableMapping[str, Any]
-Receive: TypeAlias = Callable[[], Awaitable[Message]]
-Send: TypeAlias = Callable[[Message], Awaitable[None]]
-Application: TypeAlias = Callable[[Message, Receive, Send], Awaitable[None]]
+from starlette.datastructures import MutableHeaders
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 _SOURCES = {
     "default-src": "'self'",
@@ -39,26 +34,15 @@ HEADERS = {
 class Policy:
     """Middleware that adds the headers to every response."""
 
-    def __init__(self, app: Application) -> None:
+    def __init__(self, app: ASGIApp) -> None:
         self._app = app
 
-    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request (ASGI)."""
-        await self._app(scope, receive, _stating(send) if scope["type"] == "http" else send)
 
+        async def sent(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                MutableHeaders(scope=message).update(HEADERS)  # in place of the server's own
+            await send(message)
 
-def _stating(send: Send) -> Send:
-    """Return ``send`` with these headers in place of the server's own."""
-    own = [(name.encode(), value.encode()) for name, value in HEADERS.items()]
-
-    async def sent(message: Message) -> None:
-        if message["type"] == "http.response.start":
-            kept = [
-                header
-                for header in message.get("headers", [])
-                if header[0].decode().lower() not in HEADERS
-            ]
-            message["headers"] = [*kept, *own]
-        await send(message)
-
-    return sent
+        await self._app(scope, receive, sent)
