@@ -8,12 +8,10 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from threading import Thread
-from time import sleep
 from typing import Any
 
 import streamlit as st
 from starlette.middleware import Middleware
-from streamlit import runtime
 
 from app.policy import Policy
 from dpsim.report.theme import FONT, SERIES, SURFACES
@@ -22,8 +20,6 @@ HOST = "127.0.0.1"
 _MOST_UPLOAD_MB = 5
 # Seconds between thread switches, so that a simulation does not block replies; Python has 5 ms.
 _SWITCH = 0.001
-# Seconds between checks for closed tabs: work ends when a tab is missing twice.
-_LOOK_S = 0.5
 _OF_SIDES = ("primaryColor", "textColor", "borderColor")
 
 
@@ -38,7 +34,6 @@ def serve(port: int, started: str, *, browser: bool) -> None:
     async def lifespan(_: Any) -> AsyncIterator[None]:
         # Once the server is up: a browser loads its part of the page meanwhile.
         Thread(target=_warm, daemon=True).start()
-        Thread(target=_leave_the_absent, daemon=True).start()
         narrate(started)
         if browser:
             webbrowser.open(f"http://localhost:{port}")
@@ -84,23 +79,6 @@ def _theme() -> dict[str, Any]:
         found |= {f"theme.{mode}.{key}": value for key, value in own.items()}
         found |= {f"theme.{mode}.sidebar.{key}": own[key] for key in _OF_SIDES}
     return found
-
-
-def _leave_the_absent() -> None:
-    """Leave the tasks of closed tabs, whose results no one would see."""
-    from app import state
-    from app.work import NOBODY
-
-    tasks = state.tasks()
-    before: set[str] = set()
-    while True:
-        sleep(_LOOK_S)
-        waiting = tasks.waiting() - {NOBODY}
-        absent = {who for who in waiting if not runtime.get_instance().is_active_session(who)}
-        # Twice, since a connection that is briefly lost comes back as the same session.
-        for who in absent & before:
-            tasks.leave(who)
-        before = absent
 
 
 def _warm() -> None:

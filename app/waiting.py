@@ -13,7 +13,6 @@ from typing import Any, TypeVar, cast
 from uuid import uuid4
 
 import streamlit as st
-from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 from app import limits, state
 from app.answers import Answer, answer, few_steps
@@ -29,7 +28,7 @@ T = TypeVar("T")
 
 PATIENCE = 1.0  # seconds until progress is shown
 DRAWN = "drawn before"  # of a session: whether its browser has drawn a page
-_WAITED, _SHOWN, _NAME = "waited for", "waited where", "session"
+_WAITED, _SHOWN = "waited for", "waited where"
 
 
 def result_of(spec: Spec) -> Answer:
@@ -239,12 +238,15 @@ def _leave(key: Hashable) -> None:
         task.leave(_me())
 
 
+def _left(session: str) -> None:
+    """Leave the tasks of a session whose tab was closed: nobody would see their results."""
+    state.tasks().leave(session)
+
+
+@st.cache_resource(scope="session", on_release=_left, show_spinner=False)
 def _me() -> str:
-    """Return the session's identifier, from Streamlit if possible to detect closed tabs."""
-    context = get_script_run_ctx(suppress_warning=True)
-    if context is not None:
-        return context.session_id
-    return str(st.session_state.setdefault(_NAME, uuid4().hex))
+    """Return the session's name."""
+    return uuid4().hex
 
 
 def _forget(key: Hashable) -> None:

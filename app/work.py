@@ -234,12 +234,6 @@ class Tasks:
         """Return the task of ``key``, if there is one."""
         return self._tasks.get(key)
 
-    def waiting(self) -> set[str]:
-        """Return the sessions that wait for a task that has not ended."""
-        with self._lock:
-            open_tasks = [*self._queue, *self._at_work]
-        return {who for task in open_tasks for who in task.waiting}
-
     def leave(self, who: str) -> None:
         """Remove ``who`` from the waiting sessions of all tasks."""
         with self._lock:
