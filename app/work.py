@@ -1,9 +1,8 @@
 """Background work of the pages.
 
 A task runs in its own thread, with progress, cancellation and a limit; a session has two at a time,
-all sessions together as many as there are cores, and others queue. A server runs tasks in separate
-processes, so that pages respond meanwhile: a task that is not done in a second moves to the
-processes for long work, one per session at a time, and does not delay short ones.
+all sessions together a few more than there are cores, and others queue. A server runs tasks in
+separate processes, so that pages respond meanwhile.
 """
 
 from __future__ import annotations
@@ -25,8 +24,7 @@ T = TypeVar("T")
 Report = Callable[[int, int], None]
 
 MOST_OF_A_SESSION = 2
-MOST_AT_ONCE = max(2, os.cpu_count() or 1)
-SHORT_S = 1.0  # of processor time
+MOST_AT_ONCE = max(2, os.cpu_count() or 1) + 1
 NOBODY = "the server itself"  # the owner of tasks that no session has requested yet
 _KEPT = 64
 
@@ -48,7 +46,7 @@ class Task(Generic[T]):
         self.done, self.total = 0, 0
         self.found: dict[str, Any] = {}
         self.begun = False
-        self.is_long = self.can_wait = False
+        self.can_wait = False
         self._child: Child | None = None
         self._function, self._seconds, self._start = function, seconds, 0.0
         self._value: list[T] = []
@@ -60,8 +58,7 @@ class Task(Generic[T]):
     def begin(self, then: Callable[[], None] = lambda: None, child: Child | None = None) -> Task[T]:
         """Start it, unless it was cancelled before; ``then`` is called when it has ended.
 
-        With ``child`` it runs in that process. A task that is not done there in a second is long:
-        it has not begun any more when ``then`` is called, and is to begin again.
+        With ``child`` it runs in that process.
         """
         with self._lock:
             if self.begun or self.ended:
@@ -132,46 +129,30 @@ class Task(Generic[T]):
             raise CancelledError("cancelled")
         # Finished work is kept, however late. A process counts its own seconds.
         if self._child is None and monotonic() - self._start > self._seconds and done < total:
-            raise DpsimError(
-                f"stopped after {self._seconds:.0f} s, {done:,} of {total:,} done: too long for a "
-                "page; use the command"
-            )
+            raise OverTimeError
 
     def _run(self, then: Callable[[], None]) -> None:
+        child = self._child
         try:
-            if self._child is None:
+            if child is None:
                 self._value.append(self._function(self.report))
             else:
-                self._value.append(self._apart(self._child))
+                limit = self._seconds
+                self._value.append(child.run(self._function, report=self.report, seconds=limit))
         except OverTimeError:
-            self.is_long = True
+            self._error = DpsimError(
+                f"stopped after {self._seconds:.0f} s, {self.done:,} of {self.total:,} done: too "
+                "long for a page; use the command"
+            )
         except BaseException as error:  # shown where the value is requested
             self._error = CancelledError("cancelled") if self._stop.is_set() else error
-        finally:
-            with self._lock:
-                child, self._child = self._child, None
-                if self._error is None and not self._value:
-                    self.begun = False
-                    if self._stop.is_set():
-                        self._error = CancelledError("cancelled")
-            if self.begun or self._error is not None:
-                # Before ``then``, which counts running tasks.
-                self._ended.set()
-            if child is not None and self.cancelled:
-                child.start()  # a replacement for the next task
-            then()
-
-    def _apart(self, child: Child) -> T:
-        limit = self._seconds if self.is_long else SHORT_S
-        try:
-            return child.run(self._function, report=self.report, seconds=limit)
-        except OverTimeError:
-            if self.is_long:
-                raise DpsimError(
-                    f"takes more than {limit:.0f} s of the processor, {self.done:,} of "
-                    f"{self.total:,} done: too long for a page; use the command"
-                ) from None
-            raise
+        with self._lock:
+            self._child = None
+            # Before ``then``, which counts running tasks.
+            self._ended.set()
+        if child is not None and self.cancelled:
+            child.start()  # a replacement for the next task
+        then()
 
 
 class Tasks:
@@ -182,8 +163,7 @@ class Tasks:
 
     def __init__(self, most: int = MOST_AT_ONCE, apart: bool = False) -> None:
         self._most = most
-        self._short = [Child(_prepare) for _ in range(most)] if apart else []
-        self._long = [Child(_prepare_for_long) for _ in range(max(1, most - 1))] if apart else []
+        self._children = [Child(_prepare) for _ in range(most)] if apart else []
         self._used: dict[Task[Any], Child] = {}
         self._tasks: OrderedDict[Hashable, Task[Any]] = OrderedDict()
         self._queue: list[Task[Any]] = []
@@ -192,14 +172,14 @@ class Tasks:
 
     def warm(self) -> None:
         """Start the processes, one after the other, which takes seconds."""
-        for child in (*self._short, *self._long):
+        for child in self._children:
             child.start()
 
     def end(self) -> None:
         """Cancel all tasks, and end the processes."""
         for task in (*self._queue, *self._at_work):
             task.cancel()
-        for child in (*self._short, *self._long):
+        for child in self._children:
             child.end()
 
     def start(
@@ -246,22 +226,20 @@ class Tasks:
         """Begin tasks that have room, and remove ended ones."""
         # Called by sessions' threads, and by each task's thread as it ends.
         with self._lock:
-            again = [task for task in self._at_work if not task.begun and not task.ended]
-            self._at_work = [task for task in self._at_work if task.begun and not task.ended]
-            self._queue = [task for task in (*self._queue, *again) if not task.ended]
+            self._at_work = [task for task in self._at_work if not task.ended]
+            self._queue = [task for task in self._queue if not task.ended]
             self._used = {
                 task: child for task, child in self._used.items() if task in self._at_work
             }
-            busy = Counter((who, task.is_long) for task in self._at_work for who in task.waiting)
+            busy = Counter(who for task in self._at_work for who in task.waiting)
             for task in sorted(self._queue, key=lambda task: task.can_wait):
                 child = self._free(task)
-                if child is None and (self._short or len(self._at_work) >= self._most):
+                if child is None and (self._children or len(self._at_work) >= self._most):
                     continue
                 # A task of several sessions begins as soon as one of them has room for it.
-                most = 1 if task.is_long else MOST_OF_A_SESSION
-                if not any(busy[who, task.is_long] < most for who in task.waiting):
+                if not any(busy[who] < MOST_OF_A_SESSION for who in task.waiting):
                     continue
-                busy.update((who, task.is_long) for who in task.waiting)
+                busy.update(task.waiting)
                 self._queue.remove(task)
                 # It may have been cancelled since it joined the queue.
                 if task.begin(self._begin_some, child).begun:
@@ -270,19 +248,12 @@ class Tasks:
                         self._used[task] = child
 
     def _free(self, task: Task[Any]) -> Child | None:
-        """Return an idle process of the task's kind."""
+        """Return an idle process for the task."""
         used = self._used.values()
-        of_its_kind = self._long if task.is_long else self._short[task.can_wait :]
-        return next((one for one in of_its_kind if one not in used), None)
+        return next((one for one in self._children[task.can_wait :] if one not in used), None)
 
 
 def _prepare() -> None:
     """Import in advance the modules that pages need."""
     importlib.import_module("app.own_files")
     importlib.import_module("app.lessons")
-
-
-def _prepare_for_long() -> None:
-    _prepare()
-    if hasattr(os, "nice"):
-        os.nice(5)  # short work has priority
