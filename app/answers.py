@@ -91,16 +91,18 @@ def traced(spec: Spec) -> str:
     return json.dumps(trace(run_scenario(admitted(spec), Recording(STEPS))), allow_nan=False)
 
 
-def node_counts(spec: Spec) -> list[str]:
-    """Return a few node counts for a curve around that of ``spec``; empty where it has none.
-
-    A cluster of several kinds of nodes, or a testbed, has no single node count.
-    """
+def counted_nodes(spec: Spec) -> int:
+    """Return the nodes of ``spec``; 0 for a testbed, or several kinds of nodes."""
     given = scenario(spec)
-    if given.cluster.groups or given.testbed is not None:
+    return 0 if given.cluster.groups or given.testbed is not None else given.cluster.nodes
+
+
+def node_counts(spec: Spec) -> list[str]:
+    """Return a few node counts for a curve around that of ``spec``; empty where it has none."""
+    nodes = counted_nodes(spec)
+    if not nodes:
         return []
-    nodes = given.cluster.nodes
-    each = given.cluster.ranks // nodes
+    each = scenario(spec).cluster.ranks // nodes
     most = max(min(4 * nodes, MOST_SCALED // each), nodes)
     doubled = [2**power for power in range(most.bit_length()) if 2**power <= most]
     every = -(-len(doubled) // (_POINTS - 1))

@@ -13,6 +13,7 @@ from dpsim.report.figures.style import in_mode
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
+    from rich.table import Table
 
 _TITLE = 40  # pixels reserved for a figure's title
 _CONFIG: dict[str, Any] = {"displaylogo": False, "responsive": True}
@@ -59,6 +60,11 @@ def chart(
 def table(columns: Mapping[str, Sequence[object]]) -> None:
     """Draw a table by its columns, all rows of it."""
     st.dataframe(columns, hide_index=True, height="content")
+
+
+def columns(rows: Table) -> dict[str, list[str]]:
+    """Return the columns of a terminal's table by their headings."""
+    return {str(column.header): [str(cell) for cell in column.cells] for column in rows.columns}
 
 
 def _remove_title(figure: go.Figure) -> None:

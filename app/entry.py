@@ -7,6 +7,7 @@ from collections.abc import Callable
 import streamlit as st
 
 from app import controls, state
+from app.answers import counted_nodes
 from app.reading import scenario
 from app.spec import Spec
 from app.titles import model_words
@@ -25,9 +26,9 @@ def draw(spec: Spec) -> None:
 
     Raises DpsimError where ``spec`` is invalid.
     """
-    given = scenario(spec)
-    if given.cluster.groups or given.testbed is not None:
+    if not counted_nodes(spec):
         return
+    given = scenario(spec)
     model, gpu = given.build_model().name, given.cluster.parts[0].accelerator.name
     _choice("model", _MODEL, list(MODELS), model, model_words)
     _choice("GPU", _GPU, list(gpus()), gpu, device_words)

@@ -1,37 +1,37 @@
 """Compare: strategies side by side, and algorithms over message sizes.
 
-Also the strategies on growing numbers of nodes, and the folders of sweeps.
+Also the folders of sweeps.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 import streamlit as st
 
 from app import controls, forms, sidebar, state, sweeps
-from app.answers import collectives, tried, varied
-from app.charts import chart, table
+from app.answers import collectives, counted_nodes, few_steps, tried
+from app.charts import chart, columns, table
 from app.entry import with_gpus
-from app.headline import of_text, sentence
+from app.headline import sentence
 from app.spec import Spec
 from app.titles import card_words
 from app.waiting import finished, scenario_of, why_not
 from app.words import choice_words, device_words, kind_words, nodes_words
 from dpsim.base.errors import DpsimError
-from dpsim.base.units import DATA, TIME, human
+from dpsim.base.units import DATA, human
 from dpsim.collectives import ALL_REDUCES
 from dpsim.engine import Result
 from dpsim.hardware import gpus, links
 from dpsim.report.figures.scaling_figures import algorithms_figure, scaling_figure
 from dpsim.report.figures.step_figures import breakdown_figure
 from dpsim.report.figures.style import per_second
+from dpsim.report.text.tables import compare_table
 
-_STRATEGIES, _SIZES, _SCALING = "strategies", "algorithm against message size", "scaling"
+_STRATEGIES, _SIZES = "strategies", "algorithm against message size"
 _HEIGHT = 560  # pixels
 _MOST_GPUS = 4_096
-_MOST_STEPS = 10  # for each point of a curve, which has up to 13
 _SIZES_B = tuple(4**power for power in range(5, 16))  # 1 KiB to 1 GiB
 _QUICK = ("ring", "halving-doubling", "tree", "double-binary-tree", "hierarchical", "butterfly")
 _PARTS = {
@@ -42,18 +42,22 @@ _PARTS = {
 }
 _ALGORITHM = "all-reduce algorithm"
 _CARD, _GPU, _BATCH, _BUCKET = "network card", "GPU", "batch per GPU", "bucket size"
+_NODES = "nodes"
 _PATHS = {
     _ALGORITHM: "strategy.aggregation.algorithm",
     _CARD: "cluster.network.nic",
     _GPU: "cluster.node",
     _BATCH: "workload.batch_per_gpu",
     _BUCKET: "strategy.overlap.bucket_size",
+    _NODES: "cluster.nodes",
     **{name: f"{path}.kind" for name, path in _PARTS.items()},
 }
 _CARDS = ("ethernet-10g", "ethernet-25g", "ethernet-100g", "ib-hdr", "ib-ndr")
 _GPUS = ("a100-sxm-80gb", "h100-sxm", "b200")
-_BUCKETS = ("1 MB", "2 MB", "5 MB", "10 MB", "25 MB", "50 MB", "100 MB")
-_WORDS = {_CARD: card_words, _GPU: device_words}
+_BUCKETS = ["1 MB", "2 MB", "5 MB", "10 MB", "25 MB", "50 MB", "100 MB"]
+# Values that do not depend on the scenario, and those compared at first.
+_FIXED = {_ALGORITHM: (list(ALL_REDUCES), _QUICK), _BUCKET: (_BUCKETS, _BUCKETS)}
+_WORDS = {_CARD: card_words, _GPU: device_words, _NODES: nodes_words}
 _BETWEEN_NODES = ("efa", "ethernet", "ib", "roce", "slingshot", "tcpx")
 _ALIKE = 5e-4  # rates that differ by less would show as 0.0 % apart
 
@@ -66,14 +70,14 @@ def draw() -> None:
     views: dict[str, Callable[[Spec], None]] = {
         _STRATEGIES: _strategies,
         _SIZES: _algorithms,
-        _SCALING: _scaling,
         "a sweep": lambda _: sweeps.draw(),
     }
     views[controls.switch("what to compare", tuple(views), "compare", _STRATEGIES)](spec)
 
 
 def _strategies(spec: Spec) -> None:
-    part = controls.pick("vary", list(_PATHS), "vary", _ALGORITHM)
+    parts = [part for part in _PATHS if part != _NODES or counted_nodes(spec)]
+    part = controls.pick("vary", parts, "vary", _ALGORITHM)
     path = _PATHS[part]
     known, usual = _values(part, spec)
     # Only the all-reduce has an algorithm.
@@ -92,25 +96,30 @@ def _strategies(spec: Spec) -> None:
     )
     if found is not None:
         called = _WORDS.get(part, kind_words)
-        _side_by_side(found, called)
+        if part == _NODES:
+            _scaling(found)
+        else:
+            _side_by_side(found, called)
         _use(specs, called)
         why_not(found, called)
 
 
 def _values(part: str, spec: Spec) -> tuple[list[str], Sequence[str]]:
     """Return the values of ``part``, and the ones compared at first, with the scenario's own."""
-    if part == _ALGORITHM:
-        return list(ALL_REDUCES), _QUICK
+    if part in _FIXED:
+        return _FIXED[part]
     if part in _PARTS:
         kinds = list(forms.union(_PARTS[part]).kinds)
         return kinds, kinds
     given = scenario_of(spec)
+    if part == _NODES:
+        each = given.cluster.ranks // given.cluster.nodes
+        doubled = [str(2**power) for power in range(13) if 2**power * each <= _MOST_GPUS]
+        return doubled, doubled
     if part == _BATCH:
         own = given.workload.batch_per_gpu
         near = [own * factor // 4 for factor in (1, 2, 4, 8, 16) if own * factor >= 4]
         return [str(batch) for batch in near], [str(batch) for batch in near[:-1]]
-    if part == _BUCKET:
-        return list(_BUCKETS), _BUCKETS
     first = given.cluster.parts[0]
     if part == _GPU:
         own_gpu = first.accelerator.name
@@ -125,6 +134,8 @@ def _with(spec: Spec, part: str, value: str) -> Spec:
         return with_gpus(spec, value, scenario_of(spec).cluster.ranks)
     if part == _BUCKET:
         spec = spec.with_kind("strategy.overlap", "kind", "buckets")
+    if part == _NODES:
+        spec = few_steps(spec)
     return spec.with_value(_PATHS[part], value)
 
 
@@ -143,7 +154,14 @@ def _side_by_side(found: Mapping[str, Result | DpsimError], called: Callable[[st
     if best:
         sentence(_verdict(best))
         chart(breakdown_figure(list(best.values()), list(best)), key="side by side")
-        table({"": list(best), **_columns(best.values())})
+        _table(best, "")
+
+
+def _scaling(found: Mapping[str, Result | DpsimError]) -> None:
+    results = {nodes: each for nodes, each in found.items() if isinstance(each, Result)}
+    if results:
+        chart(scaling_figure(list(results.values())), key="scaling")
+        _table(results, _NODES)
 
 
 def _verdict(best: Mapping[str, Result]) -> str:
@@ -164,20 +182,11 @@ def _verdict(best: Mapping[str, Result]) -> str:
     return f"{said}."
 
 
-def _columns(results: Collection[Result]) -> dict[str, list[str]]:
-    """Return the table of results, by column."""
-    return {
-        "samples/s": [per_second(result.throughput_samples_per_s) for result in results],
-        **of_text(results),
-        "step": [human(result.step_time_s["mean"], TIME, 4) for result in results],
-        "communication not hidden": [
-            human(result.parts_s["exposed_comm"], TIME, 3) for result in results
-        ],
-        "efficiency": [f"{result.scaling_efficiency:.1%}" for result in results],
-        "sent by the busiest": [
-            human(result.traffic.sent_by_busiest, DATA, 4) for result in results
-        ],
-    }
+def _table(results: Mapping[str, Result], head: str) -> None:
+    """Draw the table of `dpsim compare`, with the data that the busiest worker sends."""
+    rows = compare_table([({head: name}, result) for name, result in results.items()])
+    sent = [human(result.traffic.sent_by_busiest, DATA, 4) for result in results.values()]
+    table({**columns(rows), "sent by the busiest": sent})
 
 
 def _algorithms(spec: Spec) -> None:
@@ -195,31 +204,3 @@ def _algorithms(spec: Spec) -> None:
         missing = sorted(set(algorithms) - {row.algorithm for row in found})
         if missing:
             st.caption(f"Not on this cluster: {', '.join(missing)}.")
-
-
-def _scaling(spec: Spec) -> None:
-    given = scenario_of(spec)
-    if given.cluster.groups or given.testbed is not None:
-        st.info(
-            "A cluster of several kinds of nodes, or a testbed, has no one number of nodes to "
-            "count up."
-        )
-        return
-
-    # Doubling, from one node on.
-    each = given.cluster.ranks // given.cluster.nodes
-    nodes = [str(2**power) for power in range(13) if 2**power * each <= _MOST_GPUS]
-    steps = min(given.run.steps, _MOST_STEPS)
-    if steps < given.run.steps:
-        spec = spec.with_value("run.steps", str(steps))
-        st.caption(f"{steps} steps each instead of {given.run.steps:,}.")
-
-    found = finished("simulating", ("scaling", spec), partial(varied, spec, "cluster.nodes", nodes))
-    if found is None:
-        return
-
-    results = {int(name): result for name, result in found.items() if isinstance(result, Result)}
-    if results:
-        chart(scaling_figure(list(results.values())), key="scaling")
-        table({"nodes": list(results), **_columns(results.values())})
-    why_not(found, nodes_words)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import streamlit as st
 
 from app import controls, measured_errors, sidebar, state
+from app.answers import counted_nodes
 from app.charts import chart, table
 from app.headline import sentence
 from app.lessons import grown, points
@@ -107,7 +108,7 @@ def _cluster(run: Result) -> str:
 
 def _gpus(spec: Spec) -> None:
     cluster = scenario_of(spec).cluster
-    if cluster.groups or scenario_of(spec).testbed is not None:
+    if not counted_nodes(spec):
         refuse("a cluster of several kinds of nodes, or a testbed, has no one number to vary")
         return
     st.caption("Nodes and the batch of a GPU are varied; four steps each.")

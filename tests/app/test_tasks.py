@@ -23,6 +23,7 @@ from dpsim.collectives import algorithm
 from dpsim.engine import simulate
 from dpsim.network import MessageCosts, schedule_on
 from dpsim.report.figures.style import per_second
+from dpsim.report.text.tables import amount
 from dpsim.scenario import load_scenario
 from dpsim.studies.walkthrough import walk
 from dpsim.topology import UniformSwitch
@@ -108,15 +109,16 @@ def columns(page):
 
 
 def rows(page, one):
-    """By its first cell each row of a page's table, which has ``one``, drawn from hidden cells."""
+    """By its first cell each row of the table that has ``one``: its hidden cells by their heads."""
     hidden = page.get_by_role("grid", include_hidden=True)
     cells = hidden.get_by_role("gridcell", include_hidden=True)
     cells.get_by_text(one, exact=True).wait_for(state="attached")
+    heads = hidden.get_by_role("columnheader", include_hidden=True).all_inner_texts()
     found = {}
     for row in hidden.get_by_role("row", include_hidden=True).all():
         cells = row.get_by_role("gridcell", include_hidden=True).all_inner_texts()
         if cells:
-            found[cells[0]] = cells[1:]
+            found[cells[0]] = dict(zip(heads[-len(cells) :], cells, strict=True))
     return found
 
 
@@ -150,7 +152,7 @@ def test_resnet_is_compared_on_10_25_and_100_gbit_s(user):
     found = rows(user.page, "10 GbE")
     for rate in (10, 25, 100):
         result = ran("run", *QUICK, f"cluster.network.nic=ethernet-{rate}g")
-        assert found[f"{rate} GbE"][0] == per_second(result["throughput_samples_per_s"])
+        assert found[f"{rate} GbE"]["samples/s"] == amount(result["throughput_samples_per_s"])
     assert user.actions <= 2
 
 
@@ -165,7 +167,7 @@ def test_one_gpu_is_slow_under_four_ways_to_synchronise(user):
     slow = "disturbance.slow=[{workers: [0], factor: 2}]"
     for name, kind in kinds.items():
         result = ran("run", *QUICK, slow, f"strategy.sync.kind={kind}")
-        assert found[name][0] == per_second(result["throughput_samples_per_s"])
+        assert found[name]["samples/s"] == per_second(result["throughput_samples_per_s"])
     assert user.actions <= 2
 
 
@@ -196,7 +198,7 @@ def test_the_best_size_of_buckets_is_named(user):
     for size in found:
         result = ran("run", *QUICK, f"strategy.overlap={{kind: buckets, bucket_size: {size}}}")
         rates[size] = result["throughput_samples_per_s"]
-        assert found[size][0] == per_second(rates[size])
+        assert found[size]["samples/s"] == amount(rates[size])
     best = max(rates, key=rates.get)
     assert {"1 MB", "25 MB", "100 MB"} <= {*rates}
     user.page.get_by_text(f"{best} is the fastest").wait_for()
@@ -214,7 +216,7 @@ def test_accuracy_stands_against_the_batch(user):
     for batch in (8, 32):
         sets = (f"replay.batch={batch}", f"replay.steps={300 * 8 // batch}")
         result = ran("converge", *QUICK, *sets)
-        assert found[f"batch {batch}"][1] == f"{result['final_accuracy']:.1%}"
+        assert found[f"batch {batch}"]["final accuracy"] == f"{result['final_accuracy']:.1%}"
     assert user.actions <= 3
 
 
