@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import csv
-import io
-from collections.abc import Iterable
 from importlib.resources import files
-from statistics import mean, stdev
 
+import pandas as pd
 import streamlit as st
 
 from app.charts import chart
@@ -22,26 +19,26 @@ _RESNET32 = {
     "SGD linear scaling, no warmup, 200 ep": "rate in proportion",
     "SGD linear scaling, gradual warmup 5 ep, 200 ep": "in proportion, with warm-up",
 }
-# Columns of the records, by the names used here.
+# Columns of the records, with the names used here.
 _RECORDS = {
     "who": "who",
-    "accelerator": "hardware",
-    "how many": "accelerators",
-    "global batch": "global_batch",
+    "hardware": "accelerator",
+    "accelerators": "how many",
+    "global_batch": "global batch",
     "epochs": "epochs",
-    "time (min)": "time_min",
-    "batch in lectures": "lecture_global_batch",
-    "time in lectures (min)": "lecture_time_min",
-    "top-1 accuracy (%)": "top1",
+    "time_min": "time (min)",
+    "lecture_global_batch": "batch in lectures",
+    "lecture_time_min": "time in lectures (min)",
+    "top1": "top-1 accuracy (%)",
     "source": "source",
-    "how it was read": "source_status",
+    "source_status": "how it was read",
     "notes": "notes",
 }
 
 
 def draw() -> None:
     """Draw both tasks' errors, and the records."""
-    published = _rows("convergence.csv")
+    published = _read("convergence.csv")
     _imagenet(published)
     _cifar(published)
     st.caption(
@@ -50,27 +47,22 @@ def draw() -> None:
         "30 minutes. Lectures list some records with other figures, which stand beside the papers'."
     )
     st.markdown("**Records of ImageNet**")
-    records = [row for row in _rows("imagenet_records.csv") if row["top1"]]
-    st.dataframe(
-        {head: [_short(row[column]) for row in records] for head, column in _RECORDS.items()},
-        hide_index=True,
-    )
+    records = _read("imagenet_records.csv").dropna(subset="top1")
+    shown = records[[*_RECORDS]].rename(columns=_RECORDS)
+    st.dataframe(shown, hide_index=True, placeholder="")
 
 
-def _imagenet(published: list[dict[str, str]]) -> None:
-    rows = [
-        (float(row["global_batch"]), float(row["value"]), float(row["std"]))
-        for row in published
-        if row["case_id"] == _RESNET50
-    ]
+def _imagenet(published: pd.DataFrame) -> None:
+    found = published[published["case_id"] == _RESNET50]
+    rows = list(found[["global_batch", "value", "std"]].itertuples(index=False, name=None))
     sentence(_least_error(rows))
     chart(error_figure({"": rows}, "ResNet-50 on ImageNet, 90 epochs"), "errors")
     st.caption("Goyal et al. 2017, five runs each, learning rates in proportion to the batch.")
 
 
-def _cifar(published: list[dict[str, str]]) -> None:
+def _cifar(published: pd.DataFrame) -> None:
     series = {
-        name: _over_runs(row for row in published if row["method"] == method)
+        name: _over_runs(published[published["method"] == method])
         for method, name in _RESNET32.items()
     }
     sentence(_preferred(series))
@@ -83,15 +75,10 @@ def _cifar(published: list[dict[str, str]]) -> None:
     )
 
 
-def _over_runs(rows: Iterable[dict[str, str]]) -> list[ErrorRow]:
+def _over_runs(rows: pd.DataFrame) -> list[ErrorRow]:
     """Return the mean error and its deviation over the runs of each batch."""
-    found: dict[float, list[float]] = {}
-    for row in rows:
-        found.setdefault(float(row["global_batch"]), []).append(float(row["value"]))
-    return [
-        (batch, mean(errors), stdev(errors) if len(errors) > 1 else 0.0)
-        for batch, errors in found.items()
-    ]
+    errors = rows.groupby("global_batch")["value"].agg(["mean", "std"]).fillna(0.0)
+    return list(errors.itertuples(name=None))
 
 
 def _preferred(series: dict[str, list[ErrorRow]]) -> str:
@@ -112,15 +99,7 @@ def _least_error(rows: list[ErrorRow]) -> str:
     return f"{said}; with {batch:,.0f} it is {worst:g} %."
 
 
-def _rows(name: str) -> list[dict[str, str]]:
+def _read(name: str) -> pd.DataFrame:
     """Return a table of published measurements."""
-    file = files("validate") / "published" / "data" / name
-    return list(csv.DictReader(io.StringIO(file.read_text(encoding="utf-8"), newline="")))
-
-
-def _short(cell: str) -> str:
-    """Return a number without trailing zeros, with commas from 1,000 on; other text unchanged."""
-    try:
-        return f"{float(cell):,.6g}"
-    except ValueError:
-        return cell
+    with (files("validate") / "published" / "data" / name).open(encoding="utf-8") as file:
+        return pd.read_csv(file)
