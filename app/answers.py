@@ -9,8 +9,7 @@ from itertools import chain
 from typing import Any
 
 from app.fitted_times import with_fitted_times
-from app.limits import check
-from app.reading import admitted, scenario
+from app.reading import scenario
 from app.spec import Spec
 from app.work import Report
 from dpsim.base.errors import DpsimError
@@ -73,7 +72,7 @@ class Way:
 
 def answer(spec: Spec, report: Report) -> Answer:
     """Simulate ``spec``. Raises DpsimError where it is invalid, or too large for a page."""
-    given = admitted(spec)
+    given = scenario(spec)
     total = given.run.steps + given.run.warmup
     run = run_scenario(given, Recording(steps=1), lambda done: report(done, total))
     # Record intervals of only three workers: there may be thousands.
@@ -88,7 +87,7 @@ def traced(spec: Spec) -> str:
     # Imported here, since only one button needs it.
     from dpsim.report.trace import STEPS, trace
 
-    return json.dumps(trace(run_scenario(admitted(spec), Recording(STEPS))), allow_nan=False)
+    return json.dumps(trace(run_scenario(scenario(spec), Recording(STEPS))), allow_nan=False)
 
 
 def counted_nodes(spec: Spec) -> int:
@@ -137,7 +136,7 @@ def ways_to_fit(spec: Spec, report: Report) -> list[Way]:
     few = few_steps(spec)
     report(0, len(remedies) + 1)
     # The remedies' costs are relative to the scenario as if it fitted.
-    base = simulate(admitted(few.with_value("run.allow_out_of_memory", "true")))
+    base = simulate(scenario(few.with_value("run.allow_out_of_memory", "true")))
 
     found = []
     for done, remedy in enumerate(remedies, 1):
@@ -151,7 +150,7 @@ def _way(spec: Spec, words: str, options: tuple[str, ...], base: Result) -> Way:
     tried = spec.with_options(options)
     try:
         held = memory_of(tried).held.total
-        result = simulate(admitted(tried))
+        result = simulate(scenario(tried))
     except DpsimError as error:
         return Way(words, options, 0.0, 0.0, str(error).partition("\n")[0])
     slower = base.throughput_samples_per_s / result.throughput_samples_per_s - 1
@@ -172,7 +171,7 @@ def explained(spec: Spec, report: Callable[..., None]) -> dict[str, Any]:
         report(len(turned), len(KNOBS), _said(part))
 
     # A knob takes many steps: each reports the knobs turned so far, to notice cancellation.
-    every = explain(admitted(spec), tick=lambda: report(len(turned), len(KNOBS)), found=found)
+    every = explain(scenario(spec), tick=lambda: report(len(turned), len(KNOBS)), found=found)
     parts: tuple[CriticalPath | Turn, ...] = (every.path, *every.turns)
     return dict(chain(*(_said(part).items() for part in parts)))
 
@@ -185,7 +184,7 @@ def _said(part: CriticalPath | Turn) -> dict[str, Any]:
 
 def loaded_links(spec: Spec, report: Report) -> tuple[Job, LinkLoads]:
     """Return the job of ``spec`` and the mean load of its links in a step."""
-    given = admitted(spec)
+    given = scenario(spec)
     total = given.run.steps + given.run.warmup
     run = run_scenario(given, progress=lambda done: report(done, total))
     return run.job, run.link_loads
@@ -198,7 +197,7 @@ def collectives(
 
     Leaves out those that its network cannot run.
     """
-    given = admitted(spec)
+    given = scenario(spec)
     cluster, cost = build_cluster(given.cluster), reduction_cost(given.cluster.parts[0].accelerator)
     rows: list[CollectiveRow] = []
     for done, name in enumerate(algorithms):
@@ -214,11 +213,7 @@ def collectives(
 
 def replayed(spec: Spec, report: Report) -> Replay:
     """Train the small model of ``spec`` in simulated time."""
-    given = scenario(spec)
-    # Training has its own number of steps, without warm-up, which determine its cost.
-    run = given.run.model_copy(update={"steps": given.replay.steps, "warmup": 0})
-    check(given.model_copy(update={"run": run}))
-    return replay(given, lambda _, done, total: report(done, total))
+    return replay(scenario(spec), lambda _, done, total: report(done, total))
 
 
 def varied(
@@ -238,7 +233,7 @@ def tried(specs: Sequence[tuple[str, Spec]], report: Report) -> dict[str, Result
     for done, (name, spec) in enumerate(specs):
         report(done, len(specs))
         try:
-            found[name] = simulate(admitted(spec), _ticks(report, done, len(specs)))
+            found[name] = simulate(scenario(spec), _ticks(report, done, len(specs)))
         except DpsimError as error:
             # An error is an answer too: the page shows it beside the others.
             found[name] = error

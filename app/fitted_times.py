@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from functools import lru_cache
 
-from app.reading import admitted
+from app.reading import scenario
 from app.spec import Spec
 from dpsim.studies.kept_scale import scale_of
 
@@ -17,5 +17,5 @@ def with_fitted_times(spec: Spec) -> Spec:
     Otherwise every changed scenario would be fitted to the measured step again, which does not
     apply to it. Raises DpsimError.
     """
-    scale = scale_of(admitted(spec))
+    scale = scale_of(scenario(spec))
     return spec if scale is None else spec.with_value("calibration", json.dumps(scale))

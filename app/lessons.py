@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any
 
 from app.fitted_times import with_fitted_times
-from app.reading import admitted, scenario
+from app.reading import scenario
 from app.spec import Spec
 from app.work import Report
 from dpsim.base.errors import DpsimError
@@ -94,7 +94,7 @@ def weights(spec: Spec, strategies: Strategies, report: Report) -> dict[str, Pat
 
 def _with(spec: Spec, strategy: Mapping[str, Any]) -> Scenario:
     # JSON is YAML in one line, as a change of a value requires.
-    return admitted(spec.with_value("strategy", json.dumps(strategy)))
+    return scenario(spec.with_value("strategy", json.dumps(strategy)))
 
 
 def points(
@@ -113,14 +113,14 @@ def points(
         for path, value in changes:
             changed = changed.with_value(path, value)
         with suppress(DpsimError):
-            found[done] = simulate(admitted(changed))
+            found[done] = simulate(scenario(changed))
     return found
 
 
 def grown(spec: Spec, factor: int, report: Report) -> tuple[Growth, str]:
     """Return a growing batch, with advice on its largest. Raises DpsimError without a task."""
     few = with_fitted_times(spec).with_value("run.steps", _POINT_STEPS)
-    given = admitted(few.with_value("run.warmup", "1"))
+    given = scenario(few.with_value("run.warmup", "1"))
     target = simulate(given).to_target
     if target is None or target.task.samples is None:
         raise DpsimError(

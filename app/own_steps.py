@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from app.reading import admitted
+from app.reading import scenario
 from app.spec import Spec
 from app.uploads import uploaded_file
 from app.work import Report
@@ -30,10 +30,10 @@ def own_steps(name: str, data: bytes, spec: Spec, report: Report) -> OwnSteps:
 
     Raises DpsimError, with the file's name and the line, for invalid tables.
     """
-    given = admitted(spec)
+    given = scenario(spec)
     with uploaded_file(name, data) as path:
         # Log files would be beside the table, where an upload has none.
-        runs = runs_of_table(path, lambda sets: admitted(spec.with_options(sets)), most=MOST_ROWS)
+        runs = runs_of_table(path, lambda sets: scenario(spec.with_options(sets)), most=MOST_ROWS)
     report(1, 2)
     found = calibrate(runs, given)
     return OwnSteps(found.to_json(), found.profile.model_dump_json(exclude_defaults=True))

@@ -11,7 +11,6 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from app import limits
 from app.presets import preset_path
 from app.spec import MOST_BYTES, Spec
 from dpsim.base.errors import DpsimError
@@ -68,13 +67,6 @@ def scenario(spec: Spec) -> Scenario:
             [Problem(factory.key_place or factory.place, ("workload", "model", "torch"), _TORCH)]
         )
     return validate(given, Scenario, folder=_NoFolder())
-
-
-def admitted(spec: Spec) -> Scenario:
-    """Return the scenario of ``spec``. Raises DpsimError where it is invalid or too large."""
-    given = scenario(spec)
-    limits.check(given)
-    return given
 
 
 def uploaded(name: str, data: bytes) -> Spec:

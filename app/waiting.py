@@ -7,21 +7,20 @@ errors in words.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping
-from contextlib import suppress
 from functools import cache, partial
 from typing import Any, TypeVar, cast
 from uuid import uuid4
 
 import streamlit as st
 
-from app import limits, state
+from app import state
 from app.answers import Answer, answer, few_steps
 from app.plain import plain
 from app.reading import scenario
 from app.spec import Spec
 from app.words import kind_words, reason_words
 from app.work import CancelledError, Report, Task
-from dpsim.base.errors import DpsimError
+from dpsim.base.errors import DpsimError, FailedError
 from dpsim.scenario import Scenario
 
 T = TypeVar("T")
@@ -125,6 +124,8 @@ def _value(task: Task[T], what: str, key: Hashable) -> T | None:
         st.button("start again", key=f"again {what}", on_click=_forget, args=(key,))
     except DpsimError as error:
         refuse(str(error))
+        if isinstance(error, FailedError) or "steps" in str(error):  # too large for this machine
+            _offer_few_steps(state.current().spec)
     return None
 
 
@@ -169,17 +170,14 @@ def _ask_again() -> None:
 def refuse(problem: str) -> None:
     """Show the problems, a paragraph each, with a way back."""
     st.error(plain(problem), icon=":material/block:")
-    if problem.startswith(limits.TOO_LARGE):
-        _offer_few_steps(state.current().spec)
     st.button("undo the last change", on_click=state.undo, icon=":material/undo:", key="undo")
 
 
 def _offer_few_steps(spec: Spec) -> None:
-    """Draw a button to simulate fewer steps, where the page then allows ``spec``."""
+    """Draw a button to simulate fewer steps, if ``spec`` has more."""
     few = few_steps(spec)
-    with suppress(DpsimError):
-        limits.check(scenario(few))
-        steps = scenario(few).run.steps
+    steps = scenario(few).run.steps
+    if steps < scenario(spec).run.steps:
         st.button(
             f"simulate {steps} steps",
             on_click=state.show_spec,

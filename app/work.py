@@ -12,17 +12,15 @@ import os
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Hashable, Mapping
 from threading import Event, Lock, Thread
-from time import monotonic
 from typing import Any, Generic, TypeVar
 
-from app.limits import MOST_SECONDS
-from dpsim.base.budget import OverTimeError
+from dpsim.base.budget import TIME_LIMIT, check, limited, time_limit
 from dpsim.base.child import Child
-from dpsim.base.errors import DpsimError
 
 T = TypeVar("T")
 Report = Callable[[int, int], None]
 
+MOST_SECONDS = time_limit() if TIME_LIMIT in os.environ else 120.0
 MOST_OF_A_SESSION = 2
 MOST_AT_ONCE = max(2, os.cpu_count() or 1) + 1
 NOBODY = "the server itself"  # the owner of tasks that no session has requested yet
@@ -48,7 +46,7 @@ class Task(Generic[T]):
         self.begun = False
         self.can_wait = False
         self._child: Child | None = None
-        self._function, self._seconds, self._start = function, seconds, 0.0
+        self._function, self._seconds = function, seconds
         self._value: list[T] = []
         self._error: BaseException | None = None
         self._stop, self._ended = Event(), Event()
@@ -64,7 +62,6 @@ class Task(Generic[T]):
             if self.begun or self.ended:
                 return self
             self.begun, self._child = True, child
-        self._start = monotonic()
         # A daemon: Ctrl-C ends the server without waiting for a simulation.
         Thread(target=self._run, args=(then,), daemon=True, name="dashboard work").start()
         return self
@@ -127,23 +124,17 @@ class Task(Generic[T]):
             self.found = {**self.found, **found}  # a new one, since pages read it meanwhile
         if self._stop.is_set():
             raise CancelledError("cancelled")
-        # Finished work is kept, however late. A process counts its own seconds.
-        if self._child is None and monotonic() - self._start > self._seconds and done < total:
-            raise OverTimeError
+        check()
 
     def _run(self, then: Callable[[], None]) -> None:
         child = self._child
         try:
             if child is None:
-                self._value.append(self._function(self.report))
+                with limited(self._seconds):
+                    self._value.append(self._function(self.report))
             else:
                 limit = self._seconds
                 self._value.append(child.run(self._function, report=self.report, seconds=limit))
-        except OverTimeError:
-            self._error = DpsimError(
-                f"stopped after {self._seconds:.0f} s, {self.done:,} of {self.total:,} done: too "
-                "long for a page; use the command"
-            )
         except BaseException as error:  # shown where the value is requested
             self._error = CancelledError("cancelled") if self._stop.is_set() else error
         with self._lock:

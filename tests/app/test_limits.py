@@ -1,24 +1,18 @@
 """What is too large for a page is refused with a number, before anything is built."""
 
 import time
+from functools import partial
 
 import pytest
 from app_pages import metrics
 
-from app import limits
 from app.answers import answer, explained
-from app.presets import preset_names
 from app.reading import scenario
 from app.spec import Spec
+from app.work import Task
 from dpsim.base.errors import DpsimError
 
 PRESET = "resnet50-32-v100-25gbe"
-
-
-@pytest.mark.parametrize("changes", [(), ("run.steps=300",)], ids=["as it is", "to replay"])
-@pytest.mark.parametrize("name", preset_names())
-def test_every_preset_is_small_enough(name, changes):
-    limits.check(scenario(Spec(name, changes=changes)))
 
 
 @pytest.mark.parametrize(
@@ -33,50 +27,27 @@ def test_every_preset_is_small_enough(name, changes):
 )
 def test_a_large_scenario_is_refused_at_once_with_seconds_and_bytes(changes):
     started = time.process_time()
-    with pytest.raises(
-        DpsimError, match=r"too large for this page: .* would take about [\d,]+ s and [\d,.]+ GB"
-    ):
+    with pytest.raises(DpsimError, match=r"must be at most|would need about [\d.,]+ GB"):
         answer(Spec(PRESET, changes=changes), lambda done, total: None)
     assert time.process_time() - started < 2
-
-
-def test_more_gpus_than_can_be_spoken_of_are_refused():
-    with pytest.raises(
-        DpsimError, match="must have at most 1,048,576 GPUs on this page, but has 8,000,000"
-    ):
-        limits.check(scenario(Spec(PRESET, changes=("cluster.nodes=1000000",))))
-
-
-@pytest.mark.parametrize("preset", [PRESET, "llama3-8b-8-h100-fsdp"])
-def test_a_hundred_thousand_gpus_are_simulated_whose_rounds_repeat_a_pattern(preset):
-    """They take 4.4 s for five steps, in vectors over the workers."""
-    limits.check(scenario(Spec(preset, changes=("cluster.nodes=16384", "run.steps=4"))))
 
 
 def test_fewer_steps_are_offered_where_the_page_allows_those(open_page):
     large = ["cluster.nodes=512", "run.steps=30000"]
     page = open_page("what_if", wait=False, preset=PRESET, set=large)
-    assert "simulating 4,096 GPUs for 30,005 steps would take about" in page.error[0].value
+    assert "steps + warmup must be at most 4882 for 4096 workers" in page.error[0].value
     page.button(key="few steps").click().run()
     assert not page.error
     assert metrics(page)["step time"]
 
 
-@pytest.mark.parametrize(
-    "changes",
-    [
-        ("run.steps=300",),
-        ("cluster.nodes=64", "run.steps=10"),
-        ("cluster.nodes=512", "run.steps=4", "strategy.overlap.kind=wfbp"),
-        ("cluster.nodes=256", "run.steps=4", "strategy.aggregation.algorithm=double-binary-tree"),
-    ],
-)
-def test_the_estimate_is_of_the_right_order(changes):
-    given = scenario(Spec(PRESET, changes=changes))
+def test_steps_that_would_take_too_long_are_refused_after_the_first_ones():
+    changes = ("strategy.aggregation.kind=parameter-server", "run.steps=20000")
     started = time.process_time()
-    answer(Spec(PRESET, changes=changes), lambda done, total: None)
-    took = time.process_time() - started
-    assert took / 20 < limits.estimate(given).seconds < 20 * took
+    task = Task(partial(answer, Spec(PRESET, changes=changes)), seconds=5.0).begin()
+    with pytest.raises(DpsimError, match=r"would take about [\d,]+ s of the processor"):
+        task.value()
+    assert time.process_time() - started < 4
 
 
 def test_what_limits_a_sharded_model_of_70_billion_parameters_is_known_in_seconds():
@@ -96,6 +67,6 @@ def test_what_limits_a_sharded_model_of_70_billion_parameters_is_known_in_second
 
 def test_a_refusal_is_shown_with_a_way_back(open_page):
     page = open_page("what_if", wait=False, preset=PRESET, set=["cluster.nodes=100000"])
-    assert "too large for this page" in page.error[0].value
+    assert "must be at most" in page.error[0].value
     assert not page.exception
     assert page.button(key="undo")

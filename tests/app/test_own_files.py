@@ -105,8 +105,8 @@ def test_what_unpacks_to_too_much_is_not_unpacked():
 
 
 def test_a_scenario_that_is_too_large_for_a_page_is_refused_before_it_is_simulated():
-    large = QUICK.with_value("cluster.nodes", "100000")
-    with pytest.raises(DpsimError, match="too large for this page"):
+    large = QUICK.with_value("run.steps", "1000000").with_value("cluster.nodes", "100")
+    with pytest.raises(DpsimError, match=r"steps \+ warmup must be at most"):
         read(BERT, json.dumps(CONFIG).encode(), large)
 
 

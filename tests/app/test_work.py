@@ -36,7 +36,7 @@ def test_a_cancelled_task_stops_at_its_next_report():
 
 
 def test_a_task_that_takes_too_long_is_stopped_with_the_number():
-    with pytest.raises(DpsimError, match=r"stopped after -0 s, 0 of 9 done"):
+    with pytest.raises(DpsimError, match=r"takes more than -0.1 s of the processor"):
         Task(lambda report: [report(done, 9) for done in (0, 0, 0)], seconds=-0.1).begin().value()
 
 
@@ -197,5 +197,5 @@ class TestApart:
 
     def test_what_takes_too_long_is_stopped_with_the_number(self, tasks):
         task = Task(work_apart.busy, seconds=0.2).begin(child=tasks._children[0])
-        with pytest.raises(DpsimError, match=r"stopped after 0 s, .* of 0 done: too long"):
+        with pytest.raises(DpsimError, match=r"takes more than 0.2 s of the processor"):
             task.value()
