@@ -7,6 +7,7 @@ errors in words.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping
+from concurrent.futures import CancelledError
 from functools import cache, partial
 from typing import Any, TypeVar, cast
 from uuid import uuid4
@@ -19,7 +20,7 @@ from app.plain import plain
 from app.reading import scenario
 from app.spec import Spec
 from app.words import kind_words, reason_words
-from app.work import CancelledError, Report, Task
+from app.work import Report, Task
 from dpsim.base.errors import DpsimError, FailedError
 from dpsim.scenario import Scenario
 
@@ -44,7 +45,7 @@ def result_of(spec: Spec) -> Answer:
 
 def in_advance(spec: Spec) -> Answer:
     """Compute the answer to ``spec`` for the session that will need it. Raises DpsimError."""
-    return state.tasks().start(*_asked(spec)).value()
+    return state.tasks().start(*_asked(spec)).result()
 
 
 def _asked(spec: Spec) -> tuple[Hashable, Callable[[Report], Answer]]:
@@ -118,7 +119,7 @@ def _later() -> Any:
 def _value(task: Task[T], what: str, key: Hashable) -> T | None:
     """Return the value of an ended task; None where there is none, and the reason is shown."""
     try:
-        return task.value()
+        return task.result()
     except CancelledError:
         st.info("Cancelled.")
         st.button("start again", key=f"again {what}", on_click=_forget, args=(key,))
@@ -136,12 +137,12 @@ def at_once(spec: Spec) -> Answer | None:
     """
     task = state.tasks().known(state.answer_key(spec))
     # A separate kind: waiting for a second answer would leave the one that is shown.
-    if task is None or not task.ended:
+    if task is None or not task.done():
         task = _only(("baseline", spec), partial(answer, spec))
     if not task.wait(PATIENCE):
         return None
     try:
-        return cast("Answer", task.value())
+        return cast("Answer", task.result())
     except (CancelledError, DpsimError):
         return None
 
@@ -254,16 +255,22 @@ def _forget(key: Hashable) -> None:
 @st.fragment(run_every=0.4)
 def _progress(task: Task[T], what: str) -> None:
     # The whole page reruns, and draws the value in place of the bar.
-    if task.ended:
+    if task.done():
         state.run_again()
     _bar(task, what)
 
 
 def _bar(task: Task[T], what: str) -> None:
-    if not task.begun:
+    done, total = task.progress
+    if not task.running():
         st.progress(0.0, text=f"{what}: after what is at work already")
-    elif task.total:
-        st.progress(task.done / task.total, text=f"{what}: {task.done:,} of {task.total:,}")
+    elif total:
+        st.progress(done / total, text=f"{what}: {done:,} of {total:,}")
     else:
-        st.progress(0.0, text=f"{what}: {task.done:,} done")
-    st.button("cancel", on_click=task.cancel, key=f"cancel {what}", icon=":material/stop_circle:")
+        st.progress(0.0, text=f"{what}: {done:,} done")
+    icon = ":material/stop_circle:"
+    st.button("cancel", on_click=_cancel, args=(task,), key=f"cancel {what}", icon=icon)
+
+
+def _cancel(task: Task[Any]) -> None:
+    task.cancel()
