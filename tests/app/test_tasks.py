@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from app_pages import PATIENCE
+from gone import soon
 from playwright.sync_api import expect
 from typer.testing import CliRunner
 
@@ -31,8 +32,6 @@ from dpsim.topology import UniformSwitch
 pytestmark = pytest.mark.browser
 
 LLAMA = "llama3-8b-8-h100-fsdp"
-IN_A_ROW = """() => new Set([...document.querySelectorAll(".dpsim-steps section")]
-  .map((each) => each.getBoundingClientRect().top)).size === 1"""
 QUICK = ("run.steps=2", "run.warmup=0")
 SWITCH = UniformSwitch(4, parse("25 Gb/s", RATE), parse("1 us", TIME))
 
@@ -187,7 +186,7 @@ def test_ring_tree_and_butterfly_go_step_by_step_side_by_side(user):
         schedule = schedule_on(SWITCH, algorithm(name, "all-reduce"))
         rounds = walk(schedule, 2**20, SWITCH, MessageCosts()).rounds
         expect(each).to_contain_text(f"round 2 of {len(rounds)}")
-    user.page.wait_for_function(IN_A_ROW)
+    assert soon(lambda: len({each.bounding_box()["y"] for each in shown}) == 1, 30), "in a row"
     assert user.actions <= 2
 
 
