@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from html import escape
 
@@ -106,14 +106,6 @@ def _of_peak(result: Result) -> Number:
     if found.mfu > 1:
         note = f"{note}: more than its peak, so FLOP or measured times are not this model's"
     return Number("MFU", f"{found.mfu:.1%}", found.mfu, False, note, timed=result)
-
-
-def of_text(results: Iterable[Result]) -> dict[str, list[str]]:
-    """Return columns of tokens per second and MFU, if any of the results is of text."""
-    found = [{each.name: each.text for each in numbers(result)} for result in results]
-    if not any("tokens / s" in each for each in found):
-        return {}
-    return {head: [each.get(head, "") for each in found] for head in ("tokens / s", "MFU")}
 
 
 def headline(result: Result, base: Result | None, *, alike: bool = True) -> None:

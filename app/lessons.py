@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from contextlib import suppress
 from functools import partial
 from typing import Any
 
+from app.answers import few_steps, tried
 from app.fitted_times import with_fitted_times
 from app.reading import scenario
 from app.spec import Spec
@@ -25,8 +25,6 @@ from dpsim.studies.lanes import lanes as possible_lanes
 from dpsim.studies.replay import Paths, weight_paths
 from dpsim.studies.walkthrough import Walkthrough, walk
 from dpsim.topology import Network, UniformSwitch, build_cluster
-
-_POINT_STEPS = "4"  # for each point of a curve
 
 
 def walked(
@@ -104,23 +102,19 @@ def points(
 
     Leaves out invalid combinations.
     """
-    spec = with_fitted_times(spec)
-    found: dict[int, Result] = {}
-    for done, changes in enumerate(varied):
-        report(done, len(varied))
-        # A few steps suffice to compare points, of which there may be dozens.
-        changed = spec.with_value("run.steps", _POINT_STEPS).with_value("run.warmup", "1")
-        for path, value in changes:
-            changed = changed.with_value(path, value)
-        with suppress(DpsimError):
-            found[done] = simulate(scenario(changed))
-    return found
+    # A few steps suffice to compare points, of which there may be dozens.
+    few = few_steps(with_fitted_times(spec))
+    specs = [
+        (str(number), few.with_options(f"{path}={value}" for path, value in changes))
+        for number, changes in enumerate(varied)
+    ]
+    found = tried(specs, report)
+    return {int(number): each for number, each in found.items() if isinstance(each, Result)}
 
 
 def grown(spec: Spec, factor: int, report: Report) -> tuple[Growth, str]:
     """Return a growing batch, with advice on its largest. Raises DpsimError without a task."""
-    few = with_fitted_times(spec).with_value("run.steps", _POINT_STEPS)
-    given = scenario(few.with_value("run.warmup", "1"))
+    given = scenario(few_steps(with_fitted_times(spec)))
     target = simulate(given).to_target
     if target is None or target.task.samples is None:
         raise DpsimError(

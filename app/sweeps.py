@@ -5,7 +5,7 @@ Also the Pareto front of the points.
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import Any
 
 import streamlit as st
 
@@ -22,13 +22,13 @@ from dpsim.report.figures.style import per_second
 _FEW = 20  # most values of a column that can filter or colour rows
 _NONE = "nothing"
 _RATE = "throughput_samples_per_s"
-_AIMS = (
-    "no front",
-    "least across, least up",
-    "least across, most up",
-    "most across, least up",
-    "most across, most up",
-)
+_AIMS: dict[str, tuple[Aim, Aim] | None] = {
+    "no front": None,
+    "least across, least up": ("least", "least"),
+    "least across, most up": ("least", "most"),
+    "most across, least up": ("most", "least"),
+    "most across, most up": ("most", "most"),
+}
 _MOST_ROWS = 50_000
 _OF_EACH = ("point", "name", "seed")  # columns of every sweep
 
@@ -151,13 +151,13 @@ def _chart(rows: list[dict[str, Any]]) -> None:
     with places[3]:
         aim = controls.pick(
             "front",
-            _AIMS,
+            list(_AIMS),
             "front",
-            _AIMS[0],
+            next(iter(_AIMS)),
             "The points that no other is at least as good as in both.",
         )
 
-    figure = columns_figure(rows, across, up, None if colour == _NONE else colour, _aims(aim))
+    figure = columns_figure(rows, across, up, None if colour == _NONE else colour, _AIMS[aim])
     chart(figure, key="columns", height=520)
 
     failed = sum(row.get("error") is not None for row in rows)
@@ -170,11 +170,3 @@ def _chart(rows: list[dict[str, Any]]) -> None:
         for row in rows
     ]
     st.dataframe(named, hide_index=True)
-
-
-def _aims(aim: str) -> tuple[Aim, Aim] | None:
-    if aim == _AIMS[0]:
-        return None
-    # "least across, most up": the first word of each half.
-    first, second = aim.split(", ")
-    return cast("Aim", first.split()[0]), cast("Aim", second.split()[0])

@@ -12,9 +12,9 @@ import streamlit as st
 
 from app import controls, forms, sidebar, state
 from app.answers import varied
-from app.charts import chart, table
+from app.charts import chart, columns, table
 from app.fitted_times import with_fitted_times
-from app.headline import of_text, sentence
+from app.headline import sentence
 from app.spec import Spec
 from app.waiting import finished, refuse, scenario_of, why_not
 from app.words import kind_words
@@ -28,6 +28,7 @@ from dpsim.report.figures.sync_figures import (
     step_times_figure,
     straggler_cost_figure,
 )
+from dpsim.report.text.tables import compare_table
 
 # 1.28 is the mean of jobs with stragglers in a fleet of 3,079 (Lin et al., OSDI 2025).
 _FACTORS = ("1", "1.28", "1.5", "2", "3", "5", "10")
@@ -139,21 +140,14 @@ def _results(results: dict[str, Result], undisturbed: dict[str, Result]) -> None
         chart(staleness_by_kind_figure(results), key="staleness")
     else:
         st.caption("No gradient is stale: none is computed on parameters older than the newest.")
-    best = sorted(results.items(), key=lambda item: -item[1].throughput_samples_per_s)
+    best = dict(sorted(results.items(), key=lambda item: -item[1].throughput_samples_per_s))
+    staleness = [result.staleness for result in best.values()]
     table(
         {
-            "synchronisation": [kind for kind, _ in best],
-            "samples/s": [per_second(result.throughput_samples_per_s) for _, result in best],
-            **of_text([result for _, result in best]),
-            "mean step": [human(result.step_time_s["mean"], TIME, 4) for _, result in best],
-            "95th percentile": [human(result.step_time_s["p95"], TIME, 4) for _, result in best],
-            "waits for others": [
-                human(result.parts_s["straggler_wait"], TIME, 3) for _, result in best
-            ],
-            "clock gap, most": [str(result.staleness["clock_gap"]["max"]) for _, result in best],
-            "updates in between, mean": [
-                f"{result.staleness['versions']['mean']:.3g}" for _, result in best
-            ],
-            "gradients dropped": [f"{result.staleness['dropped']:.1%}" for _, result in best],
+            **columns(compare_table([({"synchronisation": kind}, best[kind]) for kind in best])),
+            "95th percentile": [human(each.step_time_s["p95"], TIME, 4) for each in best.values()],
+            "clock gap, most": [str(each["clock_gap"]["max"]) for each in staleness],
+            "updates in between, mean": [f"{each['versions']['mean']:.3g}" for each in staleness],
+            "gradients dropped": [f"{each['dropped']:.1%}" for each in staleness],
         }
     )

@@ -23,7 +23,6 @@ from dpsim.base.units import RATE, TIME, human, parse
 from dpsim.collectives import algorithm
 from dpsim.engine import simulate
 from dpsim.network import MessageCosts, schedule_on
-from dpsim.report.figures.style import per_second
 from dpsim.report.text.tables import amount
 from dpsim.scenario import load_scenario
 from dpsim.studies.walkthrough import walk
@@ -168,7 +167,7 @@ def test_one_gpu_is_slow_under_four_ways_to_synchronise(user):
     slow = "disturbance.slow=[{workers: [0], factor: 2}]"
     for name, kind in kinds.items():
         result = ran("run", *QUICK, slow, f"strategy.sync.kind={kind}")
-        assert found[name]["samples/s"] == per_second(result["throughput_samples_per_s"])
+        assert found[name]["samples/s"] == amount(result["throughput_samples_per_s"])
     assert user.actions <= 2
 
 
