@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 
-from app.fitted_times import with_fitted_times
-from app.reading import scenario
+from app.reading import scenario, with_fitted_times
 from app.spec import Spec
 from app.work import Report
 from dpsim.base.errors import DpsimError

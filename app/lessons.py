@@ -8,8 +8,7 @@ from functools import partial
 from typing import Any
 
 from app.answers import few_steps, tried
-from app.fitted_times import with_fitted_times
-from app.reading import scenario
+from app.reading import scenario, with_fitted_times
 from app.spec import Spec
 from app.work import Report
 from dpsim.base.errors import DpsimError

@@ -9,7 +9,7 @@ import streamlit as st
 
 from app import state
 from app.charts import chart, table
-from app.own_steps import MOST_ROWS, OwnSteps, own_steps
+from app.own_files import MOST_ROWS, OwnSteps, own_steps
 from app.plain import plain
 from app.spec import Spec
 from app.waiting import finished, scenario_of

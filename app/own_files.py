@@ -7,17 +7,20 @@ other sessions cannot see them.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import NamedTuple
+from tempfile import TemporaryDirectory
+from typing import Any, NamedTuple
 
 from ruamel.yaml import YAML
 
 from app.reading import scenario
 from app.spec import Spec
-from app.uploads import uploaded_file
 from app.work import Report
+from dpsim.base.errors import DpsimError
+from dpsim.base.files import unpacked
 from dpsim.base.units import DATA, human
 from dpsim.engine import Result, simulate
 from dpsim.hardware import CalibrationProfile, load_profile
@@ -26,10 +29,14 @@ from dpsim.imports.nccl_tests import parse_nccl_tests
 from dpsim.imports.nccl_tests_fit import fit_nccl_tests
 from dpsim.imports.nvidia_topo import node_from_nvidia_topo
 from dpsim.imports.options import NodeOptions
+from dpsim.imports.reading import ImportFileError
 from dpsim.scenario import Scenario
+from dpsim.studies.calibrate import calibrate, runs_of_table
 from dpsim.workload import ConfigSource, Model, ProfileSource, load_model_profile
 from dpsim.workload.models import from_config
 
+MOST_BYTES = 64 * 2**20  # of an upload, unpacked
+MOST_ROWS = 64  # of a table of measured steps
 _NODES = "cluster.node"
 
 
@@ -183,3 +190,47 @@ KINDS: dict[str, Kind] = {
         _nvidia_topo, "The node that it describes takes the place of the scenario's."
     ),
 }
+
+
+@dataclass(frozen=True, slots=True)
+class OwnSteps:
+    """The output of `dpsim calibrate`, and the profile's text for a scenario's ``calibration``."""
+
+    answer: dict[str, Any]
+    profile: str
+
+
+def own_steps(name: str, data: bytes, spec: Spec, report: Report) -> OwnSteps:
+    """Fit ``spec`` to the table ``name`` of measured steps.
+
+    Raises DpsimError, with the file's name and the line, for invalid tables.
+    """
+    given = scenario(spec)
+    with uploaded_file(name, data) as path:
+        # Log files would be beside the table, where an upload has none.
+        runs = runs_of_table(path, lambda sets: scenario(spec.with_options(sets)), most=MOST_ROWS)
+    report(1, 2)
+    found = calibrate(runs, given)
+    return OwnSteps(found.to_json(), found.profile.model_dump_json(exclude_defaults=True))
+
+
+@contextmanager
+def uploaded_file(name: str, data: bytes) -> Iterator[Path]:
+    """Provide the upload ``name`` as a file in an empty folder.
+
+    Raises DpsimError, with the upload's name and the line if known, for invalid files.
+    """
+    # Unpack no more than the limit.
+    content = unpacked(name, data, MOST_BYTES)
+    if not content.strip():
+        raise DpsimError(f"{name}: must not be empty")
+    with TemporaryDirectory() as folder:
+        # Its own name is used only in messages: it could be anything.
+        path = Path(folder) / "file"
+        path.write_bytes(content)
+        try:
+            yield path
+        except ImportFileError as error:
+            raise error.of(Path(name)) from None
+        except DpsimError as error:
+            raise DpsimError(str(error).replace(str(path), name)) from None

@@ -9,39 +9,32 @@ from typing import Any
 
 KEPT = Path(__file__).with_name("published.json")
 _NCCL = "four tables of nccl-tests"
-# The table of each kind, the compared quantity, and its unit.
+# The file and the title of each kind of table.
 TABLES = {
-    "adaptdl": ("adaptdl_steptime.csv", "step time", "s"),
-    "vtrain": ("vtrain_steptime.csv", "step time", "s"),
-    "scaling": ("scaling.csv", "step time", "s"),
-    "overlap": ("scaling.csv", "step time", "s"),
-    "single-gpu": ("single_gpu.csv", "step time", "s"),
-    "imagenet": ("imagenet_records.csv", "step time", "s"),
-    "nccl-nvlink": (_NCCL, "time of a collective", "s"),
-    "nccl-pcie": (_NCCL, "time of a collective", "s"),
-    "nccl-xgmi": (_NCCL, "time of a collective", "s"),
-    "nccl-between": (_NCCL, "time of a collective", "s"),
-    "llm": ("llm_fsdp.csv", "step time", "s"),
-    "mlperf": ("mlperf_training.csv", "step time", "s"),
-    "steps": ("steps_2.csv", "step time", "s"),
+    "adaptdl": ("adaptdl_steptime.csv", "small clusters (AdaptDL)"),
+    "vtrain": ("vtrain_steptime.csv", "GPT on A100 (vTrain)"),
+    "scaling": ("scaling.csv", "scaling of published systems"),
+    "overlap": ("scaling.csv", "overlapping communication"),
+    "single-gpu": ("single_gpu.csv", "single GPUs"),
+    "imagenet": ("imagenet_records.csv", "records of ImageNet"),
+    "nccl-nvlink": (_NCCL, "NCCL in one NVLink node"),
+    "nccl-pcie": (_NCCL, "NCCL in one PCIe node"),
+    "nccl-xgmi": (_NCCL, "RCCL in one xGMI node"),
+    "nccl-between": (_NCCL, "NCCL between nodes"),
+    "llm": ("llm_fsdp.csv", "language models, sharded"),
+    "mlperf": ("mlperf_training.csv", "MLPerf Training"),
+    "steps": ("steps_2.csv", "one GPU to some hundred"),
 }
 
-# The display names.
-TITLES = {
-    "adaptdl": "small clusters (AdaptDL)",
-    "vtrain": "GPT on A100 (vTrain)",
-    "scaling": "scaling of published systems",
-    "overlap": "overlapping communication",
-    "single-gpu": "single GPUs",
-    "imagenet": "records of ImageNet",
-    "nccl-nvlink": "NCCL in one NVLink node",
-    "nccl-pcie": "NCCL in one PCIe node",
-    "nccl-xgmi": "RCCL in one xGMI node",
-    "nccl-between": "NCCL between nodes",
-    "llm": "language models, sharded",
-    "mlperf": "MLPerf Training",
-    "steps": "one GPU to some hundred",
-}
+
+def title(kind: str) -> str:
+    """Return the title of a kind of table."""
+    return TABLES[kind][1]
+
+
+def measured(kind: str) -> str:
+    """Return what a kind of table measures, in s."""
+    return "time of a collective" if TABLES[kind][0] == _NCCL else "step time"
 
 
 @cache

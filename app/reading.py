@@ -5,6 +5,7 @@ Reading one accesses no files and runs no code.
 
 from __future__ import annotations
 
+import json
 import shlex
 from dataclasses import replace
 from functools import lru_cache
@@ -15,6 +16,7 @@ from app.presets import preset_path
 from app.spec import MOST_BYTES, Spec
 from dpsim.base.errors import DpsimError
 from dpsim.scenario import Document, Problem, Scenario, apply_overrides, error, from_text, validate
+from dpsim.studies.kept_scale import scale_of
 
 _FILES = (
     "must not name a file here, since the dashboard reads none for a scenario: "
@@ -116,3 +118,14 @@ def to_command(spec: Spec, stem: str) -> str:
         end += "_"
     file = shlex.quote(f"{stem}.yaml")
     return f"cat > {file} <<'{end}'\n{text}{end}\ndpsim run {file}"
+
+
+@lru_cache(maxsize=64)
+def with_fitted_times(spec: Spec) -> Spec:
+    """Return ``spec`` with the fitted factor on compute times instead of a measured step.
+
+    Otherwise every changed scenario would be fitted to the measured step again, which does not
+    apply to it. Raises DpsimError.
+    """
+    scale = scale_of(scenario(spec))
+    return spec if scale is None else spec.with_value("calibration", json.dumps(scale))

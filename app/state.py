@@ -15,8 +15,8 @@ from typing import ParamSpec
 
 import streamlit as st
 
-from app.fitted_times import with_fitted_times
 from app.presets import FIRST
+from app.reading import with_fitted_times
 from app.spec import Query, Spec, View
 from app.work import Tasks
 from dpsim.base.errors import DpsimError

@@ -13,8 +13,8 @@ import streamlit as st
 from app import controls, forms, sidebar, state
 from app.answers import varied
 from app.charts import chart, columns, table
-from app.fitted_times import with_fitted_times
 from app.headline import sentence
+from app.reading import with_fitted_times
 from app.spec import Spec
 from app.waiting import finished, refuse, scenario_of, why_not
 from app.words import kind_words

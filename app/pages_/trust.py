@@ -13,7 +13,8 @@ import streamlit as st
 from app import controls, state
 from app.charts import chart, table
 from app.plain import plain
-from app.published import TABLES, TITLES, computing_errors, published
+from app.published import computing_errors, measured, published
+from app.published import title as table_title
 from app.reading import scenario
 from app.titles import title
 from dpsim.base.errors import DpsimError
@@ -70,8 +71,8 @@ def _published() -> None:
     tables = published()
     table(
         {
-            "table": [TITLES[kind] for kind in tables],
-            "compared": [TABLES[kind][1] for kind in tables],
+            "table": [table_title(kind) for kind in tables],
+            "compared": [measured(kind) for kind in tables],
             "rows": [f"{each['errors']['n']:,}" for each in tables.values()],
             **{
                 head: [f"{each['errors'][key]:.1%}" for each in tables.values()]
@@ -84,18 +85,16 @@ def _published() -> None:
         "Absolute percentage errors. What a row's own group contributed is left out of the "
         "constants that predict it."
     )
-    kind = controls.pick(
-        "table", list(tables), "table", next(iter(tables)), words=TITLES.__getitem__
-    )
-    chosen, (file, what, unit) = tables[kind], TABLES[kind]
+    kind = controls.pick("table", list(tables), "table", next(iter(tables)), words=table_title)
+    chosen, what = tables[kind], measured(kind)
     # JSON has lists instead of `Pair`.
     rows = [Pair(*row) for row in chosen["rows"]]
     every = chosen["errors"]["n"]
     shown = f"{len(rows):,} rows" if len(rows) >= every else f"{len(rows):,} of {every:,} rows"
     median = f"median error {chosen['errors']['median_ape']:.1%}"
-    name = TITLES[kind]
-    title = f"{name}: predicted against measured {what}<br><sub>{shown} of {file}; {median}</sub>"
-    chart(measured_figure({name: rows}, what, unit, title), key="published", height=560)
+    name, below = table_title(kind), f"{shown} of {chosen['file']}; {median}"
+    title = f"{name}: predicted against measured {what}<br><sub>{below}</sub>"
+    chart(measured_figure({name: rows}, what, "s", title), key="published", height=560)
 
 
 def _covered(errors: dict[str, Any]) -> str:

@@ -4,8 +4,7 @@ import re
 
 from app_pages import QUICK, html
 
-from app.fitted_times import with_fitted_times
-from app.reading import scenario
+from app.reading import scenario, with_fitted_times
 from app.spec import Spec
 from app.words import changes
 from dpsim.engine import calibrated

@@ -5,7 +5,7 @@ import json
 import pytest
 from app_pages import charts, metrics, settled
 
-from app.own_steps import MOST_ROWS, own_steps
+from app.own_files import MOST_ROWS, own_steps
 from app.reading import scenario
 from app.spec import Spec
 from dpsim.base.errors import DpsimError

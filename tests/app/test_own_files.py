@@ -7,10 +7,9 @@ from pathlib import Path
 import pytest
 from app_pages import html, metrics, settled
 
-from app.own_files import KINDS, outcome
+from app.own_files import KINDS, MOST_BYTES, outcome
 from app.presets import FIRST
 from app.spec import Spec
-from app.uploads import MOST_BYTES
 from dpsim.base.errors import DpsimError
 from dpsim.base.units import TIME, human
 
