@@ -33,15 +33,12 @@ def stated(spec: Spec, path: str) -> Any:
 def field(given: Field) -> None:
     """Draw a widget for one value."""
     value = stated(state.current().spec, given.path)
-    key = f"set {given.path}"
-    common: dict[str, Any] = {
-        "label": field_words(given.name),
-        "key": key,
-        "help": given.help,
-        "on_change": _entered,
-        "args": (given, key),
-    }
-    _WIDGETS[given.type](given, given.default if value is None else value, common)
+    _WIDGETS[given.type](given, given.default if value is None else value)
+
+
+def _draw_field(given: Field, widget: Callable[..., object], shown: object, **more: Any) -> None:
+    label, key = field_words(given.name), f"set {given.path}"
+    _draw(widget, label, key, shown, _entered, given, help=given.help, **more)
 
 
 def doubled(given: Field) -> None:
@@ -52,15 +49,15 @@ def doubled(given: Field) -> None:
         field(given)
         return
     counts = sorted({*(2**power for power in range(_MOST_DOUBLINGS)), value})
-    key = f"set {given.path}"
-    st.session_state[key] = str(value)
-    st.select_slider(
+    _draw(
+        st.select_slider,
         field_words(given.name),
-        [str(count) for count in counts],
-        key=key,
+        f"set {given.path}",
+        str(value),
+        state.change,
+        given.path,
+        options=[str(count) for count in counts],
         help=given.help,
-        on_change=_counted,
-        args=(given.path, key),
     )
 
 
@@ -76,17 +73,17 @@ def kind(given: Union) -> str:
     """Draw a choice of kinds; return the chosen one."""
     value = kind_of(given)
     options = [*([_NONE] if given.default is None else []), *given.kinds]
-    key = f"kind {given.path}"
-    st.session_state[key] = value if value in options else options[0]
     name = given.name if given.key == "kind" else given.key
-    st.selectbox(
+    _draw(
+        st.selectbox,
         field_words(name),
-        options,
+        f"kind {given.path}",
+        value if value in options else options[0],
+        _kind_chosen,
+        given,
+        options=options,
         format_func=lambda kind: kind_words(kind) if kind else "none",
-        key=key,
         help=f"{given.help} {_about_kinds(given)}",
-        on_change=_kind_chosen,
-        args=(given, key),
     )
     return value
 
@@ -102,9 +99,7 @@ def entry(path: str, label: str, first: str, help_: str) -> None:
     ``first`` (YAML): the initial entry.
     """
     given = stated(state.current().spec, path) or []
-    key = f"entry {path}"
-    st.session_state[key] = bool(given)
-    st.toggle(label, key=key, help=help_, on_change=_switched, args=(path, first, key))
+    _draw(st.toggle, label, f"entry {path}", bool(given), _switched, path, first, help=help_)
     if len(given) > 1:
         st.caption(f"{len(given)} entries; the first is shown")
     if given:
@@ -136,19 +131,9 @@ def pick_several(
 ) -> list[str]:
     """Draw a page's own choice of several ``options``, ``most`` of them if given."""
     wanted = state.choice(name, ",".join(default)).split(",")
-    key = f"choice {name}"
-    st.session_state[key] = [option for option in options if option in wanted][:most]
-    st.multiselect(
-        label,
-        options,
-        format_func=words,
-        key=key,
-        help=help_,
-        max_selections=most,
-        on_change=_several_chosen,
-        args=(name, key),
-    )
-    return list(st.session_state[key])
+    shown = [option for option in options if option in wanted][:most]
+    more = {"format_func": words, "help": help_, "max_selections": most}
+    return list(_own(st.multiselect, label, name, shown, options=options, **more))
 
 
 def switch(label: str, options: Sequence[str], name: str, default: str) -> str:
@@ -164,10 +149,7 @@ def slide(label: str, options: Sequence[str], name: str, default: str) -> str:
 
 def write(label: str, name: str, default: str, help_: str | None = None) -> str:
     """Draw a page's own choice as a line of text."""
-    key = f"choice {name}"
-    st.session_state[key] = state.choice(name, default)
-    st.text_input(label, key=key, help=help_, on_change=_chosen, args=(name, key))
-    return str(st.session_state[key])
+    return str(_own(st.text_input, label, name, state.choice(name, default), help=help_))
 
 
 def _chosen_by(
@@ -179,14 +161,40 @@ def _chosen_by(
     **more: Any,
 ) -> str:
     """Draw a choice by a widget; the default where the chosen value is no option."""
-    key, chosen = f"choice {name}", state.choice(name, default)
+    chosen = state.choice(name, default)
     # An address may hold an option of another scenario.
-    st.session_state[key] = chosen if chosen in options else default
-    widget(label, options, key=key, on_change=_chosen, args=(name, key), **more)
-    return str(st.session_state[key] or default)
+    shown = chosen if chosen in options else default
+    return str(_own(widget, label, name, shown, options=options, **more) or default)
 
 
-def _choice(given: Field, value: Any, common: dict[str, Any]) -> None:
+def _own(widget: Callable[..., object], label: str, name: str, shown: object, **more: Any) -> Any:
+    """Draw a page's own choice by a widget, which shows ``shown``; return its value."""
+    return _draw(widget, label, f"choice {name}", shown, _chosen, name, **more)
+
+
+def _draw(
+    widget: Callable[..., object],
+    label: str,
+    key: str,
+    shown: object,
+    entered: Callable[..., None],
+    *args: object,
+    **more: Any,
+) -> Any:
+    """Draw a widget that shows ``shown``; return its value.
+
+    ``entered`` is called with ``args`` and the value that the user enters.
+    """
+    st.session_state[key] = shown
+    widget(label, key=key, on_change=_pass_on, args=(key, entered, *args), **more)
+    return st.session_state[key]
+
+
+def _pass_on(key: str, entered: Callable[..., None], *args: object) -> None:
+    entered(*args, st.session_state[key])
+
+
+def _choice(given: Field, value: Any) -> None:
     options = [*([_NONE] if given.optional else []), *given.choices]
     if isinstance(value, dict):
         shown = _INLINE
@@ -200,16 +208,15 @@ def _choice(given: Field, value: Any, common: dict[str, Any]) -> None:
     # it.
     if shown not in options:
         options = [*options, shown]
-    st.session_state[common["key"]] = shown
-    st.selectbox(options=options, format_func=lambda name: name or "its own", **common)
+    named = {"format_func": lambda name: name or "its own"}
+    _draw_field(given, st.selectbox, shown, options=options, **named)
 
 
-def _truth(given: Field, value: Any, common: dict[str, Any]) -> None:
-    st.session_state[common["key"]] = bool(value)
-    st.toggle(**common)
+def _truth(given: Field, value: Any) -> None:
+    _draw_field(given, st.toggle, bool(value))
 
 
-def _number(given: Field, value: Any, common: dict[str, Any]) -> None:
+def _number(given: Field, value: Any) -> None:
     whole = given.type == "integer"
     kind: Callable[[Any], Any] = int if whole else float
     least: Any = None if given.least is None else kind(given.least)
@@ -218,20 +225,20 @@ def _number(given: Field, value: Any, common: dict[str, Any]) -> None:
     if value is not None:
         # Streamlit raises for a number outside the limits. As text it can be seen and corrected.
         if not _is_within(value, least, most) or value != kind(value):
-            _text(given, value, common)
+            _text(given, value)
             return
         value = kind(value)
 
-    st.session_state[common["key"]] = value
-    start: Any = None if given.optional else "min"
-    st.number_input(
+    _draw_field(
+        given,
+        st.number_input,
+        value,
         min_value=least,
         max_value=most,
-        value=start,
+        value=None if given.optional else "min",
         step=1 if whole else None,
         format=None if whole else "%g",
         placeholder="its own" if value is None else forms.shown(value),
-        **common,
     )
 
 
@@ -241,12 +248,11 @@ def _is_within(value: Any, least: Any, most: Any) -> bool:
     return (least is None or value >= least) and (most is None or value <= most)
 
 
-def _text(given: Field, value: Any, common: dict[str, Any]) -> None:
-    st.session_state[common["key"]] = forms.shown(value)
-    st.text_input(placeholder="its own", **common)
+def _text(given: Field, value: Any) -> None:
+    _draw_field(given, st.text_input, forms.shown(value), placeholder="its own")
 
 
-_WIDGETS: dict[str, Callable[[Field, Any, dict[str, Any]], None]] = {
+_WIDGETS: dict[str, Callable[[Field, Any], None]] = {
     "choice": _choice,
     "truth": _truth,
     "integer": _number,
@@ -255,8 +261,7 @@ _WIDGETS: dict[str, Callable[[Field, Any, dict[str, Any]], None]] = {
 }
 
 
-def _entered(given: Field, key: str) -> None:
-    value = st.session_state[key]
+def _entered(given: Field, value: Any) -> None:
     # The file's description was chosen again. Keep it: only a name could replace it.
     if value == _INLINE:
         return
@@ -272,28 +277,20 @@ def _entered(given: Field, key: str) -> None:
     state.change(given.path, repr(value) if isinstance(value, float) else forms.shown(value))
 
 
-def _counted(path: str, key: str) -> None:
-    state.change(path, st.session_state[key])
-
-
-def _kind_chosen(given: Union, key: str) -> None:
-    kind, spec = st.session_state[key], state.editable()
+def _kind_chosen(given: Union, kind: str) -> None:
+    spec = state.editable()
     if kind:
         state.show_spec(spec.with_kind(given.path, given.key, kind))
     else:
         state.show_spec(spec.with_value(given.path, "null"))
 
 
-def _switched(path: str, first: str, key: str) -> None:
-    state.change(path, first if st.session_state[key] else "[]")
+def _switched(path: str, first: str, is_on: bool) -> None:
+    state.change(path, first if is_on else "[]")
 
 
-def _chosen(name: str, key: str) -> None:
-    state.choose(name, str(st.session_state[key]))
-
-
-def _several_chosen(name: str, key: str) -> None:
-    state.choose(name, ",".join(st.session_state[key]))
+def _chosen(name: str, value: str | list[str]) -> None:
+    state.choose(name, ",".join(value) if isinstance(value, list) else str(value))
 
 
 def _about_kinds(given: Union) -> str:
