@@ -80,18 +80,10 @@ def union(path: str) -> Union:
     given = part(above)["properties"][name]
     options = next(each for each in (given, *given.get("anyOf", ())) if "discriminator" in each)
     key = options["discriminator"]["propertyName"]
-    kinds = {kind: _reference(place) for kind, place in options["discriminator"]["mapping"].items()}
-    # The mapping is sorted by name; oneOf keeps the union's order, with the usual kind first.
-    order = [_plain(option)["properties"][key]["const"] for option in options["oneOf"]]
+    # oneOf keeps the union's order, with the usual kind first.
+    kinds = {each["properties"][key]["const"]: each for each in map(_plain, options["oneOf"])}
     default = (given.get("default") or {}).get(key)
-    return Union(
-        path,
-        name,
-        given.get("description", ""),
-        key,
-        {kind: kinds[kind] for kind in order},
-        default,
-    )
+    return Union(path, name, given.get("description", ""), key, kinds, default)
 
 
 def fields(schema: Schema, path: str, *, without: tuple[str, ...] = ()) -> Iterator[Field]:

@@ -5,7 +5,7 @@ It is kept in the session and in the address, so that the address reproduces it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from functools import cache, wraps
@@ -162,11 +162,6 @@ def choice(name: str, default: str) -> str:
 def choose(name: str, value: str) -> None:
     """Set a page's own choice."""
     show(replace(current(), choices={**current().choices, name: value}))
-
-
-def answer_key(spec: Spec) -> Hashable:
-    """Return the key of the task that simulates ``spec``."""
-    return ("answer", spec)
 
 
 @cache

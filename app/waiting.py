@@ -49,7 +49,7 @@ def in_advance(spec: Spec) -> Answer:
 
 
 def _asked(spec: Spec) -> tuple[Hashable, Callable[[Report], Answer]]:
-    return state.answer_key(spec), partial(answer, spec)
+    return ("answer", spec), partial(answer, spec)
 
 
 def scenario_of(spec: Spec) -> Scenario:
@@ -135,10 +135,11 @@ def at_once(spec: Spec) -> Answer | None:
 
     An earlier answer is looked up, and simulated again only where it was dropped.
     """
-    task = state.tasks().known(state.answer_key(spec))
+    key, function = _asked(spec)
+    task = state.tasks().known(key)
     # A separate kind: waiting for a second answer would leave the one that is shown.
     if task is None or not task.done():
-        task = _only(("baseline", spec), partial(answer, spec))
+        task = _only(("baseline", spec), function)
     if not task.wait(PATIENCE):
         return None
     try:
