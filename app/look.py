@@ -25,8 +25,6 @@ STYLE = f"""
 /* What plotly writes on bars that are see-through: for a white page, whatever the page is. */
 .js-plotly-plot .bartext-inside[style*="rgb(68, 68, 68)"] {{fill: currentColor !important}}
 [data-testid=stMainBlockContainer] {{padding: 4.2rem 2.5rem 2rem}}
-[data-testid=stSidebarHeader] {{height: 2.5rem}}
-[data-testid=stMainBlockContainer] [data-testid=stVerticalBlock] {{gap: 0.8rem}}
 dl.dp-row {{display: grid; grid-template-columns: repeat(auto-fit, minmax(8.8rem, 1fr));
   gap: 0.7rem;  margin: 0; padding: 0; width: 100%}}
 .dp-number {{border: 1px solid var(--dp-border); border-radius: 0.5rem; padding: 0.6rem 0.8rem;
@@ -64,13 +62,11 @@ h2.dp-chart {{font-size: 1.05rem; font-weight: 600; line-height: 1.3; padding: 0
 .dp-about {{color: var(--dp-muted); margin: 0.15rem 0 0}}
 [data-testid=stCaptionContainer] {{color: var(--dp-muted); opacity: 1}}
 [data-testid=stCaptionContainer] p {{color: inherit}}
-[data-testid=stMultiSelectTagsContainer] [data-tag] {{color: var(--dp-on-link)}}
-[data-testid=stIconMaterial][color*="0.6"] {{color: inherit !important}}
+main [data-tag] {{color: var(--dp-on-link)}}
 :focus-visible {{outline: 2px solid var(--dp-link); outline-offset: 1px}}
 /* Two charts side by side are one below the other where each would be too narrow. */
-@media (max-width: 1100px) {{
-  .st-key-pictures [data-testid=stColumn] {{min-width: calc(100% - 1rem)}}
-}}
+:has(> .st-key-curve) {{flex: 3 1 28rem; min-width: min(28rem, 100%)}}
+:has(> .st-key-load) {{flex: 2 1 20rem; min-width: min(20rem, 100%)}}
 /* What is chosen among stands in several lines there: pieces of one bar would lack borders. */
 @media (max-width: 900px) {{
   main [role=radiogroup] {{gap: 0.3rem}}

@@ -55,8 +55,8 @@ def draw() -> None:
     memory = shown.result.memory
     if memory is not None and not memory.fits:
         does_not_fit.draw_remedies(view.spec)
-    with st.container(key="pictures"):
-        left, right = st.columns([3, 2])
+    with st.container(horizontal=True):
+        left, right = st.container(key="curve"), st.container(key="load")
     with right:
         chart(load_map_figure(shown.links), "load map")
     limits = st.container(border=True, key="limits")
