@@ -36,7 +36,6 @@ _FAMILIES = {
 _SPACED = ("gemma", "llama", "qwen")  # "Llama 3", "Qwen 2.5"
 _SIZE = re.compile(r"\d+(x\d+)?(\.\d+)?[bm]")  # parameters
 _BOARD = re.compile(r"sxm\d?|pcie|nvl|\d+gb")  # words of a GPU's name that a title leaves out
-_NETWORKS = {"ethernet": "{} GbE", "ib": "InfiniBand {}"}
 
 
 def model_words(name: str) -> str:
@@ -60,14 +59,6 @@ def gpu_words(name: str) -> str:
     return " ".join(kept).upper()
 
 
-def card_words(name: str) -> str:
-    """Return ``25 GbE`` for ``ethernet-25g``, ``InfiniBand NDR`` for ``ib-ndr``."""
-    first, _, rate = name.partition("-")
-    if first == "ethernet":
-        rate = rate.removesuffix("g")
-    return _NETWORKS[first].format(rate.upper()) if first in _NETWORKS else device_words(name)
-
-
 def title(given: Scenario) -> str:
     """Return the model, the GPUs and the network between nodes."""
     cluster = given.cluster
@@ -87,7 +78,7 @@ def _network(given: Scenario) -> str:
         return "testbed"
     if nodes == 1:
         return "one node"
-    cards = dict.fromkeys(card_words(card.name) for card in map(cluster.nic_link, cluster.parts))
+    cards = dict.fromkeys(device_words(card.name) for card in map(cluster.nic_link, cluster.parts))
     return " and ".join(cards)
 
 

@@ -60,7 +60,6 @@ _DEVICES = {
     "nvlink": "NVLink",
     "roce": "RoCE",
     "slingshot": "Slingshot",
-    "ethernet": "Ethernet",
 }
 _MOST_CHANGES = 4  # that are listed individually
 # A field in an error message: ``strategy.aggregation.shard_group: must divide ...``.
@@ -100,8 +99,10 @@ def nodes_words(nodes: str) -> str:
 
 
 def device_words(name: str) -> str:
-    """Return ``Ethernet 25G`` for ``ethernet-25g``, ``V100-SXM2-16GB`` for ``v100-sxm2-16gb``."""
+    """Return ``25 GbE`` for ``ethernet-25g``, ``V100-SXM2-16GB`` for ``v100-sxm2-16gb``."""
     first, _, rest = name.partition("-")
+    if first == "ethernet":
+        return f"{rest.removesuffix('g')} GbE"
     return f"{_DEVICES[first]} {rest.upper()}" if first in _DEVICES else name.upper()
 
 

@@ -16,7 +16,6 @@ from app.charts import chart, columns, table
 from app.entry import with_gpus
 from app.headline import sentence
 from app.spec import Spec
-from app.titles import card_words
 from app.waiting import finished, scenario_of, why_not
 from app.words import choice_words, device_words, kind_words, nodes_words
 from dpsim.base.errors import DpsimError
@@ -57,7 +56,7 @@ _GPUS = ("a100-sxm-80gb", "h100-sxm", "b200")
 _BUCKETS = ["1 MB", "2 MB", "5 MB", "10 MB", "25 MB", "50 MB", "100 MB"]
 # Values that do not depend on the scenario, and those compared at first.
 _FIXED = {_ALGORITHM: (list(ALL_REDUCES), _QUICK), _BUCKET: (_BUCKETS, _BUCKETS)}
-_WORDS = {_CARD: card_words, _GPU: device_words, _NODES: nodes_words}
+_WORDS = {_CARD: device_words, _GPU: device_words, _NODES: nodes_words}
 _BETWEEN_NODES = ("efa", "ethernet", "ib", "roce", "slingshot", "tcpx")
 _ALIKE = 5e-4  # rates that differ by less would show as 0.0 % apart
 

@@ -49,7 +49,7 @@ def test_kinds_and_columns_are_words():
 
 def test_a_scenario_is_described_by_what_is_in_it():
     assert described(scenario(FIRST)) == (
-        "resnet50, 32 V100-SXM2-16GB in 4 nodes over Ethernet 25G; 64 samples a GPU and step; "
+        "resnet50, 32 V100-SXM2-16GB in 4 nodes over 25 GbE; 64 samples a GPU and step; "
         "all-reduce, BSP"
     )
 
