@@ -89,6 +89,8 @@ def user(tab, address):
     tab.set_viewport_size({"width": 1600, "height": 1000})
     tab.goto("about:blank")
     tab.goto(f"{address}/?{'&'.join(f'set={each}' for each in QUICK)}")
+    # Streamlit loses a change of page that comes while its page runs again by itself.
+    tab.get_by_role("figure", name="Where the").wait_for()
     return User(tab)
 
 
@@ -178,10 +180,10 @@ def test_ring_tree_and_butterfly_go_step_by_step_side_by_side(user):
         user.page.get_by_role("region", name=f"{name} all-reduce of 4 ranks") for name in names
     ]
     for each in shown:
-        expect(each).to_contain_text("round 1 of ")
+        expect(each).to_contain_text("round 1 of ", timeout=PATIENCE)
     user.press("next round")
     for name, each in zip(names, shown, strict=True):
-        expect(each).to_contain_text("round 2 of ")
+        expect(each).to_contain_text("round 2 of ", timeout=PATIENCE)
         schedule = schedule_on(SWITCH, algorithm(name, "all-reduce"))
         rounds = walk(schedule, 2**20, SWITCH, MessageCosts()).rounds
         expect(each).to_contain_text(f"round 2 of {len(rounds)}")
