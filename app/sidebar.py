@@ -13,7 +13,7 @@ import streamlit as st
 
 from app import controls, entry, forms, state
 from app.plain import plain
-from app.presets import about, preset_names, short
+from app.presets import about, preset_names, searched, short
 from app.reading import scenario, uploaded
 from app.spec import MOST_BYTES, Spec
 from app.words import kind_words
@@ -56,7 +56,7 @@ def _source() -> None:
         key="source",
         format_func=_title,
         on_change=_source_chosen,
-        help="Well-known ones, or yours. Type to search.",
+        help="Well-known ones, or yours.",
     )
     if st.button("all set-ups", icon=":material/apps:", width="stretch", key="all set-ups"):
         _set_ups()
@@ -70,8 +70,14 @@ def _source() -> None:
 
 @st.dialog("Set-ups", width="large")
 def _set_ups() -> None:
-    """List the presets, one per line."""
-    for name in preset_names():
+    """List the presets that the search finds, one per line."""
+    wanted = st.text_input(
+        "search", key="search set-ups", placeholder="Llama, FSDP, V100, asynchronous ..."
+    )
+    found = searched(wanted)
+    if not found:
+        st.info("No set-up has all of these words.")
+    for name in found:
         title, text = about(name)
         left, right = st.columns([2, 3], vertical_alignment="center")
         right.caption(text)

@@ -4,7 +4,7 @@ import pytest
 
 from app import forms
 from app.answers import node_counts
-from app.presets import preset_names
+from app.presets import preset_names, searched
 from app.reading import scenario
 from app.spec import Spec
 from app.words import (
@@ -40,6 +40,13 @@ def test_a_refused_field_is_told_by_its_words():
 def test_what_is_held_has_the_capacitys_unit_or_its_own():
     assert of_capacity(12.4e9, 16.9e9) == "12.4 of 16.9 GB"
     assert of_capacity(8.79e15, 16e9) == "8.79 PB of 16 GB"
+
+
+def test_presets_are_found_in_whatever_spelling_those_of_the_title_first():
+    for asked in ("llama-3", "llama 3", "Llama3", "lama 3"):
+        assert searched(asked)[0] == "llama3-8b-8-h100-fsdp"
+    assert searched("asynchronus") == ["resnet50-8-v100-asynchronous"]
+    assert searched("palm") == []
 
 
 def test_kinds_and_columns_are_words():
