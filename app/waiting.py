@@ -7,7 +7,6 @@ errors in words.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping
-from concurrent.futures import CancelledError
 from functools import cache, partial
 from typing import Any, TypeVar, cast
 from uuid import uuid4
@@ -20,7 +19,7 @@ from app.plain import plain
 from app.reading import scenario
 from app.spec import Spec
 from app.words import kind_words, reason_words
-from app.work import Report, Task
+from app.work import CancelledError, Report, Task
 from dpsim.base.errors import DpsimError, FailedError
 from dpsim.scenario import Scenario
 
@@ -45,7 +44,7 @@ def result_of(spec: Spec) -> Answer:
 
 def in_advance(spec: Spec) -> Answer:
     """Compute the answer to ``spec`` for the session that will need it. Raises DpsimError."""
-    return state.tasks().start(*_asked(spec)).result()
+    return state.tasks().start(*_asked(spec)).value()
 
 
 def _asked(spec: Spec) -> tuple[Hashable, Callable[[Report], Answer]]:
@@ -119,7 +118,7 @@ def _later() -> Any:
 def _value(task: Task[T], what: str, key: Hashable) -> T | None:
     """Return the value of an ended task; None where there is none, and the reason is shown."""
     try:
-        return task.result()
+        return task.value()
     except CancelledError:
         st.info("Cancelled.")
         st.button("start again", key=f"again {what}", on_click=_forget, args=(key,))
@@ -138,12 +137,12 @@ def at_once(spec: Spec) -> Answer | None:
     key, function = _asked(spec)
     task = state.tasks().known(key)
     # A separate kind: waiting for a second answer would leave the one that is shown.
-    if task is None or not task.done():
+    if task is None or not task.ended:
         task = _only(("baseline", spec), function)
     if not task.wait(PATIENCE):
         return None
     try:
-        return cast("Answer", task.result())
+        return cast("Answer", task.value())
     except (CancelledError, DpsimError):
         return None
 
@@ -256,22 +255,16 @@ def _forget(key: Hashable) -> None:
 @st.fragment(run_every=0.4)
 def _progress(task: Task[T], what: str) -> None:
     # The whole page reruns, and draws the value in place of the bar.
-    if task.done():
+    if task.ended:
         state.run_again()
     _bar(task, what)
 
 
 def _bar(task: Task[T], what: str) -> None:
-    done, total = task.progress
-    if not task.running():
+    if not task.begun:
         st.progress(0.0, text=f"{what}: after what is at work already")
-    elif total:
-        st.progress(done / total, text=f"{what}: {done:,} of {total:,}")
+    elif task.total:
+        st.progress(task.done / task.total, text=f"{what}: {task.done:,} of {task.total:,}")
     else:
-        st.progress(0.0, text=f"{what}: {done:,} done")
-    icon = ":material/stop_circle:"
-    st.button("cancel", on_click=_cancel, args=(task,), key=f"cancel {what}", icon=icon)
-
-
-def _cancel(task: Task[Any]) -> None:
-    task.cancel()
+        st.progress(0.0, text=f"{what}: {task.done:,} done")
+    st.button("cancel", on_click=task.cancel, key=f"cancel {what}", icon=":material/stop_circle:")

@@ -1,18 +1,18 @@
 """Background work of the pages.
 
-Tasks have progress, cancellation and a limit. A few run at once, one more than there are cores, and
-others queue. A server runs them in separate processes, so that pages respond meanwhile.
+A task runs in its own thread, with progress, cancellation and a limit; a session has two at a time,
+all sessions together a few more than there are cores, and others queue. A server runs tasks in
+separate processes, so that pages respond meanwhile.
 """
 
 from __future__ import annotations
 
 import importlib
 import os
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Hashable, Mapping
-from concurrent.futures import CancelledError, Future, wait
-from threading import Condition, Event, Lock, Thread
-from typing import Any, TypeVar
+from threading import Event, Lock, Thread
+from typing import Any, Generic, TypeVar
 
 from dpsim.base.budget import TIME_LIMIT, check, limited, time_limit
 from dpsim.base.child import Child
@@ -21,122 +21,156 @@ T = TypeVar("T")
 Report = Callable[[int, int], None]
 
 MOST_SECONDS = time_limit() if TIME_LIMIT in os.environ else 120.0
+MOST_OF_A_SESSION = 2
 MOST_AT_ONCE = max(2, os.cpu_count() or 1) + 1
 NOBODY = "the server itself"  # the owner of tasks that no session has requested yet
 _KEPT = 64
 
 
-class Task(Future[T]):
-    """The result of ``function(report)``, with its progress and the sessions that wait for it.
+class CancelledError(Exception):
+    """Cancelled, since no session waits for it any more.
 
-    A cancellation takes effect at the next call of ``report(done, total)``, and at once in the
-    queue or in another process. A task that ``can_wait`` begins after those that cannot.
+    Not a DpsimError, which some work takes for an answer.
     """
 
-    def __init__(
-        self,
-        function: Callable[[Report], T],
-        seconds: float = MOST_SECONDS,
-        *,
-        can_wait: bool = False,
-    ) -> None:
-        super().__init__()
-        self.progress = (0, 0)
+
+class Task(Generic[T]):
+    """``function(report)``, running once it has begun.
+
+    A cancellation takes effect at its next call of ``report(done, total)``.
+    """
+
+    def __init__(self, function: Callable[[Report], T], seconds: float = MOST_SECONDS) -> None:
+        self.done, self.total = 0, 0
         self.found: dict[str, Any] = {}
-        self.waiting: set[str] = set()
-        self.can_wait = can_wait
-        self._function, self._seconds = function, seconds
+        self.begun = False
+        self.can_wait = False
         self._child: Child | None = None
-        self._stop, self._lock = Event(), Lock()
+        self._function, self._seconds = function, seconds
+        self._value: list[T] = []
+        self._error: BaseException | None = None
+        self._stop, self._ended = Event(), Event()
+        self._lock = Lock()
+        self._waiting: set[str] = set()
 
-    def run(self, child: Child | None = None) -> None:
-        """Run it, in the process ``child`` if given; not if it was cancelled before."""
-        if not self.set_running_or_notify_cancel():
-            return
-        self._child = child
-        try:
-            if child is None:
-                with limited(self._seconds):
-                    value = self._function(self.report)
-            else:
-                value = child.run(self._function, report=self.report, seconds=self._seconds)
-            self._ended(lambda: self.set_result(value))
-        except BaseException as error:  # raised where the result is requested
-            if isinstance(error, CancelledError):
-                self._stop.set()
-            failed = CancelledError() if self._stop.is_set() else error
-            self._ended(lambda: self.set_exception(failed))
-        if child is not None and self._stop.is_set():
-            child.start()  # a replacement for the next task
+    def begin(self, then: Callable[[], None] = lambda: None, child: Child | None = None) -> Task[T]:
+        """Start it, unless it was cancelled before; ``then`` is called when it has ended.
 
-    def _ended(self, record: Callable[[], None]) -> None:
-        # From now on a cancellation must not end the process, which has the next task.
+        With ``child`` it runs in that process.
+        """
         with self._lock:
-            self._child = None
-        record()
+            if self.begun or self.ended:
+                return self
+            self.begun, self._child = True, child
+        # A daemon: Ctrl-C ends the server without waiting for a simulation.
+        Thread(target=self._run, args=(then,), daemon=True, name="dashboard work").start()
+        return self
 
-    def cancel(self) -> bool:
-        """Stop it at its next report, or at once in another process or in the queue."""
-        if not super().cancel() and not self.done():
-            self._stop.set()
-            with self._lock:
-                if self._child is not None:
-                    self._child.end()
-        return self.cancelled()
+    @property
+    def ended(self) -> bool:
+        """Whether it has a value or an error."""
+        return self._ended.is_set()
 
+    @property
     def cancelled(self) -> bool:
-        """Return whether it was cancelled before it ended."""
-        return super().cancelled() or self._stop.is_set()
+        """Whether it was cancelled before it ended."""
+        return isinstance(self._error, CancelledError) or (self._stop.is_set() and not self.ended)
+
+    @property
+    def waiting(self) -> frozenset[str]:
+        """The sessions that wait for it."""
+        return frozenset(self._waiting)
+
+    def cancel(self) -> None:
+        """Stop it at its next report, or at once where it has not begun."""
+        # Before the lock: if it begins just now, it stops at its first report.
+        self._stop.set()
+        with self._lock:
+            if not self.begun:
+                self._error = CancelledError("cancelled")
+                self._ended.set()
+            elif self._child is not None:
+                self._child.end()
+
+    def join(self, who: str) -> None:
+        """Add ``who`` to the waiting sessions."""
+        self._waiting.add(who)
 
     def leave(self, who: str) -> None:
         """Remove ``who`` from the waiting sessions; stop the task where none is left."""
-        self.waiting.discard(who)
-        if not self.waiting and not self.done():
+        self._waiting.discard(who)
+        if not self._waiting and not self.ended:
             self.cancel()
 
     def wait(self, seconds: float) -> bool:
         """Wait up to ``seconds``, and return whether it has ended."""
-        return bool(wait([self], seconds).done)
+        return self._ended.wait(seconds)
+
+    def value(self) -> T:
+        """Wait for the result and return it; raise the error where it failed."""
+        self._ended.wait()
+        if self._error is not None:
+            raise self._error
+        return self._value[0]
 
     def report(self, done: int, total: int, found: Mapping[str, Any] | None = None) -> None:
         """Record the progress, and what is ``found`` so far, by name.
 
-        Raises CancelledError, and FailedError where it takes too long.
+        Raises CancelledError, and DpsimError where it takes too long.
         """
         # A thread cannot be ended from outside: it ends at its next report.
-        self.progress = (done, total)
+        self.done, self.total = done, total
         if found:
             self.found = {**self.found, **found}  # a new one, since pages read it meanwhile
         if self._stop.is_set():
-            raise CancelledError
+            raise CancelledError("cancelled")
         check()
+
+    def _run(self, then: Callable[[], None]) -> None:
+        child = self._child
+        try:
+            if child is None:
+                with limited(self._seconds):
+                    self._value.append(self._function(self.report))
+            else:
+                limit = self._seconds
+                self._value.append(child.run(self._function, report=self.report, seconds=limit))
+        except BaseException as error:  # shown where the value is requested
+            self._error = CancelledError("cancelled") if self._stop.is_set() else error
+        with self._lock:
+            self._child = None
+            # Before ``then``, which counts running tasks.
+            self._ended.set()
+        if child is not None and self.cancelled:
+            child.start()  # a replacement for the next task
+        then()
 
 
 class Tasks:
     """Tasks by key, which cache their results.
 
-    The last few are kept. One of the workers takes no task that can wait.
+    The last few are kept. Tasks that may not begin yet queue in order.
     """
 
     def __init__(self, most: int = MOST_AT_ONCE, apart: bool = False) -> None:
-        self._children = [Child(_prepare) if apart else None for _ in range(most)]
+        self._most = most
+        self._children = [Child(_prepare) for _ in range(most)] if apart else []
+        self._used: dict[Task[Any], Child] = {}
         self._tasks: OrderedDict[Hashable, Task[Any]] = OrderedDict()
         self._queue: list[Task[Any]] = []
-        self._changed = Condition()
-        for number, child in enumerate(self._children):
-            # Daemons: Ctrl-C ends the server without waiting for a simulation.
-            Thread(target=self._work, args=(child, number > 0 or most == 1), daemon=True).start()
+        self._at_work: list[Task[Any]] = []
+        self._lock = Lock()
 
     def warm(self) -> None:
         """Start the processes, one after the other, which takes seconds."""
-        for child in filter(None, self._children):
+        for child in self._children:
             child.start()
 
     def end(self) -> None:
         """Cancel all tasks, and end the processes."""
-        for task in self._tasks.values():
+        for task in (*self._queue, *self._at_work):
             task.cancel()
-        for child in filter(None, self._children):
+        for child in self._children:
             child.end()
 
     def start(
@@ -149,21 +183,22 @@ class Tasks:
     ) -> Task[T]:
         """Return the task of ``key`` for ``who``, a new one if there is none or it was cancelled.
 
-        A task that ``can_wait`` leaves one process to those that cannot.
+        A task that ``can_wait`` begins after those that cannot, and leaves them one process.
         """
-        with self._changed:
+        with self._lock:
             task = self._tasks.get(key)
-            if task is None or task.cancelled():
-                task = Task(function, can_wait=can_wait)
+            if task is None or task.cancelled:
+                task = Task(function)
+                task.can_wait = can_wait
                 self._queue.append(task)
-                self._changed.notify_all()
-            task.waiting.add(who)
+            task.join(who)
             self._tasks[key] = task
             self._tasks.move_to_end(key)
             # The least recently requested one. If it has not ended, its sessions see it as
             # cancelled.
             while len(self._tasks) > _KEPT:
                 self._tasks.popitem(last=False)[1].cancel()
+        self._begin_some()
         return task
 
     def known(self, key: Hashable) -> Task[Any] | None:
@@ -172,24 +207,41 @@ class Tasks:
 
     def leave(self, who: str) -> None:
         """Remove ``who`` from the waiting sessions of all tasks."""
-        with self._changed:
-            tasks = list(self._tasks.values())
-        for task in tasks:
+        with self._lock:
+            open_tasks = [*self._queue, *self._at_work]
+        for task in open_tasks:
             if who in task.waiting:
                 task.leave(who)
 
-    def _work(self, child: Child | None, takes_all: bool) -> None:
-        while True:
-            with self._changed:
-                while (task := self._next(takes_all)) is None:
-                    self._changed.wait()
+    def _begin_some(self) -> None:
+        """Begin tasks that have room, and remove ended ones."""
+        # Called by sessions' threads, and by each task's thread as it ends.
+        with self._lock:
+            self._at_work = [task for task in self._at_work if not task.ended]
+            self._queue = [task for task in self._queue if not task.ended]
+            self._used = {
+                task: child for task, child in self._used.items() if task in self._at_work
+            }
+            busy = Counter(who for task in self._at_work for who in task.waiting)
+            for task in sorted(self._queue, key=lambda task: task.can_wait):
+                child = self._free(task)
+                if child is None and (self._children or len(self._at_work) >= self._most):
+                    continue
+                # A task of several sessions begins as soon as one of them has room for it.
+                if not any(busy[who] < MOST_OF_A_SESSION for who in task.waiting):
+                    continue
+                busy.update(task.waiting)
                 self._queue.remove(task)
-            task.run(child)
+                # It may have been cancelled since it joined the queue.
+                if task.begin(self._begin_some, child).begun:
+                    self._at_work.append(task)
+                    if child is not None:
+                        self._used[task] = child
 
-    def _next(self, takes_all: bool) -> Task[Any] | None:
-        """Return the first task in the queue; one that can wait only if there is no other."""
-        ordered = sorted(self._queue, key=lambda task: task.can_wait)
-        return next((task for task in ordered if takes_all or not task.can_wait), None)
+    def _free(self, task: Task[Any]) -> Child | None:
+        """Return an idle process for the task."""
+        used = self._used.values()
+        return next((one for one in self._children[task.can_wait :] if one not in used), None)
 
 
 def _prepare() -> None:

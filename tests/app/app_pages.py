@@ -35,7 +35,7 @@ def is_waiting(page):
 def at_work():
     from app import state
 
-    return [task for task in list(state.tasks()._tasks.values()) if not task.done()]
+    return [task for task in list(state.tasks()._tasks.values()) if not task.ended]
 
 
 def settled(page, seconds=60):

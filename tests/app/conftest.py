@@ -6,7 +6,6 @@ import socket
 import subprocess
 import sys
 import time
-from concurrent.futures import CancelledError
 from functools import cache
 from pathlib import Path
 from urllib.request import urlopen
@@ -24,6 +23,7 @@ from streamlit.testing.v1 import AppTest
 
 from app import state, waiting
 from app.pages_ import what_if
+from app.work import CancelledError
 
 
 @pytest.fixture(autouse=True)

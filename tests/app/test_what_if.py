@@ -4,7 +4,6 @@ Its numbers are the library's, knobs change them, a baseline stands beside them,
 is said.
 """
 
-from concurrent.futures import CancelledError
 from dataclasses import replace
 from html import unescape
 from threading import Event
@@ -21,6 +20,7 @@ from app.presets import FIRST, preset_path
 from app.reading import scenario
 from app.spec import Spec
 from app.words import kind_words
+from app.work import CancelledError
 from dpsim.base.units import TIME, human
 from dpsim.engine import simulate
 from dpsim.scenario import load_scenario

@@ -1,7 +1,6 @@
 """Work in threads: shared by key, told of a cancellation, limited in time."""
 
 import os
-from concurrent.futures import CancelledError
 from pathlib import Path
 from threading import Event
 from time import monotonic, sleep
@@ -11,7 +10,7 @@ import work_apart
 from app_pages import is_waiting, settled
 
 from app import waiting
-from app.work import Task, Tasks
+from app.work import CancelledError, Task, Tasks
 from dpsim.base.errors import DpsimError
 
 
@@ -22,42 +21,34 @@ def endless(report):
         done += 1
 
 
-def begun(task):
-    """The task, once it is at work."""
-    wait_until(task.running)
-    return task
-
-
 def test_a_task_gives_its_value_or_its_error():
-    tasks = Tasks()
-    assert tasks.start("value", lambda report: 3).result() == 3
+    assert Task(lambda report: 3).begin().value() == 3
     with pytest.raises(ZeroDivisionError):
-        tasks.start("error", lambda report: 1 // 0).result()
+        Task(lambda report: 1 // 0).begin().value()
 
 
 def test_a_cancelled_task_stops_at_its_next_report():
-    task = begun(Tasks().start("key", endless))
+    task = Task(endless).begin()
     task.cancel()
     with pytest.raises(CancelledError):
-        task.result()
-    assert task.cancelled()
+        task.value()
+    assert task.cancelled
 
 
 def test_a_task_that_takes_too_long_is_stopped_with_the_number():
-    task = Task(lambda report: report(0, 9), seconds=-0.1)
-    task.run()
     with pytest.raises(DpsimError, match=r"takes more than -0.1 s of the processor"):
-        task.result()
+        Task(lambda report: [report(done, 9) for done in (0, 0, 0)], seconds=-0.1).begin().value()
 
 
 def test_a_task_is_stopped_when_the_last_who_waits_leaves():
-    task = begun(Tasks().start("key", endless))
-    task.waiting = {"a", "b"}
+    task = Task(endless).begin()
+    task.join("a")
+    task.join("b")
     task.leave("a")
-    assert not task.cancelled()
+    assert not task.cancelled
     task.leave("b")
     with pytest.raises(CancelledError):
-        task.result()
+        task.value()
 
 
 def test_a_changed_view_and_another_page_leave_what_was_waited_for(monkeypatch):
@@ -70,20 +61,20 @@ def test_a_changed_view_and_another_page_leave_what_was_waited_for(monkeypatch):
         waiting.leave_others("page")
         task = waiting._only(("kind", view, page), endless)
         waiting.leave_others("page")
-        assert not task.cancelled()
+        assert not task.cancelled
         shown[0] = view
         waiting.leave_others(page)
-        assert task.cancelled()
+        assert task.cancelled
 
 
 def test_tasks_of_one_key_are_one_and_a_cancelled_one_is_begun_again():
     tasks, calls = Tasks(), []
     first = tasks.start("key", lambda report: calls.append(1))
-    first.result()
+    first.value()
     assert tasks.start("key", lambda report: calls.append(2)) is first
     stopped = tasks.start("other", endless)
     stopped.cancel()
-    assert tasks.start("other", lambda report: 5).result() == 5
+    assert tasks.start("other", lambda report: 5).value() == 5
     assert calls == [1]
 
 
@@ -92,20 +83,22 @@ def test_the_oldest_of_many_is_dropped_and_stopped():
     first = tasks.start(0, endless)
     for key in range(1, 65):
         tasks.start(key, lambda report: None)
-    assert first.cancelled()
+    assert first.cancelled
     assert tasks.known(0) is None
 
 
-def test_three_are_at_work_and_the_others_queue():
+def test_a_session_has_two_at_work_and_the_others_queue():
     tasks = Tasks(most=3)
-    first = [begun(tasks.start(key, endless)) for key in range(3)]
-    others = [tasks.start(key, endless) for key in ("a", "b")]
-    first[0].cancel()
-    begun(others[0])
-    assert not others[1].running(), "the first in the queue is the first to begin"
-    first[1].cancel()
-    begun(others[1])
-    for task in (*first, *others):
+    mine = [tasks.start(key, endless, "me") for key in range(3)]
+    assert [task.begun for task in mine] == [True, True, False]
+    yours = [tasks.start(key, endless, "you") for key in ("a", "b")]
+    assert [task.begun for task in yours] == [True, False], "three in all"
+    mine[0].cancel()
+    wait_until(lambda: mine[2].begun)
+    assert not yours[1].begun, "the first in the queue is the first to begin"
+    mine[1].cancel()
+    wait_until(lambda: yours[1].begun)
+    for task in (*mine, *yours):
         task.cancel()
 
 
@@ -114,7 +107,7 @@ def test_what_waits_in_the_queue_is_cancelled_at_once():
     first, second = tasks.start(1, endless), tasks.start(2, endless)
     second.cancel()
     with pytest.raises(CancelledError):
-        second.result()
+        second.value()
     first.cancel()
 
 
@@ -123,10 +116,10 @@ def test_a_session_that_leaves_stops_what_nobody_else_waits_for():
     own, shared = tasks.start(1, endless, "me"), tasks.start(2, endless, "me")
     tasks.start(2, endless, "you")
     tasks.leave("me")
-    assert own.cancelled()
-    assert not shared.cancelled()
+    assert own.cancelled
+    assert not shared.cancelled
     tasks.leave("you")
-    assert shared.cancelled()
+    assert shared.cancelled
 
 
 def wait_until(happens, seconds=10):
@@ -174,34 +167,35 @@ class TestApart:
         found.end()
 
     def test_values_and_errors_come_from_another_process(self, tasks):
-        assert tasks.start("key", work_apart.process, "a").result() != os.getpid()
+        assert tasks.start("key", work_apart.process, "a").value() != os.getpid()
         with pytest.raises(DpsimError, match="must be another"):
-            tasks.start("other", work_apart.refused, "a").result()
+            tasks.start("other", work_apart.refused, "a").value()
 
     def test_what_can_wait_leaves_a_process_to_what_cannot(self, tasks):
         beside = [
             tasks.start(number, work_apart.busy, f"beside {number}", can_wait=True)
             for number in range(3)
         ]
-        begun(beside[0])
-        assert tasks.start("key", work_apart.process, "a").result()
-        assert not any(task.running() for task in beside[1:])
+        assert [task.begun for task in beside] == [True, False, False]
+        asked = tasks.start("key", work_apart.process, "a")
+        assert asked.begun
+        assert asked.value()
         for task in beside:
             task.cancel()
 
     def test_what_asks_nobody_is_cancelled_at_once(self, tasks):
         task = tasks.start("key", work_apart.deaf, "a")
-        begun(task)
+        while not task.begun:
+            sleep(0.01)
         sleep(0.2)
         begin = monotonic()
         task.cancel()
         with pytest.raises(CancelledError):
-            task.result()
+            task.value()
         assert monotonic() - begin < 10
-        assert tasks.start("next", work_apart.process, "a").result()
+        assert tasks.start("next", work_apart.process, "a").value()
 
     def test_what_takes_too_long_is_stopped_with_the_number(self, tasks):
-        task = Task(work_apart.busy, seconds=0.2)
-        task.run(tasks._children[0])
+        task = Task(work_apart.busy, seconds=0.2).begin(child=tasks._children[0])
         with pytest.raises(DpsimError, match=r"takes more than 0.2 s of the processor"):
-            task.result()
+            task.value()
