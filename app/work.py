@@ -1,8 +1,9 @@
 """Background work of the pages.
 
 A task runs in its own thread, with progress, cancellation and a limit; a session has two at a time,
-all sessions together a few more than there are cores, and others queue. A server runs tasks in
-separate processes, so that pages respond meanwhile.
+all sessions together as many as there are cores, and others queue. A server runs tasks in separate
+processes, so that pages respond meanwhile: a task that is not done in a second moves to the
+processes for long work, one per session at a time, and does not delay short ones.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from collections.abc import Callable, Hashable, Mapping
 from threading import Event, Lock, Thread
 from typing import Any, Generic, TypeVar
 
-from dpsim.base.budget import TIME_LIMIT, check, limited, time_limit
+from dpsim.base.budget import TIME_LIMIT, OverTimeError, check, limited, time_limit
 from dpsim.base.child import Child
 
 T = TypeVar("T")
@@ -22,7 +23,8 @@ Report = Callable[[int, int], None]
 
 MOST_SECONDS = time_limit() if TIME_LIMIT in os.environ else 120.0
 MOST_OF_A_SESSION = 2
-MOST_AT_ONCE = max(2, os.cpu_count() or 1) + 1
+MOST_AT_ONCE = max(2, os.cpu_count() or 1)
+SHORT_S = 1.0  # of processor time
 NOBODY = "the server itself"  # the owner of tasks that no session has requested yet
 _KEPT = 64
 
@@ -44,7 +46,7 @@ class Task(Generic[T]):
         self.done, self.total = 0, 0
         self.found: dict[str, Any] = {}
         self.begun = False
-        self.can_wait = False
+        self.is_long = self.can_wait = False
         self._child: Child | None = None
         self._function, self._seconds = function, seconds
         self._value: list[T] = []
@@ -56,7 +58,8 @@ class Task(Generic[T]):
     def begin(self, then: Callable[[], None] = lambda: None, child: Child | None = None) -> Task[T]:
         """Start it, unless it was cancelled before; ``then`` is called when it has ended.
 
-        With ``child`` it runs in that process.
+        With ``child`` it runs in that process. A task that is not done there in a second is long:
+        it has not begun any more when ``then`` is called, and is to begin again.
         """
         with self._lock:
             if self.begun or self.ended:
@@ -127,23 +130,35 @@ class Task(Generic[T]):
         check()
 
     def _run(self, then: Callable[[], None]) -> None:
-        child = self._child
         try:
-            if child is None:
+            if self._child is None:
                 with limited(self._seconds):
                     self._value.append(self._function(self.report))
             else:
-                limit = self._seconds
-                self._value.append(child.run(self._function, report=self.report, seconds=limit))
+                limit = self._seconds if self.is_long else SHORT_S
+                self._value.append(
+                    self._child.run(self._function, report=self.report, seconds=limit)
+                )
+        except OverTimeError as error:
+            if self.is_long or self._child is None:
+                self._error = error
+            else:
+                self.is_long = True
         except BaseException as error:  # shown where the value is requested
             self._error = CancelledError("cancelled") if self._stop.is_set() else error
-        with self._lock:
-            self._child = None
-            # Before ``then``, which counts running tasks.
-            self._ended.set()
-        if child is not None and self.cancelled:
-            child.start()  # a replacement for the next task
-        then()
+        finally:
+            with self._lock:
+                child, self._child = self._child, None
+                if self._error is None and not self._value:
+                    self.begun = False
+                    if self._stop.is_set():
+                        self._error = CancelledError("cancelled")
+            if self.begun or self._error is not None:
+                # Before ``then``, which counts running tasks.
+                self._ended.set()
+            if child is not None and self.cancelled:
+                child.start()  # a replacement for the next task
+            then()
 
 
 class Tasks:
@@ -154,7 +169,8 @@ class Tasks:
 
     def __init__(self, most: int = MOST_AT_ONCE, apart: bool = False) -> None:
         self._most = most
-        self._children = [Child(_prepare) for _ in range(most)] if apart else []
+        self._short = [Child(_prepare) for _ in range(most)] if apart else []
+        self._long = [Child(_prepare_for_long) for _ in range(max(1, most - 1))] if apart else []
         self._used: dict[Task[Any], Child] = {}
         self._tasks: OrderedDict[Hashable, Task[Any]] = OrderedDict()
         self._queue: list[Task[Any]] = []
@@ -163,14 +179,14 @@ class Tasks:
 
     def warm(self) -> None:
         """Start the processes, one after the other, which takes seconds."""
-        for child in self._children:
+        for child in (*self._short, *self._long):
             child.start()
 
     def end(self) -> None:
         """Cancel all tasks, and end the processes."""
         for task in (*self._queue, *self._at_work):
             task.cancel()
-        for child in self._children:
+        for child in (*self._short, *self._long):
             child.end()
 
     def start(
@@ -217,20 +233,22 @@ class Tasks:
         """Begin tasks that have room, and remove ended ones."""
         # Called by sessions' threads, and by each task's thread as it ends.
         with self._lock:
-            self._at_work = [task for task in self._at_work if not task.ended]
-            self._queue = [task for task in self._queue if not task.ended]
+            again = [task for task in self._at_work if not task.begun and not task.ended]
+            self._at_work = [task for task in self._at_work if task.begun and not task.ended]
+            self._queue = [task for task in (*self._queue, *again) if not task.ended]
             self._used = {
                 task: child for task, child in self._used.items() if task in self._at_work
             }
-            busy = Counter(who for task in self._at_work for who in task.waiting)
+            busy = Counter((who, task.is_long) for task in self._at_work for who in task.waiting)
             for task in sorted(self._queue, key=lambda task: task.can_wait):
                 child = self._free(task)
-                if child is None and (self._children or len(self._at_work) >= self._most):
+                if child is None and (self._short or len(self._at_work) >= self._most):
                     continue
                 # A task of several sessions begins as soon as one of them has room for it.
-                if not any(busy[who] < MOST_OF_A_SESSION for who in task.waiting):
+                most = 1 if task.is_long else MOST_OF_A_SESSION
+                if not any(busy[who, task.is_long] < most for who in task.waiting):
                     continue
-                busy.update(task.waiting)
+                busy.update((who, task.is_long) for who in task.waiting)
                 self._queue.remove(task)
                 # It may have been cancelled since it joined the queue.
                 if task.begin(self._begin_some, child).begun:
@@ -239,12 +257,19 @@ class Tasks:
                         self._used[task] = child
 
     def _free(self, task: Task[Any]) -> Child | None:
-        """Return an idle process for the task."""
+        """Return an idle process of the task's kind."""
         used = self._used.values()
-        return next((one for one in self._children[task.can_wait :] if one not in used), None)
+        of_its_kind = self._long if task.is_long else self._short[task.can_wait :]
+        return next((one for one in of_its_kind if one not in used), None)
 
 
 def _prepare() -> None:
     """Import in advance the modules that pages need."""
     importlib.import_module("app.own_files")
     importlib.import_module("app.lessons")
+
+
+def _prepare_for_long() -> None:
+    _prepare()
+    if hasattr(os, "nice"):
+        os.nice(5)  # short work has priority

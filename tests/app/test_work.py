@@ -11,6 +11,7 @@ from app_pages import is_waiting, settled
 
 from app import waiting
 from app.work import CancelledError, Task, Tasks
+from dpsim.base.child import Child
 from dpsim.base.errors import DpsimError
 
 
@@ -161,6 +162,7 @@ class TestApart:
     def tasks(self, monkeypatch):
         monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent))
         monkeypatch.setattr("app.work._prepare", work_apart.nothing)
+        monkeypatch.setattr("app.work._prepare_for_long", work_apart.nothing)
         found = Tasks(most=2, apart=True)
         found.warm()
         yield found
@@ -170,6 +172,19 @@ class TestApart:
         assert tasks.start("key", work_apart.process, "a").value() != os.getpid()
         with pytest.raises(DpsimError, match="must be another"):
             tasks.start("other", work_apart.refused, "a").value()
+
+    def test_what_is_short_never_waits_for_what_is_long(self, tasks):
+        long = [tasks.start(number, work_apart.busy, f"long {number}") for number in range(4)]
+        deadline = monotonic() + 120
+        while not all(task.is_long for task in long):
+            assert monotonic() < deadline
+            sleep(0.05)
+        for number in range(16):
+            assert tasks.start(f"key {number}", work_apart.process, f"{number}").value()
+        assert not any(task.ended for task in long)
+        assert sum(task.begun for task in long) == 1  # the others wait for its process
+        for task in long:
+            task.cancel()
 
     def test_what_can_wait_leaves_a_process_to_what_cannot(self, tasks):
         beside = [
@@ -181,6 +196,18 @@ class TestApart:
         assert asked.begun
         assert asked.value()
         for task in beside:
+            task.cancel()
+
+    def test_a_session_has_one_long_task_at_work(self, tasks):
+        tasks._long.append(Child(work_apart.nothing))
+        long = [tasks.start(number, work_apart.busy, "one") for number in range(2)]
+        deadline = monotonic() + 120
+        while not all(task.is_long for task in long):
+            assert monotonic() < deadline
+            sleep(0.05)
+        sleep(0.3)
+        assert sum(task.begun for task in long) == 1
+        for task in long:
             task.cancel()
 
     def test_what_asks_nobody_is_cancelled_at_once(self, tasks):
@@ -196,6 +223,13 @@ class TestApart:
         assert tasks.start("next", work_apart.process, "a").value()
 
     def test_what_takes_too_long_is_stopped_with_the_number(self, tasks):
-        task = Task(work_apart.busy, seconds=0.2).begin(child=tasks._children[0])
+        task = Task(work_apart.busy, seconds=0.2)
+        task.is_long = True
+        task.begin(child=tasks._long[0])
         with pytest.raises(DpsimError, match=r"takes more than 0.2 s of the processor"):
             task.value()
+
+    def test_what_foresees_that_it_is_not_short_goes_on_with_long_work(self, tasks):
+        task = tasks.start("key", work_apart.steady, "a")
+        assert task.value() == 100
+        assert task.is_long

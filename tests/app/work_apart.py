@@ -1,7 +1,10 @@
 """Work that tests have done in another process, which imports it from here."""
 
 import os
+from time import thread_time
 
+from app.work import SHORT_S
+from dpsim.base.budget import Forecast
 from dpsim.base.errors import DpsimError
 
 
@@ -27,3 +30,15 @@ def busy(report):
 
 def deaf(report):
     return sum(range(10**12))
+
+
+def steady(report):
+    """Steps that take four times as long as short work may, which the first ones tell."""
+    steps = 100
+    forecast = Forecast(steps, lambda done: report(done, steps))
+    for done in range(1, steps + 1):
+        end = thread_time() + 4 * SHORT_S / steps
+        while thread_time() < end:
+            pass
+        forecast.done(done)
+    return steps
