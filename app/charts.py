@@ -10,6 +10,7 @@ import streamlit as st
 
 from dpsim.report.figures.names import as_text
 from dpsim.report.figures.style import in_mode
+from dpsim.report.theme import Mode
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -19,9 +20,9 @@ _TITLE = 40  # pixels reserved for a figure's title
 _CONFIG: dict[str, Any] = {"displaylogo": False, "responsive": True}
 
 
-def shown(figure: go.Figure) -> go.Figure:
-    """Return the figure in the page's light or dark colours, with markup in names escaped."""
-    return as_text(in_mode(figure, "dark" if st.context.theme.type == "dark" else "light"))
+def mode() -> Mode:
+    """Return whether the browser shows the page light or dark."""
+    return "dark" if st.context.theme.type == "dark" else "light"
 
 
 def chart(
@@ -47,7 +48,7 @@ def chart(
         _remove_title(figure)
     # Without Streamlit's theme, which would replace the figure's own colours.
     st.plotly_chart(
-        shown(figure),
+        as_text(figure if mode() == "light" else in_mode(figure, "dark")),  # figures come light
         key=key,
         theme=None,
         config=_CONFIG,

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
 import streamlit as st
 
 from app import state
-from app.charts import shown
+from app.charts import mode
 from app.headline import numbers
 from app.reading import to_command, to_yaml
 from app.titles import file_stem
 from app.waiting import at_once
-from dpsim.engine import Result
-from dpsim.report.figures.step_figures import breakdown_figure
+from dpsim.engine import PARTS, Result
+from dpsim.report.figures.style import PART_COLOURS
+from dpsim.report.theme import COLOUR, FONT, SURFACES
 
 MENU = "Share"
-_HEIGHT = 420  # pixels
 
 
 def draw(title: str) -> None:
@@ -41,36 +46,33 @@ def draw(title: str) -> None:
             on_click="ignore",
             icon=":material/download:",
         )
-        if answer := at_once(spec):
-            st.caption("A picture: the camera on it downloads the picture (PNG)")
-            _picture(answer.result, title, name)
+        if shown := at_once(spec):
+            _card()(key="card", data=_drawn(shown.result, title, f"{name}.png"))
 
 
-def _picture(result: Result, title: str, stem: str) -> None:
-    """Draw the parts of a step below the title and the numbers, as they are downloaded."""
-    step, *others = numbers(result)
-    within = f" ({step.interval.confidence:.0%}: {step.within})" if step.interval else ""
-    lines = (f"{step.name} {step.text}{within}", *(f"{each.name} {each.text}" for each in others))
-    figure = breakdown_figure([result], [""])
-    figure.update_layout(
-        title={"text": title, "subtitle": {"text": "<br>".join(lines)}},
-        height=_HEIGHT,
-        font_family="sans-serif",  # a downloaded picture does not have the page's own font
-    )
-    st.plotly_chart(
-        shown(figure),
-        key="picture",
-        theme=None,
-        alt=f"{title}: {', '.join(lines)}",
-        config={
-            "displayModeBar": True,
-            "displaylogo": False,
-            "modeBarButtons": [["toImage"]],
-            "toImageButtonOptions": {
-                "filename": stem,
-                "width": 800,
-                "height": _HEIGHT,
-                "scale": 1.5,
-            },
-        },
+def _drawn(result: Result, title: str, file: str) -> dict[str, Any]:
+    """Return what the picture shows."""
+    every = list(numbers(result))
+    step, interval = every[0], every[0].interval
+    parts = {key: seconds for key, seconds in result.parts_s.items() if seconds}
+    return {
+        "title": title,
+        "file": file,
+        "numbers": [[number.name, number.text] for number in every],
+        "within": interval and f"{interval.confidence:.0%} interval of a step: {step.within}",
+        "band": interval and [interval.low, step.value, interval.high],
+        "parts": [[PARTS[key].title, parts[key], PART_COLOURS[key]] for key in parts],
+        "font": FONT,
+        "colours": {"blue": COLOUR["blue"], **asdict(SURFACES[mode()])},
+    }
+
+
+@cache
+def _card() -> Any:
+    """Return the browser's drawing of the picture."""
+    return st.components.v2.component(
+        "dpsim_card",
+        html='<canvas role="img" width="1200" height="630" style="width: 100%"></canvas>'
+        '<a style="color: inherit">download the picture (PNG)</a>',
+        js=files(__package__).joinpath("card.js").read_text(encoding="utf-8"),
     )

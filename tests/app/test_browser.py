@@ -11,7 +11,7 @@ from PIL import Image
 from streamlit.proto.BackMsg_pb2 import BackMsg
 
 from dpsim.report.figures.style import PART_COLOURS
-from dpsim.report.theme import SURFACES
+from dpsim.report.theme import COLOUR, SURFACES
 
 pytestmark = pytest.mark.browser
 
@@ -103,12 +103,12 @@ def test_a_comparison_comes_back_by_its_link_and_its_scenario_as_a_picture(page,
     page.get_by_role("button", name="Share").click()
     link = page.locator(".st-key-link code").inner_text()
     with page.expect_download() as download:
-        page.locator(".st-key-picture").get_by_role("button", name="PNG").click()
+        page.get_by_text("download the picture").click()
     assert download.value.suggested_filename == "llama-3-8b-8-x-h100-one-node.png"
     picture = Image.open(download.value.path()).convert("RGB")
     assert picture.size == (1200, 630)
     colours = {"#{:02x}{:02x}{:02x}".format(*colour) for _, colour in picture.getcolors(2**20)}
-    assert {PART_COLOURS["compute"], SURFACES["light"].text} <= colours
+    assert {PART_COLOURS["compute"], COLOUR["blue"], SURFACES["light"].text} <= colours
     page.goto("about:blank")
     page.goto(link.strip())
     assert page.locator(".dp-compared").inner_text() == shown

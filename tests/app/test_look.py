@@ -162,7 +162,7 @@ def test_the_comparison_and_the_share_menu_have_no_faults_on_a_phone_either(look
     columns = "".join(f"&{place}-preset={preset}" for place, preset in enumerate(PRESETS[:6], 1))
     page, errors = look("topology", "resnet50-16-v100-local-sgd&set=run.steps=2", 390, columns)
     page.get_by_role("button", name="Share").click()
-    page.wait_for_selector("text=downloads the picture")
+    page.wait_for_selector("text=download the picture")
     page.evaluate("window.dpStill = 0")
     page.wait_for_function(SETTLED, arg=AFTER_A_RUN, polling=LOOK_EVERY)
     page.evaluate(axe)
