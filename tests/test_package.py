@@ -199,6 +199,18 @@ def pinned():
     return {canonicalize_name(match[1]): match[2] for match in matches}
 
 
+def test_every_pinned_release_but_torch_has_its_hashes():
+    text = (ROOT / "hashes.txt").read_text().replace("\\\n", " ")
+    found = {}
+    for line in text.splitlines():
+        if not line.startswith("#"):
+            name, version, *hashes = re.split(r"==|\s+--hash=sha256:", line.rstrip())
+            assert hashes
+            assert all(re.fullmatch("[0-9a-f]{64}", each) for each in hashes)
+            found[canonicalize_name(name)] = version
+    assert found == {name: version for name, version in pinned().items() if name != "torch"}
+
+
 def required():
     """Names of all distributions that make installs, with what they require in turn."""
     project = PROJECT["project"]

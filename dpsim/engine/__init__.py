@@ -42,7 +42,7 @@ if TYPE_CHECKING:
         slow_downs,
         with_quick_engine,
     )
-    from dpsim.engine.known_residuals import corrected, known_covariance
+    from dpsim.engine.known_residuals import corrected, known_covariance, left_out_error
     from dpsim.engine.learners import learners_by_batch
     from dpsim.engine.link_transfers import OnLinks, load_over_time, overlapping
     from dpsim.engine.log import NEVER, Act, Gradients, Log
@@ -129,6 +129,7 @@ __all__ = [
     "known_covariance",
     "learner_times",
     "learners_by_batch",
+    "left_out_error",
     "link_classes",
     "link_loads",
     "load_over_time",

@@ -28,8 +28,10 @@ from dpsim.base.uncertainty import (
     normal_spread,
 )
 from dpsim.engine.job import Job
+from dpsim.engine.known_residuals import left_out_error
+from dpsim.engine.step_priors import residual_prior
 from dpsim.engine.steps import Steps
-from dpsim.hardware import STEPS, Gpu, KnownRun, tell_network
+from dpsim.hardware import Gpu, KnownRun, tell_network
 from dpsim.workload import (
     MeasuredTimes,
     Model,
@@ -253,22 +255,24 @@ def calibrated_error(job: Job, runs: tuple[KnownRun, ...], *, fitted: bool) -> M
     """Return the error of a step where ``runs`` were measured; it grows with distance.
 
     Distances are doublings of nodes, of GPUs per node and of the batch. ``fitted``: the runs fitted
-    step constants, not only a scale of compute times.
+    step constants, not only a scale of compute times; then it grows too with what they show of each
+    other, or with what is usual where they have no residuals.
     """
     scenario, spreads = job.scenario, _table()["calibrated"]
-    profile = scenario.profile
     here = scenario.place
     rates = spreads["step constants" if fitted else "compute scaled"]
     by = np.array([rates[name] for name in ("nodes", "gpus_per_node", "batch")])
     away = variance_away(np.array([here.doublings_from(run) for run in runs]), by)
     nearest = runs[int(away.argmin())]
-    left = profile.residuals.mean_ape if profile is not None and profile.kind == STEPS else 0.0
-    variance = rates["least"] ** 2 + (1.25 * left) ** 2 + away.min()
+    variance = rates["least"] ** 2 + away.min()
     where = (
         f"{nearest.nodes} node(s) with {nearest.gpus_per_node} GPU(s) each and batch "
         f"{nearest.batch}"
     )
     apart: tuple[str, ...] = ()
+    if fitted:
+        left = left_out_error(runs, residual_prior(scenario)) or rates["usual_left_out"]
+        variance += (rates["left_out"] * left) ** 2
     if fitted and here.nodes > 1 and not tell_network(runs):
         variance += _NO_NETWORK**2
         apart = ("no run over several nodes was measured",)

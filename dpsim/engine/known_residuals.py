@@ -42,6 +42,16 @@ def corrected(
     return step.model_copy(update={each: factor * getattr(step, each) for each in _PROPORTIONAL})
 
 
+def left_out_error(known: Sequence[KnownRun], prior: ResidualPrior) -> float:
+    """Return the root mean square of what the others leave of each known run's residual.
+
+    Each run is predicted without itself: Rasmussen and Williams 2006, section 5.4.2.
+    """
+    inverse = np.linalg.inv(known_covariance(known, prior))
+    apart = inverse @ [run.residual for run in known] / inverse.diagonal()
+    return float((apart**2).mean() ** 0.5)
+
+
 def _shared(
     runs: Sequence[KnownRun], others: Sequence[KnownRun], prior: ResidualPrior
 ) -> FloatArray:

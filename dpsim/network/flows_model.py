@@ -50,6 +50,7 @@ class FlowsModel(ScheduleModel):
         check_memory(
             transfer_bytes(self.network) * self.schedule.transfers,
             f"{self.schedule.algorithm} of {len(starts):,} ranks as flows",
+            "time it by rounds, which takes seconds (network_model: auto), or take fewer nodes",
         )
         shared = SharedNetwork(self.network, float(starts.min()), self.conditions)
         ranks = np.arange(len(starts))

@@ -1,9 +1,10 @@
 """Residuals of steps where some runs of their series are known, and on ordinary clusters.
 
 The variance of a prediction's logarithm grows from the nearest known run with each doubling of
-nodes, of GPUs per node and of the batch: variances of independent errors add up. The rates maximise
-the likelihood under a Student's t of three degrees, which is robust to outliers, times a factor for
-which nine in ten rows lie inside. Writes ``calibrated`` of ``dpsim/engine/step_residuals.json``;
+nodes, of GPUs per node and of the batch, and where step constants were fitted with what the known
+runs leave of each other: variances of independent errors add up. The rates maximise the likelihood
+under a Student's t of three degrees, which is robust to outliers, times a factor for which nine in
+ten rows lie inside. Writes ``calibrated`` of ``dpsim/engine/step_residuals.json``;
 ``python -m tools.refits.calibrated_residuals`` takes minutes.
 """
 
@@ -21,8 +22,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dpsim.base.arrays import FloatArray
-from dpsim.engine import variance_away
-from dpsim.hardware import KnownRun
+from dpsim.engine import left_out_error, residual_prior, variance_away
+from dpsim.hardware import KnownRun, load_profile
+from dpsim.scenario import Scenario, load
 from tools.refits.compute_refit import RESIDUALS, write_table
 from tools.refits.residual_quantiles import spread_of
 from validate.published import STEP_TABLES, compare_steps
@@ -30,6 +32,7 @@ from validate.published.tables.columns import packaged_path
 from validate.published.tables.csv_file import NotPredictedError, read_rows
 from validate.published.tables.known_steps import place_of, planned_rows
 from validate.published.tables.published_step import StepKind
+from validate.published.tables.scenario_files import file_name
 from validate.published.tables.step_scores import StepRow
 
 # By the quantity that the calibration fits: tables, and the number of known rows of a series.
@@ -51,25 +54,34 @@ ORDINARY: Sequence[tuple[StepKind, str]] = [
     ("scaling", "scaling.csv"),
 ]
 _MOST = 30
-_START = (0.03, 0.1, 0.05, 0.1)
+_PLANNED = 4  # runs of a series that `dpsim calibrate --plan` proposes
+_START = {"compute scaled": (0.03, 0.1, 0.05, 0.1), "step constants": (0.03, 0.1, 0.05, 0.1, 0.5)}
 _NORMAL = 1.645  # standard deviations that contain nine in ten
+_LEAST = 0.01  # of a step that is measured again, and of a doubling
 
 
 class Away(NamedTuple):
-    """A row: doublings from each known run of its series (runs, 3), and ln(measured/predicted)."""
+    """A row: doublings from each known run of its series (runs, 3), and ln(measured/predicted).
+
+    ``left_out`` is what the known runs leave of each other; 0 where no constants were fitted.
+    """
 
     doublings: FloatArray
     residual: float
     series: str
+    left_out: float
 
 
 def rows_away(kind: StepKind, name: str, known: int) -> Iterator[Away]:
     """Yield the rows of a table that count, each with the known ones of its series."""
-    with TemporaryDirectory() as folder:
-        path = packaged_path(name)
+    with TemporaryDirectory() as made:
+        path, folder = packaged_path(name), Path(made)
         if STEP_TABLES[kind].plans:
-            path = planned_sample(kind, path, Path(folder) / name, known)
-        every = compare_steps(path, kind, regime="calibrated", known=known).every
+            path = planned_sample(kind, path, folder / name, known)
+        every = compare_steps(
+            path, kind, regime="calibrated", known=known, write_scenarios=folder
+        ).every
+        left = {row.step.series: _left_out(row, folder) for row in every}
     places: dict[str, list[KnownRun]] = defaultdict(list)
     for row in every:
         if row.status == "fitted on":
@@ -78,7 +90,17 @@ def rows_away(kind: StepKind, name: str, known: int) -> Iterator[Away]:
         if row.status == "counted" and row.step.series in places:
             here, runs = place_of(row.step), places[row.step.series]
             doublings = np.array([here.doublings_from(run) for run in runs])
-            yield Away(doublings, _residual(row), f"{kind} {row.step.series}")
+            series = row.step.series
+            yield Away(doublings, _residual(row), f"{kind} {series}", left[series])
+
+
+def _left_out(row: StepRow, folder: Path) -> float:
+    """Return what the known runs of a row's series leave of each other."""
+    profile = folder / f"{file_name(f'steps of {row.step.series}')}.json"
+    if not profile.exists():
+        return 0.0
+    prior = residual_prior(load(folder / f"{file_name(row.step.row_id)}.yaml", Scenario))
+    return left_out_error(load_profile(profile).known, prior)
 
 
 def planned_sample(kind: StepKind, table: Path, path: Path, known: int) -> Path:
@@ -104,13 +126,18 @@ def _residual(row: StepRow) -> float:
 
 
 def deviations(rows: Sequence[Away], rates: FloatArray) -> FloatArray:
-    """Return rows' standard deviations: ``rates`` at a known run, and per doubling of each kind."""
-    least, by = rates[0], rates[1:]
+    """Return rows' standard deviations.
+
+    ``rates`` are that at a known run, per doubling of each kind, and its part of what known runs
+    leave of each other if there is a fifth.
+    """
+    least, by, of_left_out = rates[0], rates[1:4], float(rates[4:].sum())
     away = [float(variance_away(row.doublings, by).min()) for row in rows]
-    return np.asarray(np.sqrt(least**2 + np.array(away)))
+    left_out = of_left_out * np.array([row.left_out for row in rows])
+    return np.asarray(np.sqrt(least**2 + np.array(away) + left_out**2))
 
 
-def fitted_rates(rows: Sequence[Away]) -> FloatArray:
+def fitted_rates(rows: Sequence[Away], start: Sequence[float]) -> FloatArray:
     """Return the most likely rates, times a factor for which nine in ten rows lie inside."""
     from scipy.optimize import minimize
 
@@ -119,10 +146,11 @@ def fitted_rates(rows: Sequence[Away]) -> FloatArray:
     residual = np.array([row.residual for row in rows])
 
     def cost(logs: FloatArray) -> float:
-        spread = deviations(rows, np.exp(logs))
+        spread = deviations(rows, np.maximum(np.exp(logs), _LEAST))
         return float((weight * (np.log(spread) + 2 * np.log1p((residual / spread) ** 2 / 3))).sum())
 
-    found = np.exp(minimize(cost, np.log(_START), method="Nelder-Mead").x)
+    at = minimize(cost, np.log(start), method="Nelder-Mead", options={"maxfev": 5000}).x
+    found = np.maximum(np.exp(at), _LEAST)
     score = np.abs(residual) / deviations(rows, found)
     order = np.argsort(score)
     ninth = np.interp(0.9, np.cumsum(weight[order]) / weight.sum(), score[order])
@@ -152,8 +180,13 @@ def write() -> None:
     kept["ordinary"] = ordinary()
     for name, tables in TABLES.items():
         rows = [row for table in tables for row in rows_away(*table)]
-        rates = fitted_rates(rows)
-        least, nodes, gpus, batch = (round(float(rate), 4) for rate in rates)
+        rates = fitted_rates(rows, _START[name])
+        names = ("least", "nodes", "gpus_per_node", "batch", "left_out")
+        found = {each: round(float(rate), 4) for each, rate in zip(names, rates, strict=False)}
+        if "left_out" in found:
+            # Of two runs the constants leave little, whatever the cluster.
+            of_series = {row.series: row.left_out for row in rows if len(row.doublings) >= _PLANNED}
+            found["usual_left_out"] = round(float(np.median([*of_series.values()])), 4)
         inside = np.abs([row.residual for row in rows]) < _NORMAL * deviations(rows, rates)
         ape = np.abs(np.expm1([-row.residual for row in rows]))
         sys.stderr.write(f"{name}: {len(rows)} rows, {inside.mean():.1%} inside, ")
@@ -161,10 +194,7 @@ def write() -> None:
         kept["calibrated"][name] = {
             "rows": len(rows),
             "series": len({row.series for row in rows}),
-            "least": least,
-            "nodes": nodes,
-            "gpus_per_node": gpus,
-            "batch": batch,
+            **found,
         }
     write_table(kept)
 

@@ -13,7 +13,7 @@ from typing import Any
 from dpsim.engine import simulate
 from dpsim.hardware import CalibrationProfile, tell_network
 from dpsim.scenario import Scenario
-from dpsim.studies.calibrate.fit import Fitted, MeasuredRun, fitted
+from dpsim.studies.calibrate.fit import Fitted, MeasuredRun, fitted, links_too_slow
 from dpsim.studies.calibrate.next_runs import Proposed, measure_next
 from dpsim.studies.calibrate.profile import (
     disturbance_of,
@@ -80,8 +80,9 @@ class Calibration:
 
     @property
     def warnings(self) -> list[str]:
-        """Warnings about constants that the runs do not determine, and about a poor fit."""
-        found, said = self.found, []
+        """Warnings about runs that cannot be so, unknown constants, and a poor fit."""
+        found = self.found
+        said = [each for each in map(links_too_slow, found.runs) if each is not None]
         several = sum(part.nodes for part in self.target.cluster.parts) > 1
         if several and not tell_network(found.known):
             said.append(_NO_NODES)
@@ -131,7 +132,9 @@ class Calibration:
         return [
             {
                 **_row(run, float(seconds), low, high),
-                "predicted_exposed_ms": None if run.exposed is None else 1e3 * found.exposed(run),
+                "predicted_exposed_ms": None
+                if run.exposed is None
+                else 1e3 * found.exposed(run, float(seconds)),
                 "left_out": None if isnan(apart) else -float(apart),
             }
             for run, seconds, (low, high), apart in each

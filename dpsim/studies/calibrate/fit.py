@@ -17,6 +17,7 @@ import numpy as np
 
 from dpsim.base.arrays import FloatArray
 from dpsim.base.errors import DpsimError
+from dpsim.base.units import DATA, RATE, TIME, human
 from dpsim.disturbance import TimedJob
 from dpsim.engine import (
     Job,
@@ -25,6 +26,7 @@ from dpsim.engine import (
     adjusted,
     corrected,
     known_covariance,
+    link_loads,
     mean_step,
     prepare,
     priors_of,
@@ -37,6 +39,7 @@ from dpsim.scenario import Scenario
 NINE_IN_TEN = 1.645  # standard deviations of a normal distribution
 _MOST_STEPS = 20  # of a disturbed run, in the fit
 _EVALUATIONS = 15
+_ROUNDING = 0.02  # of a measured step
 _SHARES = ("overlap",)
 _ALONE = 0.2  # of a run's own variance to that without it: with less, it alone fixes a constant
 _IDENTIFIED = 0.5  # of the prior's spread: the most that an identified constant has left
@@ -100,17 +103,18 @@ class Fitted:
         """The covariance of the runs' residuals: what runs nearby share, and noise."""
         return known_covariance(self.known, self.shared)
 
-    def exposed(self, run: MeasuredRun) -> float:
-        """Return the predicted exposed communication (s) of a run."""
-        job = prepare(_plain(run.scenario))
-        constants = corrected(self.constants, self.known, run.place, self.shared)
-        return exposed_seconds(job, constants, mean_step(adjusted(job, constants)))
+    def exposed(self, run: MeasuredRun, step: float) -> float:
+        """Return the predicted exposed communication (s) of a run whose step takes ``step`` s."""
+        return exposed_seconds(prepare(_plain(run.scenario)), self._corrected(run), step)
 
-    @property
+    @cached_property
     def seconds(self) -> FloatArray:
         """The predicted steps of the runs, corrected by the residuals nearby (s)."""
-        measured = np.array([run.step_time for run in self.runs])
-        return np.asarray(measured * np.exp(-(self.noise**2) * self._weights))
+        jobs = [(prepare(_plain(run.scenario)), self._corrected(run)) for run in self.runs]
+        return np.array([mean_step(adjusted(job, constants)) for job, constants in jobs])
+
+    def _corrected(self, run: MeasuredRun) -> StepConstants:
+        return corrected(self.constants, self.known, run.place, self.shared)
 
     @property
     def _weights(self) -> FloatArray:
@@ -196,6 +200,29 @@ def fitted(runs: Sequence[MeasuredRun]) -> Fitted:
     covariance = np.asarray(np.linalg.inv(jacobian.T @ jacobian))
     left = measured - logarithms(found.x)
     return Fitted(tuple(runs), fixed, free, found.x, covariance, left, slopes, noise, shared)
+
+
+def links_too_slow(run: MeasuredRun) -> str | None:
+    """Return a sentence if the described links could not carry what a run sent in its step."""
+    job = prepare(_plain(run.scenario))
+    if len(job.calls_of) > 1:
+        return None  # steps differ in what they send
+    loads, capacities = link_loads(job).bytes, job.cluster.capacities
+    seconds = loads / capacities
+    link = int(seconds.argmax())
+    if run.step_time > (1 - _ROUNDING) * seconds[link]:
+        return None
+    sent, rate = human(loads[link], DATA, 3), human(capacities[link], RATE, 3)
+    place = run.place
+    return "; ".join(
+        (
+            f"measured {human(run.step_time, TIME, 3)} on {place.nodes} node(s) with "
+            f"{place.gpus_per_node} GPU(s), but {sent} at the {rate} of "
+            f"{job.cluster.link_name(link)} take {human(seconds[link], TIME, 3)}: set the network "
+            "as fast as it is (cluster.network.nic)",
+            *job.cluster.cautions,
+        )
+    )
 
 
 def slopes_of(found: Fitted, scenario: Scenario) -> FloatArray:

@@ -1,5 +1,6 @@
 """Step constants from measured steps: what made them is found, and what no run tells is said."""
 
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -12,6 +13,7 @@ from dpsim.engine.kernel import simulate_job
 from dpsim.hardware import CalibrationProfile, StepConstants
 from dpsim.studies.calibrate import (
     MeasuredRun,
+    calibrate,
     exposed_seconds,
     fitted,
     measure_next,
@@ -127,7 +129,9 @@ def test_exposed_communication_tells_network_from_computing(own):
     index = [prior.name for prior in told.free].index("between")
     assert told.is_identified(index)
     assert told.covariance[index, index] < 0.5 * alone.covariance[index, index]
-    assert told.exposed(run) == pytest.approx(exposed, abs=0.05 * run.step_time)
+    assert told.exposed(run, float(told.seconds[0])) == pytest.approx(
+        exposed, abs=0.05 * run.step_time
+    )
 
 
 def test_two_nodes_alone_leave_open_whether_more_reach_the_same_rate(own):
@@ -204,10 +208,36 @@ def test_what_the_constants_leave_corrects_runs_nearby_and_fades(own):
     assert 0.7 * left < at_it < left
     assert at_it > correction(1, 4, 128) > correction(1, 4, 64) > 0
     assert correction(1024, 4, 256) == pytest.approx(0, abs=1e-3)
-    # What the profile predicts of a fitted run is what the fit says of it.
-    place = runs[2].place
-    step = corrected(found.constants, found.known, place, found.shared)
-    assert seconds(runs[2].scenario, step) == pytest.approx(found.seconds[2], rel=2e-3)
+
+
+def test_a_step_faster_than_its_links_is_named_and_told_as_run_predicts_it(own, tmp_path):
+    """4 nodes with a GPU each at a tenth of what their network takes for the bytes."""
+    sets = ("workload.model=bert-base", "cluster.node=aws-g4dn-xlarge", "cluster.condition=tuned")
+    scenario = load_scenario(own, [*sets, "cluster.gpus_per_node=1", "workload.batch_per_gpu=8"])
+    found = calibrate([MeasuredRun(scenario, 0.1)], scenario)
+    assert re.match(
+        r"measured 100 ms on 4 node\(s\) with 1 GPU\(s\), but 657 MB at the 588 MB/s of "
+        r"node0/nic0->switch take 1\.12 s: .*25 Gbit/s of aws-g4dn-xlarge is a burst rate",
+        found.warnings[0],
+    )
+    told = simulate(scenario.model_copy(update={"calibration": found.profile}))
+    assert found.rows[0]["predicted_ms"] == pytest.approx(1e3 * told.step_time_s["mean"], rel=1e-9)
+    likely = calibrate([MeasuredRun(scenario, 1.3)], scenario)
+    assert not any("measured" in each for each in likely.warnings)
+
+
+def test_runs_that_contradict_each_other_widen_what_is_predicted_near_them(own):
+    def width(*factors):
+        runs = [run_at(own, *place) for place in PLACES]
+        runs = [
+            replace(run, step_time=factor * run.step_time)
+            for run, factor in zip(runs, factors, strict=True)
+        ]
+        profile = profile_of(fitted(runs), "mine", None)
+        here = load_scenario(own, ["cluster.nodes=4", "cluster.gpus_per_node=4"])
+        return simulate(here.model_copy(update={"calibration": profile})).interval.width
+
+    assert width(1, 1, 1, 1, 1, 1) < width(1.3, 0.7, 1.3, 0.7, 1.3, 0.7)
 
 
 def test_a_run_left_out_is_predicted_as_a_fit_without_it_does(own):
