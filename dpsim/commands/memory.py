@@ -32,6 +32,8 @@ def memory(
         return
     from dpsim.report.text.memory import learners_table, memory_notes, parts_table, stages_table
 
-    show(parts_table(scenario.name, use), "", *memory_notes(use), "", stages_table(use))
+    show(parts_table(scenario.name, use), "", *memory_notes(use))
+    if not use.is_partial:
+        show("", stages_table(use))
     if learners:
         show("", learners_table(learners))

@@ -7,6 +7,8 @@ scenarios refer to it.
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
+from dataclasses import replace
 from functools import lru_cache
 from typing import Annotated, Literal
 
@@ -27,6 +29,8 @@ from dpsim.workload.measured_times import MeasuredTimes
 
 MOST_BYTES = 64 * 2**20
 _MOST_KEPT = 2**18  # size limit of cached profiles, in bytes
+_PRODUCTS = ("attention", "conv", "linear")
+_SHOWN_NAMES = 3
 
 UNITS = {
     "parameters, borrowed": "elements",
@@ -123,25 +127,85 @@ class ModelProfile(Config):
         )
 
     def model(self) -> Model:
-        """Return the model in the profile."""
+        """Return the model in the profile.
+
+        Trained layers without a backward pass get one of twice their forward pass; a note says so.
+        """
         layers = tuple(Layer(**dict(layer)) for layer in self.layers)
-        return Model(self.name, layers, self.sample, self.measured, self.notes, self.tokens)
+        model = Model(self.name, layers, self.sample, self.measured, self.notes, self.tokens)
+        return model if self.measured else _completed(model)
+
+    @property
+    def without_work(self) -> ProfileLayer | None:
+        """The first layer whose weights multiply, but that has neither FLOP nor measured times."""
+        idle = (
+            layer
+            for layer in self.layers
+            if layer.kind in _PRODUCTS
+            and layer.parameters
+            and not layer.forward_flop + layer.backward_flop
+        )
+        return None if self.measured else next(idle, None)
 
     def to_json(self) -> str:
         """Return the profile as the text of its file."""
         return self.model_dump_json(indent=1) + "\n"
 
 
+def _completed(model: Model) -> Model:
+    """Return the model with the backward passes that its layers must have, but do not state."""
+    # Trained weights have a gradient, and it passes through every product behind the first of them.
+    # A profile without any backward pass leaves out those of the other layers as well.
+    stated = any(layer.backward_flop or layer.backward_traffic for layer in model.layers)
+    layers, assumed = list(model.layers), []
+    for at, layer in enumerate(model.layers):
+        if at < model.first_trained or layer.frozen or layer.backward_flop:
+            continue
+        if layer.forward_flop or (layer.forward_traffic and not stated):
+            flop, traffic = 2 * layer.forward_flop, 2 * layer.forward_traffic
+            layers[at] = replace(
+                layer,
+                backward_flop=flop,
+                backward_traffic=layer.backward_traffic or traffic,
+            )
+            assumed.append(layer.name)
+    notes = []
+    if assumed:
+        notes.append(
+            f"assumed: backward passes take twice the FLOP and traffic of forward passes in "
+            f"{shortened(assumed)}, whose backward_flop is 0"
+        )
+    if not any(layer.forward_traffic for layer in model.layers):
+        notes.append(
+            "assumed: activations are read and written at no cost, since no layer has "
+            "forward_traffic: the predicted step is too short by that"
+        )
+    return replace(model, layers=tuple(layers), notes=(*model.notes, *notes))
+
+
+def shortened(names: Sequence[str]) -> str:
+    """Return the names of layers; of many, the first and how many more there are."""
+    more = len(names) - _SHOWN_NAMES
+    return ", ".join(names[:_SHOWN_NAMES]) + (f" and {more} more" if more > 0 else "")
+
+
 def load_model_profile(path: str | os.PathLike[str]) -> ModelProfile:
     """Load the profile from the JSON file at ``path``.
 
-    Raises DpsimError where the file is missing or no profile.
+    Raises DpsimError where the file is missing or no profile, or has layers without work.
     """
     text = read_file(path)
     try:
-        return _kept(text) if len(text) <= _MOST_KEPT else ModelProfile.model_validate_json(text)
+        found = _kept(text) if len(text) <= _MOST_KEPT else ModelProfile.model_validate_json(text)
     except ValidationError as error:
         raise DpsimError(f"{path}: {first_problem(error)}") from None
+    idle = found.without_work
+    if idle is not None:
+        raise DpsimError(
+            f"{path}: layer {idle.name} ({idle.kind}) has weights, and must have forward_flop, its "
+            "FLOP per sample (2 for a multiply and an add), or the profile measured times"
+        )
+    return found
 
 
 # A run loads its model's profile several times, and a study for each of its runs.

@@ -23,6 +23,7 @@ from dpsim.engine import (
     Utilisation,
     in_simpy,
 )
+from dpsim.report.text.memory import total_of_capacity
 from dpsim.report.text.model_error import WITHIN, trust_notes, within, within_cell
 
 if TYPE_CHECKING:
@@ -201,12 +202,8 @@ def _resource_notes(result: Result) -> list[str]:
     """
     lines = []
     if result.memory:
-        held, capacity = result.memory.held, result.memory.capacity
-        verdict = "" if held.fits(capacity) else ": does not fit, simulated all the same"
-        lines.append(
-            f"memory      {human(held.total, DATA, 3)} of {human(capacity, DATA, 3)} on each "
-            f"{result.memory.gpu}{verdict}"
-        )
+        verdict = "" if result.memory.fits else ": does not fit, simulated all the same"
+        lines.append(f"memory      {total_of_capacity(result.memory)}{verdict}")
     if result.pipeline:
         bound = "the step is input-bound" if result.input_bound else "hidden behind the step"
         lines.append(f"input       {bound}; its slowest stage is {result.pipeline.slowest_stage()}")
