@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 from rich.table import Table
 
@@ -41,6 +42,16 @@ def total_of_capacity(use: MemoryUse) -> str:
     least = "at least " if use.is_partial else ""
     unknown = ", activations not known" if use.is_partial else ""
     return f"{least}{_size(use.held.total)} of {_size(use.capacity)} on each {use.gpu}{unknown}"
+
+
+def sample_notes(words: Mapping[str, Any]) -> list[str]:
+    """Return what a sample is, if its length, or that of its second sequence, is assumed."""
+    is_pair = " and " in words["sample"] or "pair" in words["sample"]
+    # A scenario states the length of the first sequence alone.
+    assumed = [*words["assumed"], *(["second length"] if is_pair else [])]
+    if words["sequence_length"] is None or not assumed:
+        return []
+    return [f"sample      {words['sample']} (assumed: {', '.join(assumed)})"]
 
 
 def memory_notes(use: MemoryUse) -> list[str]:

@@ -23,7 +23,7 @@ from dpsim.engine import (
     Utilisation,
     in_simpy,
 )
-from dpsim.report.text.memory import total_of_capacity
+from dpsim.report.text.memory import sample_notes, total_of_capacity
 from dpsim.report.text.model_error import WITHIN, trust_notes, within, within_cell
 
 if TYPE_CHECKING:
@@ -91,6 +91,9 @@ def run_notes(result: Result) -> list[str]:
     return [*lines, f"calibration {calibration_note(result.calibration)}"]
 
 
+_OF_SAMPLE = ("sample", "sequence_length", "assumed")
+
+
 def _software_notes(words: dict[str, Any] | None) -> list[str]:
     """Return the software in use, and which of it is assumed."""
     if words is None:
@@ -98,10 +101,12 @@ def _software_notes(words: dict[str, Any] | None) -> list[str]:
     said = ", ".join(
         f"{value} cluster" if name == "cluster" else value
         for name, value in words.items()
-        if name != "assumed"
+        if name not in _OF_SAMPLE
     )
-    assumed = ", ".join(words["assumed"])
-    return [f"software    {said}" + (f" (assumed: {assumed})" if assumed else "")]
+    assumed = ", ".join(word for word in words["assumed"] if word not in _OF_SAMPLE)
+    software = f"software    {said}" + (f" (assumed: {assumed})" if assumed else "")
+    of_sample = [word for word in words["assumed"] if word in _OF_SAMPLE]
+    return [*sample_notes({**words, "assumed": of_sample}), software]
 
 
 def _utilisation_notes(found: Utilisation) -> list[str]:
