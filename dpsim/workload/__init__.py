@@ -57,7 +57,7 @@ from dpsim.workload.memory import (
     offloaded_bytes,
     state_bytes,
 )
-from dpsim.workload.models import MODELS, Attention, build_model, canonical_name
+from dpsim.workload.models import ATTENTION_OF, MODELS, Attention, build_model, canonical_name
 from dpsim.workload.optimizers import (
     OPTIMIZERS,
     Optimizer,
@@ -95,6 +95,7 @@ else:
     __getattr__, __dir__ = on_demand(__name__, __file__)
 
 __all__ = [
+    "ATTENTION_OF",
     "CONSTANTS",
     "KINDS",
     "MODELS",
