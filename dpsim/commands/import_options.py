@@ -103,8 +103,12 @@ def deliver(
 def deliver_profile(
     profile: CalibrationProfile | ModelProfile, output: Path | None, as_json: bool
 ) -> None:
-    """Write a profile to a file, and print it if there is none or ``as_json``."""
+    """Write a profile to a file, and print it if there is none or ``as_json``.
+
+    As CSV a model's has a row for each layer.
+    """
     if output is not None:
         save(output, profile.to_json())
     if output is None or as_json:
-        show_json(profile.model_dump(mode="json"))
+        rows = getattr(profile, "rows", None)
+        show_json(profile.model_dump(mode="json"), rows)

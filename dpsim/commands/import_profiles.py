@@ -247,4 +247,9 @@ def show_profile(profile: ModelProfile, output: Path | None, as_json: bool) -> N
             f"{len(profile.collectives)} collective calls a step"
         )
     summarise_notes(taken, profile.notes)
+    if profile.traced is not None and not as_json:
+        from dpsim.report.text.ranks import traced_table
+
+        # The answer is the profile, in a file or alone on stdout.
+        show(traced_table(profile.name, profile.traced), as_message=True)
     deliver_profile(profile, output, as_json)

@@ -75,9 +75,11 @@ if TYPE_CHECKING:
     from dpsim.workload.measured_times import MeasuredTimes, between
     from dpsim.workload.module_hooks import NodeOwners, collect_outputs, hooked
     from dpsim.workload.profile import (
+        LongLayer,
         MeasuredCollective,
         ModelProfile,
         ProfileLayer,
+        TracedStep,
         load_model_profile,
         read_file,
     )
@@ -119,6 +121,7 @@ __all__ = [
     "LayerWork",
     "LearnersRow",
     "Loading",
+    "LongLayer",
     "Machine",
     "MeasuredCollective",
     "MeasuredTimes",
@@ -139,6 +142,7 @@ __all__ = [
     "SplitWays",
     "Tensors",
     "TorchSource",
+    "TracedStep",
     "WorkloadConfig",
     "averaging",
     "between",

@@ -75,6 +75,27 @@ class MeasuredCollective(Config):
     )
 
 
+class LongLayer(Config):
+    """A layer, or an operator, of a traced step."""
+
+    name: str
+    forward_s: NonNegativeFloat
+    backward_s: NonNegativeFloat
+    share: NonNegativeFloat = Field(description="Both together, of the step.")
+
+
+class TracedStep(Config):
+    """The seconds of a traced step by its parts: means over steps."""
+
+    step_s: NonNegativeFloat = Field(description="The whole step.")
+    longest: tuple[LongLayer, ...] = Field(description="The layers that take longest, up to ten.")
+    other_layers_s: NonNegativeFloat = Field(description="All other layers.")
+    optimizer_s: NonNegativeFloat = Field(description="The update of the weights.")
+    no_layer_s: NonNegativeFloat = Field(description="Kernels that belong to no layer.")
+    exposed_s: NonNegativeFloat = Field(description="Collectives without concurrent computing.")
+    idle_s: NonNegativeFloat = Field(description="No kernel runs.")
+
+
 class ModelProfile(Config):
     """A model as it was traced or measured."""
 
@@ -89,6 +110,9 @@ class ModelProfile(Config):
     layers: tuple[ProfileLayer, ...] = Field(min_length=1, description="In forward order.")
     measured: MeasuredTimes | None = Field(
         default=None, description="Times that count in place of computed ones."
+    )
+    traced: TracedStep | None = Field(
+        default=None, description="Where the time of the traced steps went."
     )
     collectives: tuple[MeasuredCollective, ...] = Field(
         default=(), description="Calls of one step, in order."
@@ -146,6 +170,20 @@ class ModelProfile(Config):
             and not layer.forward_flop + layer.backward_flop
         )
         return None if self.measured else next(idle, None)
+
+    @property
+    def rows(self) -> list[dict[str, object]]:
+        """The layers, each with its measured seconds at each batch size, as rows of a table."""
+        rows = [layer.model_dump(mode="json") for layer in self.layers]
+        for row in rows:
+            row["layer_kind"] = row.pop("kind")  # an answer's own kind is in no table
+        if self.measured is not None:
+            for place, batch in enumerate(self.measured.batch_sizes):
+                for pass_ in ("forward", "backward"):
+                    seconds = getattr(self.measured, f"{pass_}_s")[place]
+                    for row, each in zip(rows, seconds, strict=True):
+                        row[f"{pass_}_s at batch {batch}"] = each
+        return rows
 
     def to_json(self) -> str:
         """Return the profile as the text of its file."""

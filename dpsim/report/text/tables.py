@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from dpsim.studies.compare import Comparison, Scaling
 
 _DIGITS = 6
+_ROUNDING = 1e-6
 _MANIFOLD = 9.0  # larger changes are written as a factor
 # The parts of a step that comparisons show; the others seldom differ.
 _COMPARED: dict[str, PartName] = {
@@ -42,8 +43,10 @@ _COMPARED: dict[str, PartName] = {
 def run_table(result: Result) -> Table:
     """Return the parts of a step's time, and its interval."""
     step, parts, interval = result.step_time_s, result.parts_s, result.interval
-    sure = "" if interval is None else f", 90% interval {within(interval.low, interval.high)}"
-    title = f"{result.name}: a step takes {human(step['mean'], TIME, 3)}{sure}"
+    title = f"{result.name}: a step takes {human(step['mean'], TIME, 3)}"
+    # Without a spread, such as of a single traced step, no error is known.
+    if interval is not None and interval.width > 1 + _ROUNDING:
+        title += f", 90% interval {within(interval.low, interval.high)}"
     # Most scenarios lack some parts, such as waiting for input: rows of zeros are left out.
     rows = (
         (PARTS[part].title, human(seconds, TIME, 3), f"{seconds / step['mean']:.1%}")
