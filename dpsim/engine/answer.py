@@ -84,12 +84,12 @@ def _software(job: Job, memory: MemoryUse) -> dict[str, Any] | None:
     assumed = [*workload.assumed_words]
     assumed += ["cluster"] if job.scenario.cluster.condition is None else []
     return {
-        **sample,
         "software": words.tier,
         "memory_format": words.memory_format,
         "execution": words.execution,
         "optimizer_kernels": words.optimizer_kernels,
         "cluster": job.scenario.condition,
+        **sample,
         "assumed": [*assumed, *sample["assumed"]],
     }
 

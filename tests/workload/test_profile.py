@@ -1,4 +1,6 @@
 import json
+import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -8,6 +10,7 @@ from pydantic import ValidationError
 
 from dpsim.base.errors import DpsimError
 from dpsim.workload import (
+    KINDS,
     Layer,
     MeasuredTimes,
     Model,
@@ -194,3 +197,13 @@ def test_a_profile_without_traffic_says_what_that_leaves_out(tmp_path):
         "assumed: activations are read and written at no cost, since no layer has "
         "forward_traffic: the predicted step is too short by that",
     )
+
+
+def test_the_how_to_names_every_field_and_kind_of_a_layer():
+    page = Path(__file__).parents[2] / "docs" / "how-to" / "bring-your-own-model.md"
+    table = page.read_text().split("| field | meaning |")[1].split("\n\n")[0]
+    rows = [line for line in table.splitlines() if line.startswith("| `")]
+    named = [name for row in rows for name in re.findall("`(\\w+)`", row.split("|")[1])]
+    assert named == list(ProfileLayer.model_fields)
+    (kinds,) = (row for row in rows if row.startswith("| `kind`"))
+    assert set(KINDS) <= set(re.findall(r"\w+", kinds))
