@@ -69,7 +69,7 @@ def show_scenario(file: Path, draft: ScenarioDraft, output: Path | None, as_json
         checked(text, output or file.with_suffix(".yaml"))
     except DpsimError as error:
         raise DpsimError(f"{file}: {error}") from None
-    summarise(draft.taken, draft.assumed, draft.left_out)
+    summarise(draft.taken, draft.assumed, draft.ignored_lines)
     deliver(text, output, as_json, "import-scenario", draft.to_json())
 
 

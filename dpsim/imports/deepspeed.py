@@ -5,6 +5,7 @@ Keys and their defaults: DeepSpeed's documentation, "DeepSpeed Configuration JSO
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from dpsim.imports.reading import ImportFileError, read_input
@@ -64,7 +65,8 @@ def add_deepspeed(draft: ScenarioDraft, file: str, key: str, folder: Path, preci
     ``draft``. Raises DpsimError for a missing file, and where the two disagree.
     """
     # Trainers are started in a folder of the user's choice, such as that of a repository.
-    path = next((place for place in (folder / file, Path(file)) if place.is_file()), None)
+    # Path.is_file raises where a name is too long.
+    path = next((place for place in (folder / file, Path(file)) if os.path.isfile(place)), None)
     if path is None:
         raise ImportFileError(
             f"{key} must name a file, by its path from this one or from the current folder, but "

@@ -77,7 +77,7 @@ class ScenarioDraft:
     program: str
     values: dict[str, Value] = field(default_factory=dict)
     sources: dict[str, str] = field(default_factory=dict)
-    ignored: list[tuple[str, str]] = field(default_factory=list)
+    ignored: dict[str, str] = field(default_factory=dict)
     heading: str | None = None
 
     def set(self, path: str, value: Value, source: str) -> None:
@@ -96,7 +96,7 @@ class ScenarioDraft:
 
     def ignore(self, key: str, why: str) -> None:
         """Record that a key of the configuration is not in the scenario, with its effect."""
-        self.ignored.append((key, why))
+        self.ignored.setdefault(key, why)
 
     @property
     def name(self) -> str:
@@ -138,16 +138,13 @@ class ScenarioDraft:
         ]
 
     @property
-    def left_out(self) -> list[str]:
+    def ignored_lines(self) -> list[str]:
         """The ignored keys by their effect, a line each; what has no part in a step comes last."""
         keys: dict[str, list[str]] = {}
-        for key, why in self.ignored:
+        for key, why in self.ignored.items():
             keys.setdefault(why, []).append(_printable(key))
-        last = [why for why in COMMONPLACE if why in keys]
-        return [
-            f"{', '.join(keys[why])}: {why}"
-            for why in [*(why for why in keys if why not in last), *last]
-        ]
+        ordered = sorted(keys, key=lambda why: COMMONPLACE.get(why, 0))
+        return [f"{', '.join(keys[why])}: {why}" for why in ordered]
 
     def plain(self) -> dict[str, Any]:
         """Return the scenario as nested mappings."""
@@ -166,14 +163,9 @@ class ScenarioDraft:
         lines = [f"# {self.heading or source}"]
         if self.ignored:
             lines.append("# Ignored:")
-        for line in self.left_out:
-            lines += wrap(
-                line,
-                _WIDTH,
-                initial_indent="# - ",
-                subsequent_indent="#   ",
-                break_long_words=False,
-            )
+        for line in self.ignored_lines:
+            wrapped = wrap(line, _WIDTH - len("# - "), break_long_words=False)
+            lines += [f"{'#   ' if place else '# - '}{part}" for place, part in enumerate(wrapped)]
         return "\n".join([*lines, *self._lines(self.plain(), "")]) + "\n"
 
     def to_json(self) -> dict[str, Any]:
@@ -185,7 +177,7 @@ class ScenarioDraft:
                 for path, value in self.values.items()
             ],
             "assumed": self.assumptions,
-            "ignored": [{"key": key, "why": why} for key, why in self.ignored],
+            "ignored": [{"key": key, "why": why} for key, why in self.ignored.items()],
         }
 
     def _lines(self, values: dict[str, Any], before: str) -> Iterable[str]:
@@ -326,8 +318,7 @@ def use_nccl(draft: ScenarioDraft) -> None:
 def left_out(draft: ScenarioDraft, settings: Settings) -> None:
     """Record which keys of the file are not in the scenario, and the effect."""
     for key, effect in settings.unused():
-        if key not in dict(draft.ignored):
-            draft.ignore(key, effect)
+        draft.ignore(key, effect)
 
 
 def wrap_blocks(draft: ScenarioDraft, source: str) -> None:

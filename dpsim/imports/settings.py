@@ -72,8 +72,8 @@ _OFF = ("", "no", "none", "false", "disabled")
 _UNKNOWN = "not known here; what such a key changes in a step is not predicted"
 _WITHOUT_PART = "no part of a simulated step"
 _EMPTY = "switched off or empty"
-COMMONPLACE = (_UNKNOWN, _WITHOUT_PART, _EMPTY)
-"""Effects that many ignored keys of a file have, the most important first."""
+COMMONPLACE = {_UNKNOWN: 1, _WITHOUT_PART: 2, _EMPTY: 3}
+"""Effects that many ignored keys of a file have, numbered from the most important one."""
 
 
 class Settings:

@@ -135,6 +135,8 @@ def test_accelerates_file_names_a_deepspeed_file(dpsim, tmp_path):
     ("trainer", "deepspeed", "message"),
     [
         ("deepspeed: none.json\n", "{}", "trainer.yaml: deepspeed must name a file"),
+        (f"deepspeed: {'x' * 5000}\n", "{}", "trainer.yaml: deepspeed must name a file"),
+        ("deepspeed: {stage: 3}\n", "{}", "trainer.yaml: deepspeed must be a text, but got"),
         ("deepspeed: configs/Zero3.json\n", "{", "configs/Zero3.json:1: must be JSON, but"),
         (
             "deepspeed: configs/Zero3.json\nper_device_train_batch_size: 2\n",

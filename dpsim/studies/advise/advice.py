@@ -90,7 +90,8 @@ def advise(profile: ModelProfile, parts: StepParts | None = None) -> Advice:
     else:
         raise DpsimError(
             f"{profile.name}: must have collectives of gradients, with their sizes: profile a step "
-            f"on two GPUs or more, with record_shapes=True{_told(profile, parts)}"
+            f"on two GPUs or more, with record_shapes=True{_told(profile, parts)}; dpsim import "
+            "kineto says where the time of any step goes"
         )
     if parts is None:
         return found
