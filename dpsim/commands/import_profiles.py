@@ -86,8 +86,9 @@ def kineto(
 ) -> None:
     """Turn a PyTorch profiler trace into a profile; for a folder of all ranks, say which are slow.
 
-    The profile has measured times of the layers, gradients and NCCL calls. A folder also gives the
-    jitter of a scenario, and each rank's compute time, waits and share of being last.
+    The profile has measured times of the layers, gradients and NCCL calls; the longest layers, the
+    update and idle time are listed. A folder also gives the jitter of a scenario, and each rank's
+    compute time, waits and share of being last.
 
     Example: dpsim import kineto trace.json -o profile.json
     Example: dpsim import kineto traces/ -o profile.json --disturbance disturbance.yaml

@@ -98,7 +98,7 @@ def advise(profile: ModelProfile, parts: StepParts | None = None) -> Advice:
     # The model has no gaps between kernels, which the change leaves as they are.
     return replace(
         found,
-        best_s=parts.step_s - (found.step_s - found.best_s),
+        best_s=max(0.0, parts.step_s - (found.step_s - found.best_s)),
         error=found.error * found.step_s / parts.step_s,
         **parts._asdict(),
     )
