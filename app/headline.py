@@ -176,6 +176,8 @@ def of_memory(use: MemoryUse | None) -> Number:
     held = use.held.total
     text = of_capacity(held, use.capacity)
     note = f"largest batch that fits: {use.largest_batch:,}"
+    if use.is_partial:
+        note = "at least: activations are not known"
     return Number("memory of a GPU", text, held, True, note, held / use.capacity)
 
 

@@ -87,12 +87,15 @@ def _table(compared: Mapping[str, Spec], found: Mapping[str, Result | DpsimError
     )
 
 
+_FITS = {None: "not known", True: "yes", False: "no"}
+
+
 def _numbers(spec: Spec, result: Result | DpsimError) -> dict[str, Number]:
     """Return the numbers of a scenario by name; the memory alone where it was not simulated."""
     use = result.memory if isinstance(result, Result) else memory_of(spec)
     known = [*numbers(result)] if isinstance(result, Result) else [of_memory(use)]
     if use is not None:
-        fits = use.warnings[0].partition(":")[0] if use.warnings else "yes" if use.fits else "no"
+        fits = use.warnings[0].partition(":")[0] if use.warnings else _FITS[use.to_json()["fits"]]
         known.append(Number("fits", fits, None, False, ""))
     return {number.name: number for number in known}
 

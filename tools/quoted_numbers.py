@@ -113,9 +113,10 @@ def _of_scenario(said: Mapping[str, Any]) -> Quoted:
     assert before.interval is not None
     if said.get("quantity") == "memory":
         assert before.memory is not None
-        memory = before.memory
-        ends = memory.interval.low, memory.interval.high
-        return Quoted(said, source, said["measured"], memory.held.total, *ends)
+        within = before.memory.interval
+        assert within is not None
+        held = before.memory.held.total
+        return Quoted(said, source, said["measured"], held, within.low, within.high)
     if "change" not in said:
         ends = before.interval.low, before.interval.high
         return Quoted(said, source, said["measured"], before.mean_step, *ends)

@@ -72,17 +72,19 @@ def table(
     return made
 
 
-def show(*parts: Table | str) -> None:
-    """Print tables and lines on stdout, fitted to the terminal.
+def show(*parts: Table | str, as_message: bool = False) -> None:
+    """Print tables and lines on stdout, or as a message on stderr, fitted to the terminal.
 
     Up to 160 columns wide if stdout is no terminal. No number is broken: a table that needs more
     room takes it.
     """
     from rich.console import Console
 
+    if as_message and not says(Talk.NORMAL):
+        return
     width = min(_WIDE, shutil.get_terminal_size().columns) if sys.stdout.isatty() else _WIDE
     # Without markup, because names may contain square brackets, which it would read as styles.
-    console = Console(highlight=False, markup=False, width=width)
+    console = Console(highlight=False, markup=False, width=width, stderr=as_message)
     for part in parts:
         if isinstance(part, str):
             for line in spelled_out(part).splitlines() or [""]:
@@ -114,10 +116,14 @@ def _wrapped(line: str, width: int) -> str:
     )
 
 
-def show_json(content: dict[str, Any]) -> None:
-    """Print an object as JSON on stdout, or as `answer_goes` requests."""
+def show_json(content: dict[str, Any], rows: list[dict[str, Any]] | None = None) -> None:
+    """Print an object as JSON on stdout, or as `answer_goes` requests; ``rows`` are its CSV."""
     path, is_csv = _answer.get()
-    text = _as_csv(content) if is_csv else json.dumps(content, indent=2, allow_nan=False) + "\n"
+    text = (
+        _as_csv({"rows": rows} if rows else content)
+        if is_csv
+        else json.dumps(content, indent=2, allow_nan=False) + "\n"
+    )
     if path is None:
         sys.stdout.write(text)
         return

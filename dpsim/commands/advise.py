@@ -44,12 +44,12 @@ def _lines(found: Advice) -> list[str]:
 
     step, best = human(found.step_s, TIME), human(found.best_s, TIME)
     lines = [f"step        {step} as it is, {best} at best: {found.gain:.1%} less"]
-    if found.communication_s is not None and found.exposed_s is not None:
-        whole, exposed = found.communication_s, found.exposed_s
+    if None not in (found.idle_s, found.communication_s, found.exposed_s):
+        whole, exposed = found.communication_s or 0.0, found.exposed_s or 0.0
         hidden = human(max(whole - exposed, 0.0), TIME)
         lines.append(
             f"traced      {human(whole, TIME)} of communication: {human(exposed, TIME)} exposed, "
-            f"{hidden} overlapped"
+            f"{hidden} overlapped; idle for {human(found.idle_s or 0.0, TIME)}"
         )
     if found.within_error:
         lines.append(

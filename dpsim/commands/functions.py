@@ -79,11 +79,13 @@ def advise(trace: str | os.PathLike[str]) -> Advice:
 
     Raises DpsimError for a file that is not such a trace, or has no collectives.
     """
-    from dpsim.imports.kineto import profile_with_communication
+    from dpsim.imports.kineto import profile_with_parts
+    from dpsim.studies.advise import StepParts
     from dpsim.studies.advise import advise as advised
 
     # Advice is for the step as traced, whatever its number of samples.
-    return advised(*profile_with_communication(Path(trace)))
+    profile, parts = profile_with_parts(Path(trace))
+    return advised(profile, None if parts is None else StepParts(*parts))
 
 
 def _scenario(scenario: Scenario | str | os.PathLike[str], overrides: Iterable[str]) -> Scenario:

@@ -69,7 +69,7 @@ def show_scenario(file: Path, draft: ScenarioDraft, output: Path | None, as_json
         checked(text, output or file.with_suffix(".yaml"))
     except DpsimError as error:
         raise DpsimError(f"{file}: {error}") from None
-    summarise(draft.taken, draft.assumed, [f"{key}: {why}" for key, why in draft.ignored])
+    summarise(draft.taken, draft.assumed, draft.ignored_lines)
     deliver(text, output, as_json, "import-scenario", draft.to_json())
 
 
@@ -103,8 +103,12 @@ def deliver(
 def deliver_profile(
     profile: CalibrationProfile | ModelProfile, output: Path | None, as_json: bool
 ) -> None:
-    """Write a profile to a file, and print it if there is none or ``as_json``."""
+    """Write a profile to a file, and print it if there is none or ``as_json``.
+
+    As CSV a model's has a row for each layer.
+    """
     if output is not None:
         save(output, profile.to_json())
     if output is None or as_json:
-        show_json(profile.model_dump(mode="json"))
+        rows = getattr(profile, "rows", None)
+        show_json(profile.model_dump(mode="json"), rows)

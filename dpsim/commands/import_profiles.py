@@ -86,8 +86,9 @@ def kineto(
 ) -> None:
     """Turn a PyTorch profiler trace into a profile; for a folder of all ranks, say which are slow.
 
-    The profile has measured times of the layers, gradients and NCCL calls. A folder also gives the
-    jitter of a scenario, and each rank's compute time, waits and share of being last.
+    The profile has measured times of the layers, gradients and NCCL calls; the longest layers, the
+    update and idle time are listed. A folder also gives the jitter of a scenario, and each rank's
+    compute time, waits and share of being last.
 
     Example: dpsim import kineto trace.json -o profile.json
     Example: dpsim import kineto traces/ -o profile.json --disturbance disturbance.yaml
@@ -247,4 +248,9 @@ def show_profile(profile: ModelProfile, output: Path | None, as_json: bool) -> N
             f"{len(profile.collectives)} collective calls a step"
         )
     summarise_notes(taken, profile.notes)
+    if profile.traced is not None and not as_json:
+        from dpsim.report.text.ranks import traced_table
+
+        # The answer is the profile, in a file or alone on stdout.
+        show(traced_table(profile.name, profile.traced), as_message=True)
     deliver_profile(profile, output, as_json)

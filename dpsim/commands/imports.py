@@ -211,7 +211,9 @@ def _scenario_command(tool: str, home: str, file_help: str, what: str, example: 
         from dpsim.imports.scenario_draft import TrainingSizes
 
         read = resolve_name(f"dpsim.imports.{home}")
-        sizes = TrainingSizes(model, nnodes, nproc_per_node, node, batch, sequence_length)
+        sizes = TrainingSizes(
+            model, nnodes, nproc_per_node, node, batch, sequence_length, file.parent
+        )
         draft = read_file(file, lambda content: read(content, file.name, sizes))
         show_scenario(file, draft, output, as_json)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict
 
-from dpsim.base.terminal import show, show_answer
+from dpsim.base.terminal import narrate, show, show_answer
 from dpsim.commands.options import File, Json, Sets
 
 
@@ -25,13 +25,23 @@ def memory(
     scenario = load_scenario(file, set_ or ())
     use = memory_use(scenario)
     learners = learners_by_batch(scenario, use)
+    sample = scenario.workload.sample_of(use.model)
     if as_json:
-        show_answer(
-            "memory", name=scenario.name, **use.report(), learners=[asdict(row) for row in learners]
-        )
+        rows = [asdict(row) for row in learners]
+        show_answer("memory", name=scenario.name, **sample, **use.report(), learners=rows)
         return
-    from dpsim.report.text.memory import learners_table, memory_notes, parts_table, stages_table
+    from dpsim.report.text.memory import (
+        learners_table,
+        memory_notes,
+        parts_table,
+        sample_notes,
+        stages_table,
+    )
 
-    show(parts_table(scenario.name, use), "", *memory_notes(use), "", stages_table(use))
+    for note in use.model.notes:
+        narrate(f"note: {note}")
+    show(parts_table(scenario.name, use), "", *memory_notes(use), *sample_notes(sample))
+    if not use.is_partial:
+        show("", stages_table(use))
     if learners:
         show("", learners_table(learners))

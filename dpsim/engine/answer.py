@@ -80,6 +80,7 @@ def _software(job: Job, memory: MemoryUse) -> dict[str, Any] | None:
     if measured is not None and measured.optimizer() is not None:
         return None
     workload, words = job.scenario.workload, job.scenario.workload.words
+    sample = workload.sample_of(memory.model)
     assumed = [*workload.assumed_words]
     assumed += ["cluster"] if job.scenario.cluster.condition is None else []
     return {
@@ -88,7 +89,8 @@ def _software(job: Job, memory: MemoryUse) -> dict[str, Any] | None:
         "execution": words.execution,
         "optimizer_kernels": words.optimizer_kernels,
         "cluster": job.scenario.condition,
-        "assumed": assumed,
+        **sample,
+        "assumed": [*assumed, *sample["assumed"]],
     }
 
 

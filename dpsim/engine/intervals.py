@@ -176,21 +176,27 @@ def _ordinary_error(job: Job) -> ModelError:
 
 
 def _measured_error(job: Job, measured: MeasuredTimes) -> ModelError:
-    """Return the error of layers' measured times: zero, except beyond the measured batches.
+    """Return the error of layers' measured times: the spread of the steps that were measured.
 
-    There it grows with the doublings from the nearest one, as that of a calibrated scale does.
+    It is zero where only their means are known. Beyond the measured batches it grows with the
+    doublings from the nearest one, as that of a calibrated scale does.
     """
     basis, sizes = "computing as measured in the model's profile", measured.batch_sizes
     workload = job.scenario.workload
     batch = workload.batch_per_gpu * workload.learners_per_gpu
     nearest = min(max(batch, sizes[0]), sizes[-1])
+    spread = measured.deviation
+    if measured.steps_s:
+        basis += f", {len(measured.steps_s)} step(s)"
     if batch == nearest:
-        return ModelError(basis)
+        of = normal_spread(spread) if spread else ()
+        return ModelError(basis, of, of=job.model.name, source="computing")
     doublings = abs(math.log2(batch / nearest))
+    by_doubling = _table()["calibrated"]["compute scaled"]["batch"]
     known = f"batch {sizes[0]:,}" if len(sizes) == 1 else f"batch {sizes[0]:,} to {sizes[-1]:,}"
     return ModelError(
         f"{basis} at batch {nearest:,}",
-        normal_spread(_table()["calibrated"]["compute scaled"]["batch"] * doublings**0.5),
+        normal_spread(math.hypot(spread, by_doubling * doublings**0.5)),
         (f"layers were measured at {known}, not at {batch:,}",),
         job.model.name,
         source="computing",

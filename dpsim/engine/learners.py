@@ -51,8 +51,11 @@ def times_with_learners(
 def learners_by_batch(scenario: Scenario, use: MemoryUse) -> tuple[LearnersRow, ...]:
     """Return the best number of learners for several batches, on the GPU with the least memory.
 
-    The batches are the scenario's and the powers of two below it.
+    The batches are the scenario's and the powers of two below it. Without activations it is not
+    known how many fit: there are no rows.
     """
+    if use.is_partial:
+        return ()
     gpu, batch = smallest_gpu(scenario), scenario.workload.batch_per_gpu
     times = cache(partial(learner_times, scenario, use.model, gpu))
 

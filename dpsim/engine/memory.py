@@ -58,8 +58,13 @@ class MemoryUse:
         return replace(self, setup=setup, held=footprint(self.model, setup))
 
     @property
+    def is_partial(self) -> bool:
+        """Whether the model states no activations, so that the parts are only a lower bound."""
+        return not self.model.activations
+
+    @property
     def fits(self) -> bool:
-        """Whether the parts fit in the GPU's memory."""
+        """Whether the parts fit in the GPU's memory; where they are partial, the known ones."""
         return self.held.fits(self.capacity)
 
     @property
@@ -68,12 +73,15 @@ class MemoryUse:
         return self.capacity - self.held.total
 
     @property
-    def interval(self) -> PredictionInterval:
+    def interval(self) -> PredictionInterval | None:
         """The bytes between which the peak lies, by published peaks over their predictions.
 
-        Few peaks were published, all of one model with one kind of sharding. Other setups have the
-        spread over generations of GPUs, which is wider than that over configurations.
+        None without activations, which all published peaks have. Few peaks were published, all of
+        one model with one kind of sharding. Other setups have the spread over generations of GPUs,
+        which is wider than that over configurations.
         """
+        if self.is_partial:
+            return None
         table, setup = shipped_json("dpsim.engine", "memory_residuals.json"), self.setup
         stage = f"{setup.stage} ({STAGE_NAMES[setup.stage]})"
         measured = {
@@ -96,7 +104,7 @@ class MemoryUse:
     def warnings(self) -> list[str]:
         """A warning that the verdict may be wrong if the GPU's memory lies inside the interval."""
         found = self.interval
-        if not found.low <= self.capacity < found.high:
+        if found is None or not found.low <= self.capacity < found.high:
             return []
         low, high, capacity = (
             human(size, DATA, 3) for size in (found.low, found.high, self.capacity)
@@ -107,7 +115,8 @@ class MemoryUse:
     @property
     def with_headroom(self) -> MemoryUse:
         """The same with less capacity, so that what fits does so even with the model's error."""
-        return replace(self, capacity=self.capacity * self.held.total / self.interval.high)
+        high = self.held.total if self.interval is None else self.interval.high
+        return replace(self, capacity=self.capacity * self.held.total / high)
 
     @property
     def largest_batch(self) -> int:
@@ -123,7 +132,12 @@ class MemoryUse:
         return split_ways(self.model, self.setup, self.capacity)
 
     def alternatives(self) -> Iterator[MemoryUse]:
-        """Yield the same for all stages, without and with checkpointing, each with one learner."""
+        """Yield the same for all stages, without and with checkpointing, each with one learner.
+
+        Yields none if the parts are partial: checkpointing changes the activations.
+        """
+        if self.is_partial:
+            return
         for checkpointing, stage in product((False, True), STAGES):
             yield self.changed(stage=stage, checkpointing=checkpointing, learners=1)
 
@@ -209,16 +223,21 @@ class MemoryUse:
         held = self.held
         return {
             "gpu": self.gpu,
-            "parts_bytes": held.parts(),
+            "parts_bytes": self.parts(),
             "breakdown": self.breakdown(),
             "total_bytes": held.total,
             "capacity_bytes": self.capacity,
-            "fits": self.fits,
+            "fits": None if self.is_partial and self.fits else self.fits,
         }
 
-    def breakdown(self) -> dict[str, float]:
+    def parts(self) -> dict[str, float | None]:
+        """Return the bytes of each part by name; activations are None if they are not known."""
+        unknown = {"activations": None} if self.is_partial else {}
+        return {**self.held.parts(), **unknown}
+
+    def breakdown(self) -> dict[str, float | None]:
         """Return the bytes of the parts, by the names that training tools use."""
-        parts = self.held.parts()
+        parts = self.parts()
         gathered = parts.pop("buckets")
         return {**parts, "gather_buffers": gathered}
 
@@ -237,17 +256,20 @@ class MemoryUse:
             "checkpointing": self.setup.checkpointing,
             "learners_per_gpu": self.setup.learners,
             **self.to_json(),
-            "interval_bytes": self.interval.to_json(),
+            "interval_bytes": None if self.interval is None else self.interval.to_json(),
             "warnings": self.warnings,
-            "spare_bytes": self.spare,
-            "largest_batch": self.largest_batch,
+            "spare_bytes": None if self.is_partial and self.fits else self.spare,
+            "largest_batch": None if self.is_partial else self.largest_batch,
             "offloaded_bytes": offloaded_bytes(self.model, self.setup),
             "bytes_per_parameter": self.held.model_state / self.model.parameters,
             "stages": [_row(each) for each in self.alternatives()],
             "remedies": [
                 {"text": remedy.text, "changes": remedy.changes} for remedy in self.remedies()
             ],
-            "split_ways": {"weights_alone": ways.weights, "training": ways.training},
+            "split_ways": {
+                "weights_alone": ways.weights,
+                "training": None if self.is_partial else ways.training,
+            },
             "advice": self.advice(),
         }
 

@@ -6,7 +6,10 @@ key fsdp_backward_prefetch of accelerate is backward_prefetch in Trainer's fsdp_
 
 from __future__ import annotations
 
-from dpsim.imports.deepspeed import send_gradients
+from dataclasses import replace
+from pathlib import Path
+
+from dpsim.imports.deepspeed import add_deepspeed, send_gradients
 from dpsim.imports.reading import ImportFileError
 from dpsim.imports.scenario_draft import (
     ScenarioDraft,
@@ -24,6 +27,7 @@ from dpsim.imports.scenario_draft import (
     wrap_blocks,
 )
 from dpsim.imports.settings import Settings, yaml_settings
+from dpsim.workload import ATTENTION_OF, MODELS, Attention, canonical_name
 
 # Whether weights are freed after forward (None: not sharded), and whether groups are nodes.
 _STRATEGIES: dict[str, tuple[bool | None, bool]] = {
@@ -84,6 +88,13 @@ _OPTIMIZERS = {
     "pagedadamw8bit": "adamw-8bit",
     "sgd": "sgd",
 }
+# Of Trainer, Axolotl and LLaMA-Factory: keys of attention, and the words that choose it.
+_ATTENTION: dict[str, dict[str, Attention]] = {
+    "attn_implementation": ATTENTION_OF,
+    "flash_attention": {"true": "flash"},
+    "sdp_attention": {"true": "flash"},
+    "flash_attn": {"fa2": "flash", "sdpa": "flash", "disabled": "unfused"},
+}
 _PAGED = "pages that move to the host where memory is short take no time here"
 
 
@@ -100,11 +111,6 @@ def scenario_of_trainer(
     settings.refuse_other_parallelism()
     if settings.flag("use_cpu"):
         raise ImportFileError("use_cpu must be false, since GPUs are simulated, but got true")
-    if settings.has("deepspeed"):
-        raise ImportFileError(
-            "deepspeed names the file that has what is trained how: import it with dpsim import "
-            f"deepspeed, but got {settings.word('deepspeed')!r}"
-        )
     kind = settings.word("distributed_type", _DISTRIBUTED)
     workers = settings.number("num_processes")
     if kind == "no" and not (sizes.nodes or sizes.gpus_per_node):
@@ -117,24 +123,25 @@ def scenario_of_trainer(
             raise ImportFileError(
                 f"num_processes must be a multiple of num_machines ({machines}), but got {workers}"
             )
-        sizes = TrainingSizes(
-            sizes.model, machines, each, sizes.node, sizes.batch, sizes.sequence_length
-        )
+        sizes = replace(sizes, nodes=machines, gpus_per_node=each)
     place_workers(draft, sizes, workers, "num_processes" if workers else "")
     _model(draft, sizes, settings)
     _batches(draft, settings, sizes)
     precision = _precision(draft, settings)
     _program(draft, settings)
     # Trainer's key fsdp corresponds to accelerate's distributed_type.
-    trainer = settings.word("fsdp") or ""
+    trainer = settings.words("fsdp")
     by_trainer = kind is None and (bool(trainer) or settings.has("fsdp_config"))
-    if kind == "fsdp" or by_trainer:
+    file = settings.text("deepspeed")
+    if file is not None:
+        add_deepspeed(draft, file, "deepspeed", sizes.folder, precision)
+    elif kind == "fsdp" or by_trainer:
         # accelerate's keys have the prefix, Trainer's have not.
         config = settings.section("fsdp_config", prefix="fsdp_")
         _fsdp(draft, config, trainer, precision)
         _replicas(draft, settings.section("parallelism_config"), workers)
     elif kind == "deepspeed":
-        _deepspeed(draft, settings.section("deepspeed_config"), precision)
+        _deepspeed(draft, settings.section("deepspeed_config"), sizes.folder, precision)
     else:
         _replicated(draft, settings, kind)
     use_nccl(draft)
@@ -229,6 +236,7 @@ def _program(draft: ScenarioDraft, settings: Settings) -> None:
         draft.set("workload.execution", "compile", settings.path("torch_compile"))
     if settings.flag("gradient_checkpointing"):
         draft.set("workload.checkpoint", "full", settings.path("gradient_checkpointing"))
+    _attention(draft, settings)
     said = settings.word("optim")
     key = settings.path("optim")
     set_optimizer(draft, said, _OPTIMIZERS, key)
@@ -236,7 +244,18 @@ def _program(draft: ScenarioDraft, settings: Settings) -> None:
         draft.ignore(f"{key} = {said}", _PAGED)
 
 
-def _fsdp(draft: ScenarioDraft, config: Settings, trainer: str, precision: str) -> None:
+def _attention(draft: ScenarioDraft, settings: Settings) -> None:
+    """Set the kernel of attention, if a key chooses it and the model has the choice."""
+    has_choice = MODELS[canonical_name(str(draft.values["workload.model"]))].fusible
+    for key in filter(settings.has, _ATTENTION):
+        said = settings.word(key) or ""
+        if has_choice and said in _ATTENTION[key]:
+            draft.set("workload.attention", _ATTENTION[key][said], key)
+        else:
+            draft.ignore(f"{key} = {said}", "attention is simulated as the model's and GPU's usual")
+
+
+def _fsdp(draft: ScenarioDraft, config: Settings, trainer: tuple[str, ...], precision: str) -> None:
     """Set FSDP's sharding, prefetching and wrapping."""
     frees, per_node, source = _strategy(config, trainer)
     width = 4 if precision == "fp32" else 2
@@ -264,7 +283,7 @@ def _fsdp(draft: ScenarioDraft, config: Settings, trainer: str, precision: str) 
     if config.flag("activation_checkpointing"):
         draft.set("workload.checkpoint", "full", config.path("activation_checkpointing"))
     asked = [config.path("offload_params")] if config.flag("offload_params") else []
-    asked += ["fsdp: offload"] if "offload" in trainer.split() else []
+    asked += ["fsdp: offload"] if "offload" in trainer else []
     for source in asked[:1]:
         # torch's CPUOffload includes the optimiser.
         offload(draft, "parameters", "cpu", source)
@@ -285,12 +304,12 @@ def _units(draft: ScenarioDraft, config: Settings) -> None:
         draft.set("strategy.overlap.kind", "wfbp", "FSDP sends the gradients of a unit together")
 
 
-def _strategy(config: Settings, trainer: str) -> tuple[bool | None, bool, str]:
+def _strategy(config: Settings, trainer: tuple[str, ...]) -> tuple[bool | None, bool, str]:
     """Return whether weights are freed after forward, whether groups are nodes, and the source.
 
     None instead of the first if nothing is sharded.
     """
-    for word in trainer.split():
+    for word in trainer:
         if word in _STRATEGIES:
             return *_STRATEGIES[word], "fsdp"
         if word not in _TRAINERS_OTHER_WORDS:
@@ -318,17 +337,15 @@ def _ahead(draft: ScenarioDraft, config: Settings) -> None:
         draft.set("strategy.aggregation.limit_all_gathers", limited, source)
 
 
-def _deepspeed(draft: ScenarioDraft, config: Settings, precision: str) -> None:
-    """Set what accelerate's few keys of DeepSpeed mean."""
+def _deepspeed(draft: ScenarioDraft, config: Settings, folder: Path, precision: str) -> None:
+    """Set what accelerate's few keys of DeepSpeed mean, or the file that they name."""
+    file = config.text("deepspeed_config_file")
+    if file is not None:
+        add_deepspeed(draft, file, config.path("deepspeed_config_file"), folder, precision)
+        return
     stage = config.number("zero_stage", least=0, most=3) or 0
     width = 4 if precision == "fp32" else 2
     source = "deepspeed_config.zero_stage"
-    file = config.word("deepspeed_config_file")
-    if file is not None:
-        raise ImportFileError(
-            "deepspeed_config.deepspeed_config_file has what is trained how: import it with dpsim "
-            f"import deepspeed, but got {file!r}"
-        )
     draft.set("strategy.aggregation.kind", "sharded" if stage else "allreduce", source)
     if stage:
         draft.set("strategy.aggregation.stage", stage, source)

@@ -5,7 +5,10 @@ Keys and their defaults: DeepSpeed's documentation, "DeepSpeed Configuration JSO
 
 from __future__ import annotations
 
-from dpsim.imports.reading import ImportFileError
+import os
+from pathlib import Path
+
+from dpsim.imports.reading import ImportFileError, read_input
 from dpsim.imports.scenario_draft import (
     ASSUMED,
     ScenarioDraft,
@@ -22,6 +25,7 @@ from dpsim.imports.scenario_draft import (
     use_nccl,
 )
 from dpsim.imports.settings import Settings, json_settings
+from dpsim.workload import build_model
 
 _REDUCE_BUCKET = 500_000_000  # elements, the default
 _PREFETCH_BUCKET = 50_000_000
@@ -52,6 +56,57 @@ def scenario_from_deepspeed(content: bytes, name: str, sizes: TrainingSizes) -> 
     use_nccl(draft)
     left_out(draft, settings)
     return draft
+
+
+def add_deepspeed(draft: ScenarioDraft, file: str, key: str, folder: Path, precision: str) -> None:
+    """Add what the DeepSpeed configuration ``file`` says, which ``key`` of a trainer's names.
+
+    Its auto is what the trainer's configuration says, such as its ``precision``, already in
+    ``draft``. Raises DpsimError for a missing file, and where the two disagree.
+    """
+    # Trainers are started in a folder of the user's choice, such as that of a repository.
+    # Path.is_file raises where a name is too long.
+    path = next((place for place in (folder / file, Path(file)) if os.path.isfile(place)), None)
+    if path is None:
+        raise ImportFileError(
+            f"{key} must name a file, by its path from this one or from the current folder, but "
+            f"got {file!r}"
+        )
+    content = read_input(path)
+    draft.program += f", with {file} of DeepSpeed"
+    try:
+        settings = json_settings(content)
+        settings.refuse_other_parallelism()
+        _fill_in(draft, settings)
+        width = _precision(draft, settings, precision)
+        if settings.section("optimizer").has("type"):
+            _optimizer(draft, settings.section("optimizer"))
+        _zero(draft, settings, width)
+        left_out(draft, settings)
+    except ImportFileError as problem:
+        raise problem.of(path) from None
+
+
+def _fill_in(draft: ScenarioDraft, settings: Settings) -> None:
+    """Set the batch of a DeepSpeed configuration, unless it leaves that to the trainer."""
+    batch = "workload.batch_per_gpu"
+    for key, place in (
+        ("train_micro_batch_size_per_gpu", batch),
+        ("gradient_accumulation_steps", "workload.gradient_accumulation"),
+        ("train_batch_size", "workload.global_batch"),
+    ):
+        said, here = settings.number(key), draft.values.get(place)
+        # Trainer's value, which is in the draft, is filled in: there is nothing to report.
+        settings.is_open(key)
+        if said is None or draft.sources.get(place) == "--batch":
+            continue
+        if here not in (None, said) and not draft.is_assumed(place):
+            raise ImportFileError(
+                f"{key} must be auto or {here}, as {draft.sources[place]} says, but got {said}"
+            )
+        draft.set(place, said, key)
+    if "workload.global_batch" in draft.values and draft.is_assumed(batch):
+        del draft.values[batch]
 
 
 def _batches(
@@ -86,8 +141,11 @@ def _batches(
     return workers, "train_batch_size / micro batch / accumulation steps"
 
 
-def _precision(draft: ScenarioDraft, settings: Settings) -> int:
-    """Set the precision; return the bytes of a weight and of a gradient as they are sent."""
+def _precision(draft: ScenarioDraft, settings: Settings, filled_in: str | None = None) -> int:
+    """Set the precision; return the bytes of a weight and of a gradient as they are sent.
+
+    ``filled_in`` is the precision of the trainer's configuration, if it is in the draft.
+    """
     left_open = []
     for key in ("bf16", "fp16", "bfloat16"):
         section = settings.section(key)
@@ -97,6 +155,8 @@ def _precision(draft: ScenarioDraft, settings: Settings) -> int:
             return 2
         if section.is_open("enabled"):
             left_open.append(chosen)
+    if filled_in is not None:
+        return _WIDTHS.get(filled_in, 2)
     if left_open:
         # Trainer's users choose the first one on GPUs that have it.
         why = f"enabled is auto: {_AUTO}, which may also say fp32"
@@ -150,21 +210,42 @@ def send_gradients(
         partitioned = "stage 2 and 3 reduce gradients in every pass"
         draft.set("strategy.aggregation.gradients.sync_each_pass", True, partitioned)
     if stage == 3:
-        unit = zero.number("stage3_prefetch_bucket_size", least=0) or _PREFETCH_BUCKET
-        gather_units(draft, unit, _source(zero, "stage3_prefetch_bucket_size"))
+        size, source = _elements(draft, zero, "stage3_prefetch_bucket_size", _PREFETCH_BUCKET, 0.9)
+        gather_units(draft, size, source)
     # By default it is on in stage 3 only.
-    bucket = zero.number("reduce_bucket_size") or _REDUCE_BUCKET
+    bucket, source = _elements(draft, zero, "reduce_bucket_size", _REDUCE_BUCKET, 1)
     overlaps = zero.flag("overlap_comm")
     if overlaps or (overlaps is None and stage == 3):
         given, default = zero.path("overlap_comm"), "DeepSpeed's default in stage 3"
         kind = given if overlaps else default
-        send_buckets(draft, bucket * carried, _source(zero, "reduce_bucket_size"), kind)
+        send_buckets(draft, bucket * carried, source, kind)
     else:
         draft.set("strategy.overlap.kind", "sequential", zero.path("overlap_comm"))
 
 
-def _source(zero: Settings, key: str) -> str:
-    """Return the source of a bucket's size: the file or DeepSpeed's default."""
-    if zero.is_open(key):
-        return f"{ASSUMED}DeepSpeed's default; {zero.path(key)} is auto: {_AUTO}"
-    return zero.path(key) if zero.has(key) else f"{ASSUMED}DeepSpeed's default"
+def _elements(
+    draft: ScenarioDraft, zero: Settings, key: str, usual: int, share: float
+) -> tuple[int, str]:
+    """Return a bucket's elements and their source: the file, Trainer's rule, or the default.
+
+    For auto, Trainer fills in ``share`` of the square of the model's hidden size.
+    """
+    said = zero.number(key, least=0)
+    if said:
+        return said, zero.path(key)
+    if not zero.is_open(key):
+        return usual, f"{ASSUMED}DeepSpeed's default"
+    name = draft.values["workload.model"]
+    width = _hidden_size(str(name))
+    if width is None:
+        return usual, f"{ASSUMED}DeepSpeed's default; {zero.path(key)} is auto: {_AUTO}"
+    rule = f"{share:g} x hidden size^2" if share < 1 else "hidden size^2"
+    why = f"{zero.path(key)} is auto: Hugging Face's Trainer fills in {rule}, {width:,} of {name}"
+    return int(share * width**2), f"{ASSUMED}{why}"
+
+
+def _hidden_size(name: str) -> int | None:
+    """Return the width of a model of text, which its first linear layer reads; else None."""
+    model = build_model(name)
+    shapes = (layer.shape for layer in model.layers if layer.shape and layer.kind == "linear")
+    return next((inner for _, inner, _ in shapes), None) if model.tokens else None

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -23,12 +24,13 @@ from dpsim.base.provenance import stamp
 from dpsim.imports.kineto_collectives import collectives_of
 from dpsim.imports.kineto_events import Event, Trace, innermost, read_trace
 from dpsim.imports.kineto_shapes import Guess, first_batch, guess
-from dpsim.imports.kineto_steps import StepMarks, is_collective, step_times
+from dpsim.imports.kineto_steps import StepMarks, is_collective, step_times, traced_step
 from dpsim.imports.reading import ImportFileError
-from dpsim.workload import MeasuredCollective, MeasuredTimes, ModelProfile, ProfileLayer
+from dpsim.workload import MeasuredCollective, MeasuredTimes, ModelProfile, ProfileLayer, TracedStep
 
 _EVALUATE = "autograd::engine::evaluate_function: "
 _GLOO = "gloo:"
+_IDLE = 0.01  # the share of a step from which on idle time is worth a note
 
 
 def profile_kineto(
@@ -42,11 +44,14 @@ def profile_kineto(
     return _profile_of(read_trace(path), path, batch, name)
 
 
-def profile_with_communication(path: Path) -> tuple[ModelProfile, tuple[float, float] | None]:
-    """Return the profile of a trace for one sample, and a step's communication.
+def profile_with_parts(
+    path: Path,
+) -> tuple[ModelProfile, tuple[float, float, float, float] | None]:
+    """Return the profile of a trace for one sample, and the seconds of a step's parts.
 
-    The latter are the seconds in which collectives run, and those without concurrent computing:
-    medians over steps, None where a step has no computing. Raises as `profile_kineto`.
+    They are the whole step; in which no kernel runs; in which collectives run; and of those without
+    concurrent computing: medians over steps, None where a step has no computing. Raises as
+    `profile_kineto`.
     """
     trace = read_trace(path)
     profile = _profile_of(trace, path, 1, None)
@@ -54,9 +59,12 @@ def profile_with_communication(path: Path) -> tuple[ModelProfile, tuple[float, f
         steps = step_times(trace, path).values()
     except DpsimError:
         return profile, None
-    pairs = [(step.communication_s, step.exposed_s) for step in steps]
-    communication, exposed = np.median(pairs, axis=0).tolist()
-    return profile, (communication, exposed)
+    rows = [
+        (step.busy_s + step.idle_s, step.idle_s, step.communication_s, step.exposed_s)
+        for step in steps
+    ]
+    whole, idle, communication, exposed = np.median(rows, axis=0).tolist()
+    return profile, (whole, idle, communication, exposed)
 
 
 def _profile_of(trace: Trace, path: Path, batch: int | None, name: str | None) -> ModelProfile:
@@ -81,6 +89,7 @@ class _LayerOfStep:
 
 @dataclass(slots=True)
 class _Step:
+    place: int
     layers: dict[str, _LayerOfStep] = field(default_factory=dict)
     optimizer: float = 0.0
     lost: float = 0.0  # of kernels without a layer
@@ -120,18 +129,25 @@ def build_profile(trace: Trace, *, batch: int | None, name: str, file: str = "")
     alike = [step for step in steps if step.signature == common]
     # The last step: DDP rearranges its buckets after the first.
     calls = collectives_of(alike[-1].collectives, trace.calls, alike[-1].backward_start)
-    notes = _notes(trace, alike, len(steps) - count, calls)
     # An operator without kernels in any step, such as a view, is not a layer.
     kept = [
         one
         for one in common
         if any(step.layers[one].forward or step.layers[one].backward for step in alike)
     ]
+    measured = _measured(alike, kept, batch, trace)
+    lost = float(np.mean([step.lost for step in alike]))
+    traced = None
+    with suppress(DpsimError):  # a step without computing has no parts
+        times = list(step_times(trace, Path(file)).values())
+        traced = traced_step([times[step.place] for step in alike], kept, measured, lost)
+    notes = _notes(trace, alike, len(steps) - count, calls, traced)
     return ModelProfile(
         name=name,
         sample=f"1 of {batch} in the trace",
         layers=tuple(_layers([alike[0].layers[one] for one in kept], batch)),
-        measured=_measured(alike, kept, batch, trace),
+        measured=measured,
+        traced=traced,
         collectives=tuple(calls),
         notes=tuple(notes),
         provenance={
@@ -146,7 +162,7 @@ def build_profile(trace: Trace, *, batch: int | None, name: str, file: str = "")
 def _steps(trace: Trace) -> list[_Step]:
     """Return the steps of the trace, by the profiler's marks; a single one without marks."""
     marks = StepMarks(trace)
-    steps = [_Step() for _ in range(marks.count)]
+    steps = [_Step(place) for place in range(marks.count)]
 
     def step_of(event: Event) -> _Step | None:
         place = marks.place(event)
@@ -278,6 +294,10 @@ def _measured(steps: list[_Step], kept: list[str], batch: int, trace: Trace) -> 
         backward_s=(mean("backward"),),
         gradient_ready_s=(tuple(float(one) for one in ready),),
         optimizer_s=(float(np.mean([step.optimizer for step in steps])),),
+        steps_s=tuple(
+            step.optimizer + sum(one.forward + one.backward for one in step.layers.values())
+            for step in steps
+        ),
         device=trace.device,
     )
 
@@ -298,7 +318,11 @@ def _ready(step: _Step, kept: list[str]) -> list[float]:
 
 
 def _notes(
-    trace: Trace, steps: list[_Step], left_out: int, calls: Sequence[MeasuredCollective]
+    trace: Trace,
+    steps: list[_Step],
+    left_out: int,
+    calls: Sequence[MeasuredCollective],
+    traced: TracedStep | None,
 ) -> list[str]:
     """Return what is assumed and what is ignored, with its effect, a line each."""
     notes = [
@@ -315,6 +339,12 @@ def _notes(
     if left_out:
         notes.append(
             f"ignored: {left_out} steps left out whose layers differ from those of the others"
+        )
+    idle = 0.0 if traced is None else traced.idle_s
+    if traced is not None and idle > _IDLE * traced.step_s:
+        notes.append(
+            f"ignored: {idle:.3g} s of a step of {traced.step_s:.3g} s, in which no kernel runs: a "
+            "predicted step is shorter by them"
         )
     lost = sum(step.lost for step in steps) / len(steps)
     if lost:

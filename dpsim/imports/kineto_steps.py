@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -14,7 +14,9 @@ from dpsim.base.arrays import covered
 from dpsim.base.errors import DpsimError
 from dpsim.base.files import shown_path
 from dpsim.imports.kineto_events import Event, Trace
+from dpsim.workload import LongLayer, MeasuredTimes, TracedStep
 
+_LONGEST = 10  # layers that are listed
 _NUMBER = re.compile(r"\d{1,15}")
 
 Call = tuple[str, int]  # its group's ranks, as the trace has them; its index among their calls
@@ -68,6 +70,38 @@ class StepTimes:
     exposed_s: float  # collectives without concurrent computing
     communication_s: float  # in which at least one collective runs
     calls: dict[Call, float] = field(default_factory=dict)
+
+    @property
+    def busy_s(self) -> float:
+        """The seconds in which a kernel runs."""
+        return self.compute_s + self.exposed_s
+
+
+def traced_step(
+    steps: Sequence[StepTimes], names: Sequence[str], measured: MeasuredTimes, no_layer_s: float
+) -> TracedStep:
+    """Return where the time of ``steps`` went, with the layers of these names that take longest."""
+    exposed, idle = (
+        float(np.mean([getattr(step, name) for step in steps])) for name in ("exposed_s", "idle_s")
+    )
+    whole = float(np.mean([step.busy_s for step in steps])) + idle
+    passes = zip(names, measured.forward_s[0], measured.backward_s[0], strict=True)
+    layers = [
+        LongLayer(
+            name=name, forward_s=forward, backward_s=backward, share=(forward + backward) / whole
+        )
+        for name, forward, backward in passes
+    ]
+    layers.sort(key=lambda layer: -layer.share)
+    return TracedStep(
+        step_s=whole,
+        longest=tuple(layers[:_LONGEST]),
+        other_layers_s=sum(layer.forward_s + layer.backward_s for layer in layers[_LONGEST:]),
+        optimizer_s=measured.optimizer() or 0.0,
+        no_layer_s=no_layer_s,
+        exposed_s=exposed,
+        idle_s=idle,
+    )
 
 
 def step_times(trace: Trace, path: Path) -> dict[int, StepTimes]:

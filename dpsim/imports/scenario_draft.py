@@ -7,13 +7,14 @@ import re
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 from textwrap import wrap
 from typing import Any
 
 from dpsim.base.errors import UnknownNameError
 from dpsim.hardware import nodes
 from dpsim.imports.reading import ImportFileError
-from dpsim.imports.settings import Settings
+from dpsim.imports.settings import COMMONPLACE, Settings
 from dpsim.workload import canonical_name
 
 Edge = dict[str, Any]  # of a custom network
@@ -52,7 +53,8 @@ _EFFECTS = {
 class TrainingSizes:
     """The command's options for sizes that configurations lack, or that the launcher gets.
 
-    ``nodes`` and ``gpus_per_node`` are torchrun's --nnodes and --nproc-per-node.
+    ``nodes`` and ``gpus_per_node`` are torchrun's --nnodes and --nproc-per-node. ``folder`` is that
+    of the configuration, which may name a second one.
     """
 
     model: str | None = None
@@ -61,6 +63,7 @@ class TrainingSizes:
     node: str | None = None
     batch: int | None = None
     sequence_length: int | None = None
+    folder: Path = Path()
 
 
 @dataclass
@@ -74,7 +77,7 @@ class ScenarioDraft:
     program: str
     values: dict[str, Value] = field(default_factory=dict)
     sources: dict[str, str] = field(default_factory=dict)
-    ignored: list[tuple[str, str]] = field(default_factory=list)
+    ignored: dict[str, str] = field(default_factory=dict)
     heading: str | None = None
 
     def set(self, path: str, value: Value, source: str) -> None:
@@ -87,9 +90,13 @@ class ScenarioDraft:
         assert path in _EFFECTS, path
         self.set(path, value, f"{ASSUMED}{why}")
 
+    def is_assumed(self, path: str) -> bool:
+        """Return whether the value at ``path`` is neither the file's nor an option's."""
+        return self.sources.get(path, "").startswith(ASSUMED)
+
     def ignore(self, key: str, why: str) -> None:
         """Record that a key of the configuration is not in the scenario, with its effect."""
-        self.ignored.append((key, why))
+        self.ignored.setdefault(key, why)
 
     @property
     def name(self) -> str:
@@ -110,7 +117,7 @@ class ScenarioDraft:
                 "effect": _EFFECTS[path],
             }
             for path in self.values
-            if self.sources[path].startswith(ASSUMED)
+            if self.is_assumed(path)
         ]
 
     @property
@@ -119,7 +126,7 @@ class ScenarioDraft:
         return [
             f"{path} {_shown(value)} ({self.sources[path]})"
             for path, value in self.values.items()
-            if not self.sources[path].startswith(ASSUMED)
+            if not self.is_assumed(path)
         ]
 
     @property
@@ -129,6 +136,15 @@ class ScenarioDraft:
             f"{each['path']} {_scalar(each['value'])} ({each['why']}): {each['effect']}"
             for each in self.assumptions
         ]
+
+    @property
+    def ignored_lines(self) -> list[str]:
+        """The ignored keys by their effect, a line each; what has no part in a step comes last."""
+        keys: dict[str, list[str]] = {}
+        for key, why in self.ignored.items():
+            keys.setdefault(why, []).append(_printable(key))
+        ordered = sorted(keys, key=lambda why: COMMONPLACE.get(why, 0))
+        return [f"{', '.join(keys[why])}: {why}" for why in ordered]
 
     def plain(self) -> dict[str, Any]:
         """Return the scenario as nested mappings."""
@@ -147,14 +163,9 @@ class ScenarioDraft:
         lines = [f"# {self.heading or source}"]
         if self.ignored:
             lines.append("# Ignored:")
-        for key, why in self.ignored:
-            lines += wrap(
-                f"{_printable(key)}: {why}",
-                _WIDTH,
-                initial_indent="# - ",
-                subsequent_indent="#   ",
-                break_long_words=False,
-            )
+        for line in self.ignored_lines:
+            wrapped = wrap(line, _WIDTH - len("# - "), break_long_words=False)
+            lines += [f"{'#   ' if place else '# - '}{part}" for place, part in enumerate(wrapped)]
         return "\n".join([*lines, *self._lines(self.plain(), "")]) + "\n"
 
     def to_json(self) -> dict[str, Any]:
@@ -166,7 +177,7 @@ class ScenarioDraft:
                 for path, value in self.values.items()
             ],
             "assumed": self.assumptions,
-            "ignored": [{"key": key, "why": why} for key, why in self.ignored],
+            "ignored": [{"key": key, "why": why} for key, why in self.ignored.items()],
         }
 
     def _lines(self, values: dict[str, Any], before: str) -> Iterable[str]:
@@ -283,6 +294,9 @@ def set_optimizer(
     """Set the optimizer ``said`` in the file, if it is ``known``; else assume AdamW."""
     if said is not None and said in known:
         draft.set("workload.optimizer", known[said], key)
+        draft.values.pop("workload.optimizer_kernels", None)  # of an optimizer that this replaces
+        if "fused" in said:
+            draft.set("workload.optimizer_kernels", "fused", key)
     else:
         why = usual if said is None else f"{key} {said} is not simulated"
         draft.assume("workload.optimizer", "adamw", why)
@@ -304,8 +318,7 @@ def use_nccl(draft: ScenarioDraft) -> None:
 def left_out(draft: ScenarioDraft, settings: Settings) -> None:
     """Record which keys of the file are not in the scenario, and the effect."""
     for key, effect in settings.unused():
-        if key not in dict(draft.ignored):
-            draft.ignore(key, effect)
+        draft.ignore(key, effect)
 
 
 def wrap_blocks(draft: ScenarioDraft, source: str) -> None:

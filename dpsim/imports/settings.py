@@ -25,19 +25,29 @@ _DEGREE = re.compile(
 _CLIPPING = (
     "clipping is not simulated: it reads all gradients and sums up one number over all workers"
 )
+_IN_MEMORY = "samples are simulated as ready in memory"
+_FULL_LENGTH = "all sequences are simulated at their full length, which packed samples fill"
+_FREED = "weights are simulated as freed after use, and gathered again in backward"
 _EFFECTS = {
     "gradient_clipping": _CLIPPING,
     "max_norm": _CLIPPING,
     "max_grad_norm": _CLIPPING,
     "enable_fsdp_float8_all_gather": "weights are simulated as gathered in the width of mixed "
     "precision: in fp8 half as many bytes travel",
-    "implementation": "the update is simulated as torch's default, foreach: fused is faster, "
-    "for-loop slower",
-    "dataset": "samples are simulated as ready in memory",
+    "dataset": _IN_MEMORY,
+    "datasets": _IN_MEMORY,
+    "sample_packing": _FULL_LENGTH,
+    "pad_to_sequence_len": _FULL_LENGTH,
+    "packing": _FULL_LENGTH,
+    "lora_dropout": "dropout is not simulated: it reads and writes adapters' inputs once more",
+    "stage3_param_persistence_threshold": "small weights are simulated as gathered like others",
+    "stage3_max_live_parameters": _FREED,
+    "stage3_max_reuse_distance": _FREED,
+    "sub_group_size": "the update is simulated in one piece",
     "allgather_bucket_size": "updated weights are simulated as gathered in one piece",
 }
-# Sections and keys of torchtitan, DeepSpeed, accelerate and Trainer about starting, learning,
-# measuring and saving.
+# Sections and keys of torchtitan, DeepSpeed, accelerate, Trainer and Axolotl about starting,
+# learning, measuring and saving.
 _NAMES = """
 job profiling metrics checkpoint lr_scheduler validation comm memory_estimation debug
 tokenizer_path hf_assets_path lr min_lr beta1 beta2 eps weight_decay warmup_steps steps seed
@@ -54,10 +64,16 @@ fsdp_transformer_layer_cls_to_wrap state_dict_type sync_module_states use_orig_p
 cpu_ram_efficient_loading transformer_layer_cls_to_wrap learning_rate lr_scheduler_type
 warmup_ratio num_train_epochs max_steps output_dir logging_steps save_steps save_strategy
 eval_strategy evaluation_strategy report_to adam_beta1 adam_beta2 adam_epsilon
+stage3_gather_16bit_weights_on_model_save model_type tokenizer_type val_set_size lora_alpha
+num_epochs evals_per_epoch saves_per_epoch special_tokens
 """
 _NO_PART = frozenset(_NAMES.split())
 _OFF = ("", "no", "none", "false", "disabled")
-_UNKNOWN = "not known here: where it changes a step, the prediction lacks that change"
+_UNKNOWN = "not known here; what such a key changes in a step is not predicted"
+_WITHOUT_PART = "no part of a simulated step"
+_EMPTY = "switched off or empty"
+COMMONPLACE = {_UNKNOWN: 1, _WITHOUT_PART: 2, _EMPTY: 3}
+"""Effects that many ignored keys of a file have, numbered from the most important one."""
 
 
 class Settings:
@@ -141,14 +157,23 @@ class Settings:
             raise self._problem(key, rule, value)
         return word
 
-    def words(self, key: str) -> tuple[str, ...]:
-        """Return a list of words; empty if the file leaves it open."""
+    def text(self, key: str) -> str | None:
+        """Return a text, such as a file's name; None if the file leaves it open."""
         value = self._get(key)
-        if value is None:
-            return ()
-        if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
-            raise self._problem(key, "must be a list of words", value)
-        return tuple(value)
+        if value is not None and not isinstance(value, str):
+            raise self._problem(key, "must be a text", value)
+        return value or None
+
+    def words(self, key: str) -> tuple[str, ...]:
+        """Return the words of a list or of a text, in lower case; none if the file has none."""
+        value = self._get(key)
+        if isinstance(value, str | int):
+            value = str(value).split()
+        if not isinstance(value or [], list) or not all(
+            isinstance(one, str) for one in value or []
+        ):
+            raise self._problem(key, "must be words", value)
+        return tuple(word.lower() for word in value or ())
 
     def unused(self) -> Iterator[tuple[str, str]]:
         """Yield all keys that are not in the scenario, with the effect on a step.
@@ -270,8 +295,8 @@ def _sections_of(values: object) -> Settings:
 def _effect_of(path: str, value: object) -> str:
     """Return the effect of ignoring the key at ``path`` on the prediction of a step."""
     if not value or value in _OFF:
-        return "switched off or empty"
+        return _EMPTY
     section, name = path.split(".", maxsplit=1)[0], path.rpartition(".")[2]
     if name in _EFFECTS:
         return _EFFECTS[name]
-    return "no part of a simulated step" if {section, name} & _NO_PART else _UNKNOWN
+    return _WITHOUT_PART if {section, name} & _NO_PART else _UNKNOWN

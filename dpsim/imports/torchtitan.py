@@ -26,6 +26,7 @@ from dpsim.imports.settings import Settings, toml_settings
 
 _DTYPES = {"bfloat16": "bf16", "float16": "fp16", "float32": "fp32"}
 _RESHARD = {"default": True, "always": True, "never": False}
+_KERNELS = {"for-loop": "loop", "foreach": "foreach", "fused": "fused"}
 _CHECKPOINTS = {"none": "none", "full": "full", "selective": "selective"}
 _DDP_BUCKET = 100 * 2**20  # bytes, in apply_ddp
 _OPTIMIZERS = {"adam": "adam", "adamw": "adamw", "sgd": "sgd"}
@@ -142,6 +143,9 @@ def _program(draft: ScenarioDraft, settings: Settings, training: Settings) -> bo
         draft.ignore("optimizer.early_step_in_backward", _EARLY_STEP)
     kind = optimizer.word("name", _OPTIMIZERS)
     set_optimizer(draft, kind, _OPTIMIZERS, "optimizer.name", "torchtitan's default")
+    kernels = optimizer.word("implementation", _KERNELS)
+    if kernels is not None:
+        draft.set("workload.optimizer_kernels", _KERNELS[kernels], "optimizer.implementation")
     _recomputed(draft, settings.section("activation_checkpoint"))
     return _in_fp8(draft, settings)
 

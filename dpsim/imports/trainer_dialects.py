@@ -140,6 +140,8 @@ def _torchtune(values: dict[str, Any]) -> list[tuple[str, Any, str]]:
     optimizer, kind = _component(values, "optimizer")
     if optimizer is not None:
         values["optim"] = {"adamw": "adamw_torch"}.get(kind, kind)
+        if optimizer.pop("fused", False) is True:
+            found.append(("workload.optimizer_kernels", "fused", "optimizer.fused"))
     loss = values.get("loss")
     if isinstance(loss, dict) and str(loss.get("_component_")).endswith("CEWithChunkedOutputLoss"):
         del values["loss"]

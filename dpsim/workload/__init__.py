@@ -57,7 +57,7 @@ from dpsim.workload.memory import (
     offloaded_bytes,
     state_bytes,
 )
-from dpsim.workload.models import MODELS, Attention, build_model, canonical_name
+from dpsim.workload.models import ATTENTION_OF, MODELS, Attention, build_model, canonical_name
 from dpsim.workload.optimizers import (
     OPTIMIZERS,
     Optimizer,
@@ -75,9 +75,11 @@ if TYPE_CHECKING:
     from dpsim.workload.measured_times import MeasuredTimes, between
     from dpsim.workload.module_hooks import NodeOwners, collect_outputs, hooked
     from dpsim.workload.profile import (
+        LongLayer,
         MeasuredCollective,
         ModelProfile,
         ProfileLayer,
+        TracedStep,
         load_model_profile,
         read_file,
     )
@@ -95,6 +97,7 @@ else:
     __getattr__, __dir__ = on_demand(__name__, __file__)
 
 __all__ = [
+    "ATTENTION_OF",
     "CONSTANTS",
     "KINDS",
     "MODELS",
@@ -118,6 +121,7 @@ __all__ = [
     "LayerWork",
     "LearnersRow",
     "Loading",
+    "LongLayer",
     "Machine",
     "MeasuredCollective",
     "MeasuredTimes",
@@ -138,6 +142,7 @@ __all__ = [
     "SplitWays",
     "Tensors",
     "TorchSource",
+    "TracedStep",
     "WorkloadConfig",
     "averaging",
     "between",

@@ -143,8 +143,9 @@ class WorkloadConfig(Config):
         None,
         validate_default=False,
         description=(
-            "Tokens per sample, for language models only; the model's own if left "
-            "out, such as 128 for BERT and 1,024 for GPT-2."
+            "Tokens per sample, for language models only. If left out, the catalogue's, such as "
+            "128 for BERT and 1,024 for GPT-2; of a config.json with longer positions 4,096. The "
+            "answer says which."
         ),
     )
     attention: Attention | None = Field(
@@ -442,6 +443,24 @@ class WorkloadConfig(Config):
         """Whether samples are sequences, whose length can be chosen."""
         return _entry(self.model).has_length
 
+    @property
+    def length(self) -> int | None:
+        """The length of a sample as it is computed; None for a model without a choice of it."""
+        if isinstance(self.padding, PaddingRemoved):
+            return self.padding.removed.mean_length
+        entry = _entry(self.model)
+        return self.sequence_length or (entry.usual if isinstance(entry, Tokens) else None)
+
+    def sample_of(self, model: Model) -> dict[str, Any]:
+        """Return what a sample of ``model``, built from this workload, is.
+
+        ``sample`` in words, ``sequence_length``, and ``assumed`` if that is the model's own.
+        """
+        length = self.length
+        is_open = length is not None and self.sequence_length is None and self.padding == "kept"
+        assumed = ["sequence_length"] if is_open else []
+        return {"sample": model.sample, "sequence_length": length, "assumed": assumed}
+
     def build(self, *, flash: bool = True) -> Model:
         """Build the model; ``flash``: its GPUs have FlashAttention, used by default."""
         entry = _entry(self.model)
@@ -449,10 +468,7 @@ class WorkloadConfig(Config):
         if attention is None and entry.fusible:
             # Not specified: choose as frameworks do, by the GPU's capabilities.
             attention = "flash" if flash else "unfused"
-        length = self.sequence_length
-        if isinstance(self.padding, PaddingRemoved):
-            length = self.padding.removed.mean_length
-        built = trained_in_part(entry.build(length, attention), self.trainable)
+        built = trained_in_part(entry.build(self.length, attention), self.trainable)
         return replace(built, parameter_bytes=2) if self.parameter_dtype == "bf16" else built
 
 

@@ -31,6 +31,10 @@ class MeasuredTimes(Config):
     optimizer_s: tuple[NonNegativeFloat, ...] = Field(
         default=(), description="Seconds of the update, for each batch size."
     )
+    steps_s: tuple[NonNegativeFloat, ...] = Field(
+        default=(),
+        description="Seconds of all layers and the update in each step over which these are means.",
+    )
     device: str = Field(default="", description="What it was measured on.")
 
     @model_validator(mode="after")
@@ -74,10 +78,17 @@ class MeasuredTimes(Config):
         """
         return float(np.median(self.optimizer_s)) if self.optimizer_s else None
 
+    @property
+    def deviation(self) -> float:
+        """The standard deviation of ln(step) over the measured steps; 0 where it is not known."""
+        steps = np.array(self.steps_s)
+        return float(np.log(steps).std(ddof=1)) if len(steps) > 1 and steps.all() else 0.0
+
     def scaled(self, factor: float) -> MeasuredTimes:
         """Return the times multiplied by ``factor``."""
         update: dict[str, object] = {
-            "optimizer_s": tuple(factor * seconds for seconds in self.optimizer_s)
+            name: tuple(factor * seconds for seconds in getattr(self, name))
+            for name in ("optimizer_s", "steps_s")
         }
         for name in ("forward_s", "backward_s", "gradient_ready_s"):
             rows: tuple[tuple[float, ...], ...] = getattr(self, name)

@@ -7,6 +7,8 @@ scenarios refer to it.
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
+from dataclasses import replace
 from functools import lru_cache
 from typing import Annotated, Literal
 
@@ -27,6 +29,8 @@ from dpsim.workload.measured_times import MeasuredTimes
 
 MOST_BYTES = 64 * 2**20
 _MOST_KEPT = 2**18  # size limit of cached profiles, in bytes
+_PRODUCTS = ("attention", "conv", "linear")
+_SHOWN_NAMES = 3
 
 UNITS = {
     "parameters, borrowed": "elements",
@@ -71,6 +75,27 @@ class MeasuredCollective(Config):
     )
 
 
+class LongLayer(Config):
+    """A layer, or an operator, of a traced step."""
+
+    name: str
+    forward_s: NonNegativeFloat
+    backward_s: NonNegativeFloat
+    share: NonNegativeFloat = Field(description="Both together, of the step.")
+
+
+class TracedStep(Config):
+    """The seconds of a traced step by its parts: means over steps."""
+
+    step_s: NonNegativeFloat = Field(description="The whole step.")
+    longest: tuple[LongLayer, ...] = Field(description="The layers that take longest, up to ten.")
+    other_layers_s: NonNegativeFloat = Field(description="All other layers.")
+    optimizer_s: NonNegativeFloat = Field(description="The update of the weights.")
+    no_layer_s: NonNegativeFloat = Field(description="Kernels that belong to no layer.")
+    exposed_s: NonNegativeFloat = Field(description="Collectives without concurrent computing.")
+    idle_s: NonNegativeFloat = Field(description="No kernel runs.")
+
+
 class ModelProfile(Config):
     """A model as it was traced or measured."""
 
@@ -85,6 +110,9 @@ class ModelProfile(Config):
     layers: tuple[ProfileLayer, ...] = Field(min_length=1, description="In forward order.")
     measured: MeasuredTimes | None = Field(
         default=None, description="Times that count in place of computed ones."
+    )
+    traced: TracedStep | None = Field(
+        default=None, description="Where the time of the traced steps went."
     )
     collectives: tuple[MeasuredCollective, ...] = Field(
         default=(), description="Calls of one step, in order."
@@ -123,25 +151,99 @@ class ModelProfile(Config):
         )
 
     def model(self) -> Model:
-        """Return the model in the profile."""
+        """Return the model in the profile.
+
+        Trained layers without a backward pass get one of twice their forward pass; a note says so.
+        """
         layers = tuple(Layer(**dict(layer)) for layer in self.layers)
-        return Model(self.name, layers, self.sample, self.measured, self.notes, self.tokens)
+        model = Model(self.name, layers, self.sample, self.measured, self.notes, self.tokens)
+        return model if self.measured else _completed(model)
+
+    @property
+    def without_work(self) -> ProfileLayer | None:
+        """The first layer whose weights multiply, but that has neither FLOP nor measured times."""
+        idle = (
+            layer
+            for layer in self.layers
+            if layer.kind in _PRODUCTS
+            and layer.parameters
+            and not layer.forward_flop + layer.backward_flop
+        )
+        return None if self.measured else next(idle, None)
+
+    @property
+    def rows(self) -> list[dict[str, object]]:
+        """The layers, each with its measured seconds at each batch size, as rows of a table."""
+        rows = [layer.model_dump(mode="json") for layer in self.layers]
+        for row in rows:
+            row["layer_kind"] = row.pop("kind")  # an answer's own kind is in no table
+        if self.measured is not None:
+            for place, batch in enumerate(self.measured.batch_sizes):
+                for pass_ in ("forward", "backward"):
+                    seconds = getattr(self.measured, f"{pass_}_s")[place]
+                    for row, each in zip(rows, seconds, strict=True):
+                        row[f"{pass_}_s at batch {batch}"] = each
+        return rows
 
     def to_json(self) -> str:
         """Return the profile as the text of its file."""
         return self.model_dump_json(indent=1) + "\n"
 
 
+def _completed(model: Model) -> Model:
+    """Return the model with the backward passes that its layers must have, but do not state."""
+    # Trained weights have a gradient, and it passes through every product behind the first of them.
+    # A profile without any backward pass leaves out those of the other layers as well.
+    stated = any(layer.backward_flop or layer.backward_traffic for layer in model.layers)
+    layers, assumed = list(model.layers), []
+    for at, layer in enumerate(model.layers):
+        if at < model.first_trained or layer.frozen or layer.backward_flop:
+            continue
+        if layer.forward_flop or (layer.forward_traffic and not stated):
+            flop, traffic = 2 * layer.forward_flop, 2 * layer.forward_traffic
+            layers[at] = replace(
+                layer,
+                backward_flop=flop,
+                backward_traffic=layer.backward_traffic or traffic,
+            )
+            assumed.append(layer.name)
+    notes = []
+    if assumed:
+        notes.append(
+            f"assumed: backward passes take twice the FLOP and traffic of forward passes in "
+            f"{shortened(assumed)}, whose backward_flop is 0"
+        )
+    if not any(layer.forward_traffic for layer in model.layers):
+        notes.append(
+            "assumed: activations are read and written at no cost, since no layer has "
+            "forward_traffic: the predicted step is too short by that"
+        )
+    return replace(model, layers=tuple(layers), notes=(*model.notes, *notes))
+
+
+def shortened(names: Sequence[str]) -> str:
+    """Return the names of layers; of many, the first and how many more there are."""
+    more = len(names) - _SHOWN_NAMES
+    return ", ".join(names[:_SHOWN_NAMES]) + (f" and {more} more" if more > 0 else "")
+
+
 def load_model_profile(path: str | os.PathLike[str]) -> ModelProfile:
     """Load the profile from the JSON file at ``path``.
 
-    Raises DpsimError where the file is missing or no profile.
+    Raises DpsimError where the file is missing or no profile, or has layers without work.
     """
     text = read_file(path)
     try:
-        return _kept(text) if len(text) <= _MOST_KEPT else ModelProfile.model_validate_json(text)
+        found = _kept(text) if len(text) <= _MOST_KEPT else ModelProfile.model_validate_json(text)
     except ValidationError as error:
         raise DpsimError(f"{path}: {first_problem(error)}") from None
+    idle = found.without_work
+    if idle is not None:
+        raise DpsimError(
+            f"{path}: layer {idle.name} ({idle.kind}) has weights, and must have forward_flop, its "
+            "FLOP per sample (2 for a multiply and an add), or the profile measured times"
+        )
+    return found
 
 
 # A run loads its model's profile several times, and a study for each of its runs.

@@ -26,12 +26,12 @@ from dpsim.base.errors import DpsimError
 from dpsim.base.terminal import narrate
 from dpsim.workload.layer import Kind, Layer, Model
 from dpsim.workload.module_hooks import NodeOwners, collect_outputs, hooked
+from dpsim.workload.profile import shortened
 from dpsim.workload.torch_factory import explained, find_factory, import_torch
 from dpsim.workload.torch_operators import FREE, allocates, kind_of
 from dpsim.workload.torch_stand_ins import StandIns, formulas, fused_attention
 
 _SAMPLES = 7  # a number for which no shape of activations equals one of weights
-_SHOWN_NAMES = 3
 _QUIET = 3.0  # seconds after which a trace first reports its progress
 _PATIENT = 10.0  # seconds between later reports
 
@@ -335,13 +335,6 @@ class _Seen:
                 "are taken as not set, and sizes as large as they can be"
             )
         return tuple(notes)
-
-
-def shortened(names: list[str]) -> str:
-    """Return the names; of many, the first and how many more there are."""
-    shown = ", ".join(names[:_SHOWN_NAMES])
-    more = len(names) - _SHOWN_NAMES
-    return shown if more <= 0 else f"{shown} and {more} more modules"
 
 
 def _layer(name: str, amounts: _Amounts, parameters: tuple[int, ...], borrowed: int) -> Layer:

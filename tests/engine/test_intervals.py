@@ -1,5 +1,6 @@
 """How far a step may be off: what is drawn, and what it rests on."""
 
+import json
 from dataclasses import replace
 
 import numpy as np
@@ -239,3 +240,43 @@ def test_measured_layers_are_less_sure_beyond_the_measured_batches(tiny):
     assert widths[4] == pytest.approx(widths[16], rel=0.02)
     assert intervals[32].low < found[32].step_time_s["mean"] < intervals[32].high
     assert intervals[32].extrapolated == ("layers were measured at batch 8, not at 32",)
+
+
+def traced(tmp_path, *steps):
+    """A scenario of a profile whose layer took these seconds in the traced steps of 8 samples."""
+    mean = sum(steps) / len(steps)
+    profile = {
+        "name": "m",
+        "layers": [{"name": "a"}],
+        "measured": {
+            "batch_sizes": [8],
+            "forward_s": [[mean]],
+            "backward_s": [[0]],
+            "steps_s": steps,
+        },
+    }
+    (tmp_path / "m.json").write_text(json.dumps(profile))
+    (tmp_path / "m.yaml").write_text(
+        "name: m\ncluster: {nodes: 1, node: single-gpu}\n"
+        "workload: {model: {profile: m.json}, batch_per_gpu: 8, optimizer: sgd}\n"
+    )
+    return tmp_path / "m.yaml"
+
+
+def test_the_spread_of_traced_steps_is_their_error(dpsim, tmp_path):
+    """Nine in ten of steps whose logarithms spread by s lie within 1.645 s of their mean."""
+    file = traced(tmp_path, 1.94, 1.13, 1.06)
+    found = simulate(load_scenario(file)).interval
+    spread = np.log([1.94, 1.13, 1.06]).std(ddof=1)
+    assert np.log(found.width) == pytest.approx(2 * 1.645 * spread, rel=0.05)
+    assert [source.name for source in found.sources] == ["computing"]
+    assert found.basis == "computing as measured in the model's profile, 3 step(s)"
+    further = simulate(load_scenario(file, ["workload.batch_per_gpu=16"])).interval
+    assert further.width > found.width
+
+
+def test_no_interval_is_printed_where_no_error_is_known(dpsim, tmp_path):
+    _, out, _ = dpsim("run", traced(tmp_path, 1.38))
+    assert out.startswith("m: a step takes 1.38 s\n")
+    _, out, _ = dpsim("run", traced(tmp_path, 1.94, 1.13, 1.06))
+    assert out.startswith("m: a step takes 1.38 s, 90% interval ")

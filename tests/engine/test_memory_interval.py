@@ -90,3 +90,27 @@ def test_with_headroom_it_fits_by_the_upper_end_of_the_interval():
     just = replace(use, capacity=use.interval.high * (1 + 1e-12))
     assert just.with_headroom.fits
     assert not replace(just, capacity=use.interval.high * (1 - 1e-9)).with_headroom.fits
+
+
+def test_without_activations_there_is_no_verdict(tmp_path, dpsim):
+    (tmp_path / "m.json").write_text(
+        '{"name": "m", "layers": [{"name": "a", "kind": "linear", "parameters": [99]}],'
+        ' "measured": {"batch_sizes": [8], "forward_s": [[0.1]], "backward_s": [[0.2]]}}'
+    )
+    (tmp_path / "m.yaml").write_text(
+        "name: m\ncluster: {nodes: 1, node: single-gpu}\n"
+        "workload: {model: {profile: m.json}, batch_per_gpu: 8}\n"
+    )
+    use = memory_use(load_scenario(tmp_path / "m.yaml"))
+    found = use.report()
+    unknown = ("fits", "interval_bytes", "spare_bytes", "largest_batch")
+    assert [found[key] for key in unknown] == [None] * 4
+    assert found["parts_bytes"]["activations"] is None
+    assert found["stages"] == []
+    out = dpsim("memory", tmp_path / "m.yaml")[1]
+    assert "m: at least 1.3 GB of 16.9 GB on each v100-pcie-16gb, activations not known" in out
+    assert "verdict     not known, since the model's profile states no activations" in out
+    assert "fits" not in out
+    too_small = replace(use, capacity=1.3e9 + 1000)
+    assert too_small.report()["fits"] is False
+    assert too_small.report()["spare_bytes"] < 0

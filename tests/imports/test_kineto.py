@@ -1,3 +1,4 @@
+import csv
 import gzip
 import json
 import re
@@ -9,6 +10,8 @@ from kineto_traces import GRADIENTS, gpu_trace, write
 from dpsim.base.errors import DpsimError
 from dpsim.imports.kineto import profile_kineto
 from dpsim.imports.kineto_events import Event, innermost, nested
+from dpsim.imports.kineto_steps import StepTimes, traced_step
+from dpsim.workload import MeasuredTimes
 
 US = 1e-6
 
@@ -35,6 +38,49 @@ def test_layers_have_their_kernels_forward_and_backward(profile):
     assert times.backward_s[0] == pytest.approx([90 * US, 20 * US, 3 * US])
     assert times.optimizer_s == pytest.approx([7 * US])
     assert times.device == "NVIDIA H100 80GB HBM3"
+
+
+def test_the_parts_of_a_traced_step_add_up(profile):
+    """Of 1,000 us, conv2d takes 60 forward and 90 backward; of the all-reduce 60 are exposed."""
+    found = profile(gpu_trace()).traced
+    assert [layer.name for layer in found.longest] == [
+        "conv2d.0",
+        "linear.0",
+        "cross_entropy_loss.0",
+    ]
+    assert found.longest[0].model_dump() == pytest.approx(
+        {"name": "conv2d.0", "forward_s": 60 * US, "backward_s": 90 * US, "share": 0.15}
+    )
+    parts = (found.optimizer_s, found.no_layer_s, found.exposed_s, found.idle_s)
+    assert parts == pytest.approx((7 * US, 0, 60 * US, 748 * US))
+    whole = sum(layer.forward_s + layer.backward_s for layer in found.longest) + sum(parts)
+    assert whole == pytest.approx(found.step_s) == pytest.approx(1000 * US)
+
+
+def test_ten_layers_are_listed_and_the_others_added_up():
+    measured = MeasuredTimes(
+        batch_sizes=(1,), forward_s=(tuple(range(12)),), backward_s=((0,) * 12,), optimizer_s=(3,)
+    )
+    step = StepTimes(0.0, 0.0, 70.0, 10.0, 20.0, 20.0)
+    found = traced_step([step], [f"h.{number}" for number in range(12)], measured, 1.0)
+    assert [layer.name for layer in found.longest] == [f"h.{number}" for number in range(11, 1, -1)]
+    assert (found.other_layers_s, found.step_s) == (1.0, 100.0)
+
+
+def test_the_measured_steps_are_kept_one_by_one(profile):
+    """The convolution takes 50 us in one step, and 70 in the other."""
+    assert profile(gpu_trace()).measured.steps_s == pytest.approx((182 * US, 202 * US))
+
+
+def test_as_csv_a_profile_has_a_row_for_each_layer(dpsim, tmp_path):
+    code, out, _ = dpsim("import", "kineto", write(tmp_path / "job.json", gpu_trace()), "--csv")
+    rows = list(csv.DictReader(out.splitlines()))
+    assert (code, [row["name"] for row in rows]) == (
+        0,
+        ["conv2d.0", "linear.0", "cross_entropy_loss.0"],
+    )
+    assert [row["layer_kind"] for row in rows] == ["conv", "linear", "elementwise"]
+    assert float(rows[0]["backward_s at batch 4"]) == pytest.approx(90 * US)
 
 
 def test_gradients_are_ready_when_their_last_kernel_ends(profile):
@@ -372,6 +418,9 @@ def test_the_command_writes_a_profile_that_a_scenario_takes(dpsim, tmp_path):
     code, out, err = dpsim("import", "kineto", trace, "-o", tmp_path / "p.json")
     assert (code, out) == (0, "")
     assert "taken: 3 layers, 314 parameters" in err
+    assert "ignored: 0.000748 s of a step of 0.001 s, in which no kernel runs" in err
+    assert "job: where a traced step of 1 ms goes" in err
+    assert re.search(r"conv2d.0 +│ 150 us │ +60 us │ +90 us │ 15.0%", err)
     assert (
         "measured at batch 4: forward 7.2e-05 s, backward 0.000113 s; 1 collective calls a step"
         in err

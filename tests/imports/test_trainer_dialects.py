@@ -95,6 +95,46 @@ def test_what_is_taken_and_ignored_has_the_names_of_the_file(dpsim, tmp_path, pr
     assert named in err
 
 
+@pytest.mark.parametrize("text", ["fsdp: [full_shard, auto_wrap]", "fsdp: full_shard auto_wrap"])
+def test_fsdp_is_a_list_or_a_text(dpsim, tmp_path, text):
+    code, _, err = imported(dpsim, tmp_path, "axolotl", f"{text}\n")
+    assert code == 0, err
+    aggregation = load_scenario(tmp_path / "s.yaml").strategy.aggregation
+    assert (aggregation.kind, aggregation.stage) == ("sharded", 3)
+
+
+@pytest.mark.parametrize(
+    ("program", "text", "kernels"),
+    [
+        ("axolotl", "optimizer: adamw_torch_fused\n", "fused"),
+        ("axolotl", "optimizer: adamw_torch\n", None),
+        ("torchtune", "optimizer: {_component_: torch.optim.AdamW, fused: true}\n", "fused"),
+    ],
+)
+def test_a_fused_optimizer_has_fused_kernels(dpsim, tmp_path, program, text, kernels):
+    assert imported(dpsim, tmp_path, program, text)[0] == 0
+    assert load_scenario(tmp_path / "s.yaml").workload.optimizer_kernels == kernels
+
+
+@pytest.mark.parametrize(
+    ("program", "text", "attention", "line"),
+    [
+        ("axolotl", "flash_attention: true\n", "flash", "taken: workload.attention flash"),
+        ("axolotl", "attn_implementation: eager\n", "unfused", "taken: workload.attention"),
+        ("axolotl", "flash_attention: false\n", None, "ignored: flash_attention = false: "),
+        ("llama-factory", "flash_attn: fa2\n", "flash", "taken: workload.attention flash"),
+        ("llama-factory", "flash_attn: auto\n", None, "ignored: flash_attn: auto: "),
+        ("axolotl", "sample_packing: true\n", None, "ignored: sample_packing: all sequences"),
+        ("axolotl", "lora_dropout: 0.1\n", None, "ignored: lora_dropout: dropout is not"),
+    ],
+)
+def test_attention_is_taken_and_the_rest_is_said(dpsim, tmp_path, program, text, attention, line):
+    code, _, err = imported(dpsim, tmp_path, program, text)
+    assert code == 0, err
+    assert load_scenario(tmp_path / "s.yaml").workload.attention == attention
+    assert line in err
+
+
 def test_composers_optimizer_is_read(dpsim, tmp_path):
     _, _, err = imported(dpsim, tmp_path, "composer", "optimizer: {name: decoupled_lionw}\n")
     assert (

@@ -8,7 +8,7 @@ from dpsim import load_scenario, simulate
 from dpsim.base.errors import DpsimError
 from dpsim.engine import Recording, run_scenario
 from dpsim.engine.calls import planned
-from dpsim.studies.advise import advise
+from dpsim.studies.advise import StepParts, advise
 from dpsim.studies.advise.buckets import DEFAULT, MIB, Backward, Gradient, filled
 from dpsim.studies.advise.line import Line, through
 from dpsim.studies.advise.units import Passes, Sharding, Unit
@@ -127,6 +127,20 @@ def test_without_shapes_gradients_are_spread_by_times():
     assert any("no shapes" in note for note in found.notes)
 
 
+def test_a_traced_step_is_as_long_as_it_was_with_its_idle_time():
+    """What is saved is the model's; gaps between kernels stay."""
+    slow = Line(20e-3, 1e-11, 0.0, 4 * MIB, 64 * MIB)
+    calls = traced((5.0, 1.0), slow)
+    model = advise(profile(calls))
+    found = advise(profile(calls), StepParts(2 * model.step_s, model.step_s, 0.1, 0.05))
+    saved = model.step_s - model.best_s
+    assert saved > 0
+    assert found.step_s == 2 * model.step_s
+    assert found.step_s - found.best_s == pytest.approx(saved)
+    assert (found.gain, found.error) == pytest.approx((model.gain / 2, model.error / 2))
+    assert found.idle_s == model.step_s
+
+
 @pytest.mark.parametrize(
     "calls", [[], [call(0, 0.0, 1e-3)], [call(8, 0.0, 0.0)], [call(8, 0.0, 1e-3, "broadcast")]]
 )
@@ -226,6 +240,9 @@ def test_the_command_answers_with_the_documented_keys(dpsim, tmp_path, monkeypat
     code, out, _ = dpsim("advise", file)
     assert code == 0
     assert "DistributedDataParallel(model" in out
+    # As dpsim import kineto says of the same trace.
+    assert "step        1 ms as it is" in out
+    assert "idle for 748 us" in out
 
 
 def test_a_trace_of_one_process_is_an_error(dpsim):

@@ -1,4 +1,6 @@
 import json
+import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -8,6 +10,7 @@ from pydantic import ValidationError
 
 from dpsim.base.errors import DpsimError
 from dpsim.workload import (
+    KINDS,
     Layer,
     MeasuredTimes,
     Model,
@@ -134,6 +137,10 @@ def test_measured_times_and_notes_survive(tmp_path):
             ),
             "measured must have a time for each of 1 layers, but has 2",
         ),
+        (
+            '{"name": "m", "layers": [{"name": "a", "kind": "conv", "parameters": [9]}]}',
+            "layer a (conv) has weights, and must have forward_flop, its FLOP per sample",
+        ),
     ],
 )
 def test_broken_profiles(tmp_path, content, message):
@@ -148,3 +155,55 @@ def test_broken_profiles(tmp_path, content, message):
 def test_a_missing_profile(tmp_path):
     with pytest.raises(DpsimError, match=r"none.json: cannot be read: No such file or directory"):
         load_model_profile(tmp_path / "none.json")
+
+
+def profiled(tmp_path, *layers):
+    path = tmp_path / "p.json"
+    path.write_text(json.dumps({"name": "m", "layers": layers}))
+    return load_model_profile(path).model()
+
+
+def test_a_backward_pass_that_no_layer_states_is_twice_the_forward_pass(tmp_path):
+    model = profiled(
+        tmp_path,
+        {"name": "a", "kind": "conv", "parameters": [9], "forward_flop": 10, "forward_traffic": 3},
+        {"name": "b", "kind": "norm", "forward_traffic": 4},
+    )
+    assert [layer.backward_flop for layer in model.layers] == [20, 0]
+    assert [layer.backward_traffic for layer in model.layers] == [6, 8]
+    assert model.notes == (
+        "assumed: backward passes take twice the FLOP and traffic of forward passes in a, b, "
+        "whose backward_flop is 0",
+    )
+
+
+def test_only_layers_that_must_have_a_backward_pass_get_one(tmp_path):
+    product = {"kind": "linear", "parameters": [9], "forward_flop": 10, "forward_traffic": 1}
+    model = profiled(
+        tmp_path,
+        {"name": "before", "kind": "attention", "forward_flop": 5},
+        {"name": "stated", **product, "backward_flop": 15},
+        {"name": "frozen", **product, "frozen": True},
+        {"name": "position", "kind": "elementwise", "forward_traffic": 2},
+        {"name": "missing", **product},
+    )
+    assert [layer.backward_flop for layer in model.layers] == [0, 15, 0, 0, 20]
+    assert "in missing, whose" in model.notes[0]
+
+
+def test_a_profile_without_traffic_says_what_that_leaves_out(tmp_path):
+    model = profiled(tmp_path, {"name": "a", "forward_flop": 10, "backward_flop": 20})
+    assert model.notes == (
+        "assumed: activations are read and written at no cost, since no layer has "
+        "forward_traffic: the predicted step is too short by that",
+    )
+
+
+def test_the_how_to_names_every_field_and_kind_of_a_layer():
+    page = Path(__file__).parents[2] / "docs" / "how-to" / "bring-your-own-model.md"
+    table = page.read_text().split("| field | meaning |")[1].split("\n\n")[0]
+    rows = [line for line in table.splitlines() if line.startswith("| `")]
+    named = [name for row in rows for name in re.findall("`(\\w+)`", row.split("|")[1])]
+    assert named == list(ProfileLayer.model_fields)
+    (kinds,) = (row for row in rows if row.startswith("| `kind`"))
+    assert set(KINDS) <= set(re.findall(r"\w+", kinds))

@@ -1,5 +1,7 @@
 """Words for the software, what they are by default, and what each of them does to a step."""
 
+import json
+
 import pytest
 from pydantic import ValidationError
 
@@ -47,6 +49,8 @@ def test_typical_is_assumed_where_nothing_is_said():
 def test_the_answer_says_what_was_taken_and_what_of_it_was_assumed():
     result = simulate(load_scenario(ROOM, ["workload.execution=compile"]))
     assert result.to_json()["software"] == {
+        "sample": "224x224 image",
+        "sequence_length": None,
         "software": "typical",
         "memory_format": "channels_first",
         "execution": "compile",
@@ -54,6 +58,37 @@ def test_the_answer_says_what_was_taken_and_what_of_it_was_assumed():
         "cluster": "tuned",
         "assumed": ["software", "memory_format", "optimizer_kernels", "cluster"],
     }
+
+
+@pytest.mark.parametrize(
+    ("sets", "line"),
+    [
+        (["workload.model=bert-base"], "sample      128 tokens (assumed: sequence_length)"),
+        (
+            ["workload.model=t5-small"],
+            "sample      512 tokens and 114 of their spans "
+            "(assumed: sequence_length, second length)",
+        ),
+        (
+            ["workload.model=t5-small", "workload.sequence_length=512"],
+            "sample      512 tokens and 114 of their spans (assumed: second length)",
+        ),
+        (["workload.model=bert-base", "workload.sequence_length=128"], None),
+        (["workload.model=bert-base", "workload.padding={removed: {mean_length: 99}}"], None),
+        ([], None),
+    ],
+)
+def test_an_assumed_length_of_sequences_is_said_by_run_and_memory(dpsim, sets, line):
+    sets = [f"--set={each}" for each in (*sets, "workload.batch_per_gpu=1", "run.steps=1")]
+    for command in ("run", "memory"):
+        _, out, _ = dpsim(command, ROOM, *sets)
+        said = [each for each in out.splitlines() if each.startswith("sample ")]
+        assert said == ([] if line is None else [line])
+        answer = json.loads(dpsim(command, ROOM, *sets, "--json")[1])
+        found = answer if command == "memory" else answer["software"]
+        assert ("sequence_length" in found["assumed"]) == (
+            line is not None and "(assumed: sequence_length" in line
+        )
 
 
 @pytest.mark.parametrize(

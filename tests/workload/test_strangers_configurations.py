@@ -158,3 +158,23 @@ def test_a_file_in_the_current_folder_is_no_module(tmp_path):
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert not (tmp_path / "run").exists()
+
+
+T5 = {"model_type": "t5", "vocab_size": 100, "d_model": 16, "d_kv": 8, "d_ff": 32}
+T5 |= {"num_layers": 1, "num_heads": 2}
+
+
+def test_a_setting_that_the_library_overrides_is_said(tmp_path):
+    untied = built(tmp_path, T5 | {"tie_word_embeddings": False})
+    tied = built(tmp_path, T5 | {"tie_word_embeddings": True})
+    assert untied.parameters == tied.parameters
+    assert untied.notes == (
+        *tied.notes,
+        "ignored: tie_word_embeddings: false in the configuration: the transformers library "
+        "builds t5 with true",
+    )
+
+
+def test_a_sample_has_the_tokens_of_the_decoder(tmp_path):
+    assert built(tmp_path, T5).sample == "8 tokens and 8 of the decoder"
+    assert built(tmp_path, OPT).sample == "8 tokens"

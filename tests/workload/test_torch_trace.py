@@ -194,9 +194,7 @@ def test_many_modules_that_never_run_are_one_line(module):
         "    def forward(self, x):\n"
         "        return self.a(x)\n"
     )
-    assert model.notes == (
-        "idle.0, idle.1, idle.2 and 9 more modules have parameters but were not run",
-    )
+    assert model.notes == ("idle.0, idle.1, idle.2 and 9 more have parameters but were not run",)
 
 
 @with_torch

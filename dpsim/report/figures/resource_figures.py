@@ -56,7 +56,7 @@ def footprint_figure(use: MemoryUse | Answer) -> go.Figure:
     figure = go.Figure()
     total = memory["total_bytes"]
     for number, (part, size) in enumerate(memory["parts_bytes"].items()):
-        if size <= 0:
+        if not size:
             continue
         colour = _COLOURS[number % len(_COLOURS)]
         # More parts than colours: colours are reused, hatched.
@@ -88,6 +88,7 @@ def footprint_figure(use: MemoryUse | Answer) -> go.Figure:
         # Above the bar, where it is readable.
         annotation={"text": f"has {capacity:.3g} GB", "yanchor": "bottom", "xanchor": "center"},
     )
-    verdict = "fits" if memory["fits"] else "does not fit"
+    verdicts = {None: "activations not known", True: "fits", False: "does not fit"}
+    verdict = verdicts[memory["fits"]]
     title = f"Memory of a GPU: {total / _GIGA:.3g} of {capacity:.3g} GB, {verdict}"
     return styled(figure, title, "memory (GB)", "", barmode="stack", height=_HEIGHT)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 from rich.table import Table
 
@@ -26,13 +27,31 @@ PART_NAMES = {
 
 def parts_table(name: str, use: MemoryUse) -> Table:
     """Return a table of the parts of one GPU's memory."""
-    held = use.held
-    title = f"{name}: {_size(held.total)} of {_size(use.capacity)} on each {use.gpu}"
     rows = (
-        (PART_NAMES[part], _size(size), f"{size / use.capacity:.1%}")
-        for part, size in held.parts().items()
+        (PART_NAMES[part], "not known", "")
+        if size is None
+        else (PART_NAMES[part], _size(size), f"{size / use.capacity:.1%}")
+        for part, size in use.parts().items()
     )
+    title = f"{name}: {total_of_capacity(use)}"
     return table(title, ("part", "memory", "share of the GPU"), rows, left=("part",))
+
+
+def total_of_capacity(use: MemoryUse) -> str:
+    """Return the memory that a GPU holds, and what it has; without activations "at least"."""
+    least = "at least " if use.is_partial else ""
+    unknown = ", activations not known" if use.is_partial else ""
+    return f"{least}{_size(use.held.total)} of {_size(use.capacity)} on each {use.gpu}{unknown}"
+
+
+def sample_notes(words: Mapping[str, Any]) -> list[str]:
+    """Return what a sample is, if its length, or that of its second sequence, is assumed."""
+    is_pair = " and " in words["sample"] or "pair" in words["sample"]
+    # A scenario states the length of the first sequence alone.
+    assumed = [*words["assumed"], *(["second length"] if is_pair else [])]
+    if words["sequence_length"] is None or not assumed:
+        return []
+    return [f"sample      {words['sample']} (assumed: {', '.join(assumed)})"]
 
 
 def memory_notes(use: MemoryUse) -> list[str]:
@@ -40,25 +59,26 @@ def memory_notes(use: MemoryUse) -> list[str]:
 
     A line each.
     """
-    setup, verdict = (
-        use.setup,
-        f"fits, with {_size(use.spare)} to spare"
-        if use.fits
-        else f"does not fit, by {_size(-use.spare)}",
-    )
-    model = use.model
+    setup, model = use.setup, use.model
+    verdict = f"fits, with {_size(use.spare)} to spare"
+    if not use.fits:
+        verdict = f"does not fit, by {_size(-use.spare)}"
+    elif use.is_partial:
+        verdict = "not known, since the model's profile states no activations"
+    interval = use.interval
+    most = "" if use.is_partial else f"; at most {use.largest_batch} fit"
     per_parameter = use.held.model_state / model.parameters
     # By the rounded number: 1.0001 is shown as 1.
     several = "byte" if f"{per_parameter:.3g}" == "1" else "bytes"
     part = f"{model.trained:,} trained, " if model.trained < model.parameters else ""
     lines = [
         f"verdict     {verdict}",
-        *interval_notes(use.interval, _size),
+        *([] if interval is None else interval_notes(interval, _size)),
         *(f"warning     {warning}" for warning in use.warnings),
         f"state       {per_parameter:.3g} {several} on a GPU for each of {model.parameters:,} "
         f"parameters ({part}{setup.optimizer}, {setup.precision}, {STAGE_NAMES[setup.stage]} on "
         f"{setup.shards if setup.stage else setup.workers} workers)",
-        f"batch       {setup.batch} samples a pass; at most {use.largest_batch} fit",
+        f"batch       {setup.batch} samples a pass{most}",
     ]
     return lines + [f"remedy      {text}" for text in use.advice()]
 

@@ -8,6 +8,7 @@ from dpsim.base.terminal import table
 from dpsim.base.units import TIME, human
 from dpsim.imports.kineto_ranks import RankSkew, RankTraces
 from dpsim.imports.nsys import NsysReport
+from dpsim.workload import TracedStep
 
 _SHOWN = 20  # ranks
 _UNEVEN = 1.5  # times an equal share of collectives: from here on a rank is reported as waited for
@@ -57,6 +58,34 @@ def ranks_notes(traces: RankTraces) -> list[str]:
             f"where equal ranks would be to {1 / len(traces.ranks):.0%}"
         )
     return notes
+
+
+def traced_table(name: str, traced: TracedStep) -> Table:
+    """Return the layers of a traced step that take longest, and its other parts, with shares."""
+    rest = {
+        "all other layers": traced.other_layers_s,
+        "optimiser": traced.optimizer_s,
+        "kernels of no layer": traced.no_layer_s,
+        "exposed communication": traced.exposed_s,
+        "idle, no kernel runs": traced.idle_s,
+    }
+    cells = [
+        (
+            layer.name,
+            *(human(each, TIME, 3) for each in (sum(passes), *passes)),
+            f"{layer.share:.1%}",
+        )
+        for layer in traced.longest
+        for passes in [(layer.forward_s, layer.backward_s)]
+    ]
+    cells += [
+        (part, human(seconds, TIME, 3), "", "", f"{seconds / traced.step_s:.1%}")
+        for part, seconds in rest.items()
+        if seconds > 0
+    ]
+    headings = ("layer, or part of the step", "time", "forward", "backward", "share")
+    title = f"{name}: where a traced step of {human(traced.step_s, TIME, 3)} goes"
+    return table(title, headings, cells, left=headings[:1])
 
 
 def nsys_table(name: str, report: NsysReport) -> Table:

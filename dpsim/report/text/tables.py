@@ -23,12 +23,14 @@ from dpsim.engine import (
     Utilisation,
     in_simpy,
 )
+from dpsim.report.text.memory import sample_notes, total_of_capacity
 from dpsim.report.text.model_error import WITHIN, trust_notes, within, within_cell
 
 if TYPE_CHECKING:
     from dpsim.studies.compare import Comparison, Scaling
 
 _DIGITS = 6
+_ROUNDING = 1e-6
 _MANIFOLD = 9.0  # larger changes are written as a factor
 # The parts of a step that comparisons show; the others seldom differ.
 _COMPARED: dict[str, PartName] = {
@@ -41,8 +43,10 @@ _COMPARED: dict[str, PartName] = {
 def run_table(result: Result) -> Table:
     """Return the parts of a step's time, and its interval."""
     step, parts, interval = result.step_time_s, result.parts_s, result.interval
-    sure = "" if interval is None else f", 90% interval {within(interval.low, interval.high)}"
-    title = f"{result.name}: a step takes {human(step['mean'], TIME, 3)}{sure}"
+    title = f"{result.name}: a step takes {human(step['mean'], TIME, 3)}"
+    # Without a spread, such as of a single traced step, no error is known.
+    if interval is not None and interval.width > 1 + _ROUNDING:
+        title += f", 90% interval {within(interval.low, interval.high)}"
     # Most scenarios lack some parts, such as waiting for input: rows of zeros are left out.
     rows = (
         (PARTS[part].title, human(seconds, TIME, 3), f"{seconds / step['mean']:.1%}")
@@ -90,6 +94,9 @@ def run_notes(result: Result) -> list[str]:
     return [*lines, f"calibration {calibration_note(result.calibration)}"]
 
 
+_OF_SAMPLE = ("sample", "sequence_length", "assumed")
+
+
 def _software_notes(words: dict[str, Any] | None) -> list[str]:
     """Return the software in use, and which of it is assumed."""
     if words is None:
@@ -97,10 +104,12 @@ def _software_notes(words: dict[str, Any] | None) -> list[str]:
     said = ", ".join(
         f"{value} cluster" if name == "cluster" else value
         for name, value in words.items()
-        if name != "assumed"
+        if name not in _OF_SAMPLE
     )
-    assumed = ", ".join(words["assumed"])
-    return [f"software    {said}" + (f" (assumed: {assumed})" if assumed else "")]
+    assumed = ", ".join(word for word in words["assumed"] if word not in _OF_SAMPLE)
+    software = f"software    {said}" + (f" (assumed: {assumed})" if assumed else "")
+    of_sample = [word for word in words["assumed"] if word in _OF_SAMPLE]
+    return [*sample_notes({**words, "assumed": of_sample}), software]
 
 
 def _utilisation_notes(found: Utilisation) -> list[str]:
@@ -201,12 +210,8 @@ def _resource_notes(result: Result) -> list[str]:
     """
     lines = []
     if result.memory:
-        held, capacity = result.memory.held, result.memory.capacity
-        verdict = "" if held.fits(capacity) else ": does not fit, simulated all the same"
-        lines.append(
-            f"memory      {human(held.total, DATA, 3)} of {human(capacity, DATA, 3)} on each "
-            f"{result.memory.gpu}{verdict}"
-        )
+        verdict = "" if result.memory.fits else ": does not fit, simulated all the same"
+        lines.append(f"memory      {total_of_capacity(result.memory)}{verdict}")
     if result.pipeline:
         bound = "the step is input-bound" if result.input_bound else "hidden behind the step"
         lines.append(f"input       {bound}; its slowest stage is {result.pipeline.slowest_stage()}")

@@ -1,5 +1,5 @@
 """Advice for a traced program: its buckets, or its sharding."""
 
-from dpsim.studies.advise.advice import Advice, advise
+from dpsim.studies.advise.advice import Advice, StepParts, advise
 
-__all__ = ["Advice", "advise"]
+__all__ = ["Advice", "StepParts", "advise"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from statistics import median
-from typing import Any
+from typing import Any, NamedTuple
 
 from dpsim.base.errors import DpsimError
 from dpsim.base.units import TIME, human
@@ -22,10 +22,11 @@ _LAGS = 0.5  # of the number of scatters: this many more gathers mean a second g
 class Advice:
     """The recommended change, as times, settings and code; ``strategy`` is ddp or fsdp.
 
-    ``step_s`` is the step time now, ``best_s`` after the change, both by the model; ``gain`` is the
-    share of the step saved. ``error`` is the model's relative error on the traced step.
-    ``communication_s`` is the time of the traced step in which collectives run, and ``exposed_s``
-    that without concurrent computing; None where the trace does not tell.
+    ``step_s`` is the traced step time, ``best_s`` that less what the change saves by the model;
+    where the trace does not tell its step, both are the model's. ``gain`` is the share of the step
+    saved. ``error`` is the model's error relative to the step. ``idle_s`` is the time of the traced
+    step in which no kernel runs, ``communication_s`` that in which collectives run, and
+    ``exposed_s`` of it that without concurrent computing; None where the trace does not tell.
     DistributedDataParallel uses the two bucket sizes (MiB); FSDP the unit size (MiB of gathered
     weights), the number of units prefetched, and whether weights are freed after forward.
     """
@@ -41,6 +42,7 @@ class Advice:
     error: float
     code: str
     notes: tuple[str, ...]
+    idle_s: float | None = None
     communication_s: float | None = None
     exposed_s: float | None = None
 
@@ -61,11 +63,20 @@ class Advice:
         return {**values, "gain": self.gain, "within_error": self.within_error, "notes": notes}
 
 
-def advise(profile: ModelProfile, communication: tuple[float, float] | None = None) -> Advice:
+class StepParts(NamedTuple):
+    """The seconds of a traced step, and of its parts."""
+
+    step_s: float
+    idle_s: float
+    communication_s: float
+    exposed_s: float
+
+
+def advise(profile: ModelProfile, parts: StepParts | None = None) -> Advice:
     """Recommend a change to the program whose step ``profile`` holds.
 
-    ``communication`` has the seconds of the step's communication, and of what is exposed of it.
-    Raises DpsimError if the trace has no collectives with sizes, or no layer times.
+    ``parts`` are those of the traced step, if the trace tells them. Raises DpsimError if the trace
+    has no collectives with sizes, or no layer times.
     """
     measured = profile.measured
     calls = [call for call in profile.collectives if call.payload_bytes and call.duration_s]
@@ -79,17 +90,25 @@ def advise(profile: ModelProfile, communication: tuple[float, float] | None = No
     else:
         raise DpsimError(
             f"{profile.name}: must have collectives of gradients, with their sizes: profile a step "
-            f"on two GPUs or more, with record_shapes=True{_told(profile, communication)}"
+            f"on two GPUs or more, with record_shapes=True{_told(profile, parts)}; dpsim import "
+            "kineto says where the time of any step goes"
         )
-    whole, exposed = communication or (None, None)
-    return replace(found, communication_s=whole, exposed_s=exposed)
+    if parts is None:
+        return found
+    # The model has no gaps between kernels, which the change leaves as they are.
+    return replace(
+        found,
+        best_s=max(0.0, parts.step_s - (found.step_s - found.best_s)),
+        error=found.error * found.step_s / parts.step_s,
+        **parts._asdict(),
+    )
 
 
-def _told(profile: ModelProfile, communication: tuple[float, float] | None) -> str:
+def _told(profile: ModelProfile, parts: StepParts | None) -> str:
     """Return what a trace whose collectives have no sizes tells all the same."""
-    if not profile.collectives or communication is None:
+    if not profile.collectives or parts is None:
         return ""
-    whole, exposed = (human(seconds, TIME) for seconds in communication)
+    whole, exposed = (human(each, TIME) for each in (parts.communication_s, parts.exposed_s))
     count = len(profile.collectives)
     return f" (it has {count} calls without: {whole} of communication a step, {exposed} exposed)"
 

@@ -16,6 +16,7 @@ import re
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from dpsim.base.errors import DpsimError, UnknownNameError
@@ -113,12 +114,27 @@ def traced(values: Mapping[str, Any], source: str, name: str, length: int | None
         sample = f"{height}x{width} image"
     else:
         sample = f"{length} {unit(main)}"
+        if getattr(config, "is_encoder_decoder", False):
+            sample += f" and {length} of the decoder"
     with explained(source, "cannot be built and traced without weights"):
         # Without weights: a model of any size takes no memory here.
         with torch.device("meta"):
             module = kind(config)
         module = module.to("meta").train()
-        return trace_call(module, _inputs(config, kind, length), name, sample)
+        model = trace_call(module, _inputs(config, kind, length), name, sample)
+    return replace(model, notes=(*model.notes, *_forced(values, config)))
+
+
+def _forced(values: Mapping[str, Any], config: Any) -> Iterator[str]:
+    """Yield notes on the settings of ``values`` for which the library takes another value."""
+    for key in _keys(type(config)):
+        asked = values.get(key)
+        taken = getattr(config, key, asked)
+        if isinstance(asked, bool) and isinstance(taken, bool) and taken != asked:
+            yield (
+                f"ignored: {key}: {str(asked).lower()} in the configuration: the transformers "
+                f"library builds {config.model_type} with {str(taken).lower()}"
+            )
 
 
 def unit(main: str) -> str:
