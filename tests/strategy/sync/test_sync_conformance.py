@@ -9,6 +9,7 @@ import pytest
 
 from dpsim import simulate
 from dpsim.strategy import StrategyConfig
+from dpsim.studies.replay import replay
 from tools.combinations_page import kinds_of
 
 KINDS = kinds_of("sync")
@@ -43,6 +44,12 @@ def alone(kind):
     return {"kind": kind, "backups": 0} if kind == "backup" else {"kind": kind}
 
 
+def whole_periods(kind, least):
+    """The steps of the fewest whole periods that are at least ``least`` steps."""
+    period = sync(kind).period(samples_per_step=8, epoch=5)
+    return -(-least // period) * period
+
+
 @EVERY_KIND
 def test_a_name_is_enough(kind):
     assert sync(kind).kind == kind
@@ -66,13 +73,15 @@ def test_every_step_has_its_meeting_and_some_step_in_each_period_has_one(kind):
 
 @EVERY_PLACE
 def test_a_step_has_a_row_and_a_worker_a_column(tiny, aggregation, kind):
-    run = {"steps": 16, "warmup": 2}  # two whole periods of local SGD
+    # Whole periods are simulated anyway.
+    steps = whole_periods(kind, 5)
+    run = {"steps": steps, "warmup": 2}
     result = simulate(tiny(3, aggregation=aggregation, sync=kind, run=run, disturbance=JITTER))
     assert (
         result.steps.step.shape
         == result.steps.versions.shape
         == result.steps.clock_gap.shape
-        == (16, 3)
+        == (steps, 3)
     )
 
 
@@ -164,6 +173,19 @@ def test_the_same_seed_gives_the_same_steps_in_another_process(tiny):
         [sys.executable, "-c", code], input=given, capture_output=True, text=True, check=True
     ).stdout
     assert json.loads(there) == [simulate(scenario).steps.step.tolist() for scenario in scenarios]
+
+
+@EVERY_PLACE
+def test_it_trains_in_simulated_time(tiny, aggregation, kind):
+    """`dpsim converge` runs it, to the end of a whole period."""
+    scenario = tiny(3, aggregation=aggregation, sync=kind, disturbance=JITTER)
+    steps = whole_periods(kind, 4)
+    short = scenario.replay.model_copy(
+        update={"model": "softmax", "batch": 4, "steps": steps, "points": 2}
+    )
+    result = replay(scenario.model_copy(update={"replay": short}))
+    assert np.isfinite(result.parameters).all()
+    assert result.curve.points[-1].loss < result.curve.points[0].loss
 
 
 @EVERY_PLACE
