@@ -196,14 +196,5 @@ def gpu_by_pci_id(device: str) -> Gpu | None:
     return None
 
 
-def gpu_named_in(text: str) -> Gpu | None:
-    """Return the GPU that words such as "8 x H100 80GB PCIe Gen5" name, or None.
-
-    If several are named, the one with the slowest memory, because a job waits for it.
-    """
-    found = [gpus()[name] for name in gpus().named_in(text)]
-    return min(found, key=lambda gpu: gpu.memory_bandwidth.value, default=None)
-
-
 # A field that accepts a catalogue name or a GPU's description, and holds the Gpu.
 GpuRef = Annotated[Gpu, by_name(gpus, Gpu)]
