@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from dpsim.base.config import Config
+from dpsim.base.kinds import KindConfig
 from dpsim.strategy.sync.gate import BarrierGate, Gate
 from dpsim.topology import Mesh
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 Exchanged = Literal["gradients", "models", "nothing"]
 
 
-class Sync(Config):
+class Sync(KindConfig):
     """When workers synchronise. The defaults are those of bulk-synchronous steps.
 
     Class variables hold the properties of a kind. Where one depends on its fields, the kind defines
