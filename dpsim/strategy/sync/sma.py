@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 class SmaConfig(Sync):
     """Learners are corrected towards a central average model."""
 
+    label: ClassVar[str] = "SMA"
     one_version: ClassVar[bool] = False
     central_model: ClassVar[bool] = True
     lag: ClassVar[int] = 1  # the averaging runs beside the next step
