@@ -93,7 +93,9 @@ def _learners(scenario: Scenario) -> Method | None:
     learners = scenario.workload.learners_per_gpu
     if learners == 1:
         return None
-    return method_named("sma", learners=learners, pull=sync.correction, inertia=sync.momentum)
+    return method_named(
+        "sma", learners=learners, correction=sync.correction, momentum=sync.momentum
+    )
 
 
 def _buckets(scenario: Scenario) -> dict[str, float] | None:
