@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dpsim.commands.start import start
+from dpsim.commands.start import run_program
 
 if TYPE_CHECKING:
     from dpsim.commands.help import Commands
@@ -85,7 +85,7 @@ def _program() -> Commands:
         "Predicts how long a data-parallel training step takes on a cluster, where the time goes "
         "and what would change it.",
         sections={**_COMMANDS, **({"More": more} if (more := _found()) else {})},
-        is_whole=True,
+        is_root=True,
     )
 
 
@@ -98,7 +98,7 @@ def __getattr__(name: str) -> Commands:
 
 def main() -> None:
     """Run the command line."""
-    start(_program)
+    run_program(_program)
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ from pydantic import BaseModel
 
 from dpsim.base.errors import UnknownNameError
 from dpsim.hardware import (
-    GIVEN,
+    USER_GIVEN,
     Catalogue,
     Gpu,
     Link,
@@ -59,7 +59,7 @@ class TestEveryEntry:
             assert len(values) >= 3, name
             for value in values:
                 assert len(value.source) >= 10, name
-                assert value.source != GIVEN, name
+                assert value.source != USER_GIVEN, name
 
     def test_is_found_by_its_aliases_without_parsing_its_file(self, kind):
         catalogue, model = CATALOGUES[kind]
