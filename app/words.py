@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Any
 
 from app.reading import document
 from app.spec import Spec
 from dpsim.base.units import DATA, human
-from dpsim.scenario import Scenario
+from dpsim.scenario import Scenario, shape_of
+from dpsim.strategy import StrategyConfig
 
 # Fields whose names say too little, or are abbreviations.
 _FIELDS = {
@@ -35,23 +37,6 @@ _FIELDS = {
     "sigma": "spread (sigma)",
     "waiting_power": "share of power drawn while waiting",
 }
-_KINDS = {
-    "allreduce": "all-reduce",
-    "asp": "ASP",
-    "backup": "backup workers",
-    "bsp": "BSP",
-    "host": "through the host's memory",
-    "local-sgd": "local SGD",
-    "memory": "GPU memory",
-    "mg-wfbp": "MG-WFBP",
-    "onebit": "1-bit",
-    "parameter-server": "parameter servers",
-    "powersgd": "PowerSGD",
-    "qsgd": "QSGD",
-    "sma": "SMA",
-    "ssp": "SSP",
-    "wfbp": "WFBP",
-}
 # First words of links' names that are spelt differently.
 _DEVICES = {
     "c2c": "C2C",
@@ -74,7 +59,16 @@ def field_words(name: str) -> str:
 
 def kind_words(kind: str) -> str:
     """Return ``parameter servers`` for ``parameter-server``."""
-    return _KINDS.get(kind, kind)
+    return _labels().get(kind, kind)
+
+
+@cache
+def _labels() -> dict[str, str]:
+    """Return how kinds are shown, of those of a strategy that say so."""
+    parts = map(shape_of(StrategyConfig).below, StrategyConfig.model_fields)
+    models = {kind: model for part in parts for kind, model in part.kinds().items()}
+    labels = {kind: getattr(model, "label", "") for kind, model in models.items()}
+    return {"memory": "GPU memory", **{kind: label for kind, label in labels.items() if label}}
 
 
 def choice_words(option: str) -> str:

@@ -7,16 +7,18 @@ the asked tolerance; 130 interrupted (Ctrl-C).
 from __future__ import annotations
 
 from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dpsim.commands.start import start
+from dpsim.commands.start import run_program
 
 if TYPE_CHECKING:
     from dpsim.commands.help import Commands
 
     app: Commands
 
-# Listed by --help in this order, the most common first.
+# Listed by --help in this order, the most common first; then those that are only found by their
+# files, under "More".
 _COMMANDS = {
     "Predict": {
         "init": "dpsim.commands.init:init",
@@ -56,6 +58,25 @@ _COMMANDS = {
 }
 
 
+def _found() -> dict[str, str]:
+    """Return the commands that the table does not name, each in a file of its name.
+
+    ``flops.py`` has ``dpsim flops`` if its docstring begins so, as the function ``flops``.
+    """
+    folder = Path(__file__).with_name("commands")
+    named = {home.partition(":")[0] for below in _COMMANDS.values() for home in below.values()}
+    others = {
+        file.stem: file
+        for file in sorted(folder.glob("*.py"))
+        if f"dpsim.commands.{file.stem}" not in named
+    }
+    return {
+        name.replace("_", "-"): f"dpsim.commands.{name}:{name}"
+        for name, file in others.items()
+        if file.read_text(encoding="utf-8").startswith(f'"""``dpsim {name.replace("_", "-")}``')
+    }
+
+
 @cache
 def _program() -> Commands:
     from dpsim.commands.help import Commands
@@ -63,8 +84,8 @@ def _program() -> Commands:
     return Commands(
         "Predicts how long a data-parallel training step takes on a cluster, where the time goes "
         "and what would change it.",
-        sections=_COMMANDS,
-        is_whole=True,
+        sections={**_COMMANDS, **({"More": more} if (more := _found()) else {})},
+        is_root=True,
     )
 
 
@@ -77,7 +98,7 @@ def __getattr__(name: str) -> Commands:
 
 def main() -> None:
     """Run the command line."""
-    start(_program)
+    run_program(_program)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """The tables of README and docs/accuracy.md agree with the program and with each other.
 
-The tour of the scenarios shows every kind. tests/docs holds the blocks of all three to what runs.
+The scenarios show every kind. tests/docs holds the blocks of both to what runs.
 """
 
 import re
@@ -18,16 +18,16 @@ ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text()
 ACCURACY = (ROOT / "docs" / "accuracy.md").read_text()
 LAW = YAML(typ="safe").load(ROOT / "dpsim" / "workload" / "compute_law.yaml")
-TOUR = (ROOT / "scenarios" / "tour.md").read_text()
 
 
 @pytest.mark.parametrize("part", ["aggregation", "sync", "overlap"])
-def test_the_tour_links_a_scenario_of_every_kind(part):
-    linked = sorted(set(re.findall(r"\]\(([\w-]+\.yaml)\)", TOUR)))
+def test_a_scenario_shows_every_kind(part):
     shown = {
-        getattr(load_scenario(ROOT / "scenarios" / name).strategy, part).kind for name in linked
+        getattr(load_scenario(path).strategy, part).kind
+        for path in (ROOT / "scenarios").glob("*.yaml")
     }
-    assert shown == {*shape_of(StrategyConfig).below(part).kinds()}
+    kinds = {*shape_of(StrategyConfig).below(part).kinds()}
+    assert kinds <= shown, "add a scenario to scenarios/ with a comment on what it shows"
 
 
 @pytest.mark.parametrize("gpus", [8, 256, 352])

@@ -122,10 +122,10 @@ def _of_scenario(said: Mapping[str, Any]) -> Quoted:
         return Quoted(said, source, said["measured"], before.mean_step, *ends)
     after = _answer(said["scenario"], said["change"])
     assert after.interval is not None
-    assert before.interval.drawn is not None
-    assert after.interval.drawn is not None
+    assert before.interval.samples is not None
+    assert after.interval.samples is not None
     # Errors that both share, such as those of computing, cancel.
-    low, high = np.quantile(after.interval.drawn / before.interval.drawn, ENDS)
+    low, high = np.quantile(after.interval.samples / before.interval.samples, ENDS)
     factor = after.mean_step / before.mean_step
     return Quoted(said, source, said.get("factor"), factor, float(low), float(high))
 

@@ -1,14 +1,14 @@
 """Unions of configuration models, each imported when a file names its kind.
 
-A scenario names one codec of ten and one fabric of nine. A package with such a family writes
-the union for type checkers, and for pydantic a `Kinds` with the name of each model. The
-package imports them on demand (`dpsim.base.lazy`)::
+A scenario names one codec of ten and one fabric of nine. A package with such a family has a
+module for each kind, which is found by its name: ``local-sgd`` is the model in ``local_sgd.py``
+with ``kind: Literal["local-sgd"]``. The union is the base class for type checkers, and a `Kinds`
+for pydantic::
 
     if TYPE_CHECKING:
-        CompressionConfig = NoCompressionConfig | CastConfig
+        CompressionConfig = Codec
     else:
-        _KINDS = {"none": "NoCompressionConfig", "cast": "CastConfig"}
-        CompressionConfig = Annotated[object, Kinds("kind", __name__, _KINDS)]
+        CompressionConfig = Annotated[object, Kinds("kind", __name__, ("none", "cast"))]
 
 Pydantic then validates, locates errors and writes JSON Schema as for the discriminated union.
 A part that most files leave out is `OnDemand` in the same way.
@@ -17,35 +17,92 @@ A part that most files leave out is `OnDemand` in the same way.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cache, reduce
+from functools import cache, cached_property, reduce
+from importlib import import_module
 from operator import or_
-from pkgutil import resolve_name
-from typing import Annotated, Any, get_args
+from pathlib import Path
+from pkgutil import iter_modules, resolve_name
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, get_args
 
 from pydantic import BaseModel, Field, GetCoreSchemaHandler, GetJsonSchemaHandler, TypeAdapter
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, core_schema
 
+from dpsim.base.config import Config
+
+
+class KindConfig(Config):
+    """The base of models that are told apart by their ``kind``."""
+
+    label: ClassVar[str] = ""
+    """How the dashboard shows the kind, such as "local SGD"; "" where that is its name."""
+
+    if TYPE_CHECKING:
+        # A Literal in each kind, among whose fields it has its place.
+        kind: str
+
 
 class Kinds:
-    """Models by the value of their field ``key``, with each one's name in ``package``."""
+    """Models by the value of their field ``key``, in the modules of ``package`` of that name.
 
-    def __init__(self, key: str, package: str, models: Mapping[str, str]) -> None:
+    ``order`` has the kinds in the order in which they are listed; others follow by their names.
+    ``elsewhere`` has the modules of kinds whose module has another name.
+    """
+
+    def __init__(
+        self,
+        key: str,
+        package: str,
+        order: tuple[str, ...] = (),
+        elsewhere: Mapping[str, str] | None = None,
+    ) -> None:
         self.key = key
-        self._homes = {kind: f"{package}:{name}" for kind, name in models.items()}
+        self._package, self._order, self._elsewhere = package, order, dict(elsewhere or {})
 
     def names(self) -> tuple[str, ...]:
-        """Return every kind, in the order of definition."""
-        return tuple(self._homes)
+        """Return every kind, in the order in which they are listed."""
+        return self._names
 
     def model(self, kind: object) -> type[BaseModel] | None:
         """Return the model of one kind, imported now; None for an unknown kind."""
-        home = self._homes.get(kind) if isinstance(kind, str) else None
-        return None if home is None else resolve_name(home)
+        if not isinstance(kind, str) or kind not in self._modules:
+            return None
+        module = import_module(f"{self._package}.{self._modules[kind]}")
+        here = (each for each in vars(module).values() if isinstance(each, type))
+        return next((each for each in here if self._is_model_of(kind, each)), None)
 
     def models(self) -> dict[str, type[BaseModel]]:
         """Return all models by kind, imported now."""
-        return {kind: resolve_name(home) for kind, home in self._homes.items()}
+        found = {kind: self.model(kind) for kind in self.names()}
+        return {kind: model for kind, model in found.items() if model is not None}
+
+    @cached_property
+    def _modules(self) -> dict[str, str]:
+        """Each kind that there may be, and its module."""
+        modules = [module.name for module in iter_modules(self._folders)]
+        return {**{name.replace("_", "-"): name for name in modules}, **self._elsewhere}
+
+    @cached_property
+    def _names(self) -> tuple[str, ...]:
+        others = sorted(set(self._modules) - set(self._order))
+        return (*self._order, *filter(self._states, others))
+
+    def _states(self, kind: str) -> bool:
+        """Return whether the module's text has the kind, so that others are not imported."""
+        files = [Path(folder, f"{self._modules[kind]}.py") for folder in self._folders]
+        return any(
+            f'{self.key}: Literal["{kind}"]' in file.read_text(encoding="utf-8")
+            for file in files
+            if file.is_file()
+        )
+
+    @property
+    def _folders(self) -> list[str]:
+        return list(import_module(self._package).__path__)
+
+    def _is_model_of(self, kind: str, found: type) -> bool:
+        field = found.model_fields.get(self.key) if issubclass(found, BaseModel) else None
+        return field is not None and get_args(field.annotation) == (kind,)
 
     def __get_pydantic_core_schema__(
         self, source: object, handler: GetCoreSchemaHandler

@@ -1,7 +1,4 @@
-"""Named members of one kind: all-reduce algorithms, models, GPUs.
-
-A new member is one file and one line.
-"""
+"""Named members of one kind: all-reduce algorithms, models, GPUs."""
 
 from __future__ import annotations
 

@@ -21,16 +21,16 @@ from dpsim.base.arrays import FloatArray
 CONFIDENCE = 0.9
 ENDS = ((1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2)
 LEVELS = (0.5, 0.8, CONFIDENCE)
-# Each arm of an interval, in logarithms, is at least this share of the other, so that no prediction
-# lies at an end of its interval.
-LEAST_ARM = 1 / 3
-# Extent of ln(measured / predicted) below and above 0, for each of LEVELS of the rows.
+# Each half of an interval, in logarithms, is at least this share of the other, so that no
+# prediction lies at an end of its interval.
+LEAST_HALF_WIDTH = 1 / 3
+# Half-widths of ln(measured / predicted) below and above 0, for each of LEVELS of the rows.
 Spread = Sequence[Sequence[float]]
 _DRAWS = 4000
 
 
 def error_summary(errors: Sequence[float] | FloatArray) -> dict[str, Any]:
-    """Return n, and median, mean, 95th percentile and worst of relative errors without sign."""
+    """Return n, and median, mean, 95th percentile and worst absolute relative error (fractions)."""
     off = np.abs(errors)
     return {
         "n": len(off),
@@ -55,7 +55,7 @@ class PredictionInterval:
 
     ``basis``: the measurements by which the models were judged. ``extrapolated``: the properties
     unlike all of them, for which whole generations were left out; a sentence each. ``sources``: the
-    interval by each source of error alone. ``nearest``: the most similar measurements. ``drawn``:
+    interval by each source of error alone. ``nearest``: the most similar measurements. ``samples``:
     the prediction under each draw of the errors, if it was drawn.
     """
 
@@ -66,7 +66,7 @@ class PredictionInterval:
     extrapolated: tuple[str, ...]
     sources: tuple[Source, ...] = ()
     nearest: tuple[str, ...] = ()
-    drawn: FloatArray | None = field(default=None, repr=False, compare=False)
+    samples: FloatArray | None = field(default=None, repr=False, compare=False)
 
     @property
     def width(self) -> float:
@@ -85,33 +85,33 @@ class PredictionInterval:
             "nearest": list(self.nearest),
         }
 
-    def includes(self, other: PredictionInterval, scale: float = 1.0) -> bool:
-        """Return whether ``scale`` times the other cannot be distinguished from this prediction.
+    def indistinguishable_from(self, other: PredictionInterval, scale: float = 1.0) -> bool:
+        """Return whether this prediction cannot be distinguished from ``scale`` times the other.
 
         An error that both share, of the same GPU or network, is the same draw in both, and cancels.
         """
-        assert self.drawn is not None
-        assert other.drawn is not None
-        low, high = np.quantile(scale * other.drawn - self.drawn, ENDS)
+        assert self.samples is not None
+        assert other.samples is not None
+        low, high = np.quantile(scale * other.samples - self.samples, ENDS)
         rounding = 1e-9 * abs(self.high)  # the rounding difference of equal predictions
         return bool(low <= rounding and high >= -rounding)
 
 
 @dataclass(frozen=True, slots=True)
 class ModelError:
-    """An error: the extent of LEVELS of ln(measured / predicted) below and above 0.
+    """An error: the half-widths at LEVELS of ln(measured / predicted) below and above 0.
 
     No ``spread`` means no error. Between levels it is interpolated linearly; beyond the last
-    nothing is drawn. ``of``: the object of the error, such as a GPU or a network. Doubts with the
-    same ``of`` and basis are one error; ``drawn_as`` replaces the basis for that. ``source`` names
-    it in answers.
+    nothing is drawn. ``subject``: what the error is about, such as a GPU or a network. Errors
+    with the same subject and basis are one error; ``seed_key`` replaces the basis for that.
+    ``source`` names it in answers.
     """
 
     basis: str
     spread: Spread = ()
     extrapolated: tuple[str, ...] = ()
-    of: str = ""
-    drawn_as: str = ""
+    subject: str = ""
+    seed_key: str = ""
     source: str = ""
     nearest: tuple[str, ...] = ()
 
@@ -127,7 +127,7 @@ class ModelError:
         """Return measured over predicted at ``levels`` from 0 to 1, named as in scipy."""
         if not self.spread:
             return np.ones_like(levels)
-        below, above = ((0.0, *arm) for arm in self.spread)
+        below, above = ((0.0, *half) for half in self.spread)
         both = 2 * np.asarray(levels) - 1
         logs = np.interp(both, (0.0, *LEVELS), above) - np.interp(-both, (0.0, *LEVELS), below)
         return np.asarray(np.exp(logs))
@@ -138,21 +138,22 @@ class ModelError:
         # draws.
         if not self.spread:
             return np.ones(_DRAWS)
-        return self.ppf(_draws(f"{self.drawn_as or self.basis}: {self.of}"))
+        return self.ppf(_draws(f"{self.seed_key or self.basis}: {self.subject}"))
 
 
 def balanced(predicted: float, low: float, high: float) -> tuple[float, float]:
-    """Return the interval with its shorter arm extended to `LEAST_ARM` of the other."""
+    """Return the interval with its shorter half extended to `LEAST_HALF_WIDTH` of the other."""
     if not low:
         return low, high
     below, above = predicted / low, high / predicted
-    return min(low, predicted * above**-LEAST_ARM), max(high, predicted * below**LEAST_ARM)
+    at_most, at_least = predicted * above**-LEAST_HALF_WIDTH, predicted * below**LEAST_HALF_WIDTH
+    return min(low, at_most), max(high, at_least)
 
 
 def normal_spread(deviation: float) -> Spread:
     """Return the spread of normal errors with that standard deviation."""
-    arm = tuple(deviation * NormalDist().inv_cdf((1 + level) / 2) for level in LEVELS)
-    return arm, arm
+    half = tuple(deviation * NormalDist().inv_cdf((1 + level) / 2) for level in LEVELS)
+    return half, half
 
 
 @lru_cache(maxsize=64)

@@ -1,7 +1,8 @@
 """The definition of an algorithm, and a registry by operation and name.
 
-An algorithm is a compiler from a layout of ranks to a `Schedule`, and its exact cost. A new one is
-a file and a line here.
+An algorithm is a compiler from a layout of ranks to a `Schedule`, and its exact cost. A new
+all-reduce is a file in `dpsim.collectives.all_reduces`; one for another operation is a file, and a
+line here.
 
 The exact time holds on a uniform, non-blocking, full-duplex switch when all ranks start together;
 it is the oracle that the executors are tested against. An algorithm whose function is exact only
@@ -14,7 +15,8 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
-from pkgutil import resolve_name
+from pathlib import Path
+from pkgutil import iter_modules, resolve_name
 
 from dpsim.base.errors import DpsimError
 from dpsim.base.registry import Registry
@@ -78,7 +80,9 @@ def always_exact(layout: RankLayout, chunking: Chunking, costs: Costs) -> bool:
 class Algorithm:
     """One algorithm for a collective operation, for any number of ranks from 1 up.
 
-    ``exact_time`` is exact where ``exact_for`` holds, and an upper bound elsewhere.
+    For one rank ``compile`` returns a schedule without phases. ``exact_time`` is exact where
+    ``exact_for`` holds, and an upper bound elsewhere. ``minds_nodes``: whether the schedule depends
+    on how ranks fill nodes.
     """
 
     operation: str
@@ -88,6 +92,7 @@ class Algorithm:
     compile: Callable[[RankLayout], Schedule]
     exact_time: Callable[[RankLayout, Chunking, Costs], float]
     exact_for: Callable[[RankLayout, Chunking, Costs], bool] = always_exact
+    minds_nodes: bool = False
 
     def schedule(
         self, ranks: int, per_node: int | None = 1, grid: tuple[int, ...] | None = None
@@ -106,22 +111,34 @@ def _compiled(algorithm: Algorithm, layout: RankLayout) -> Schedule:
     return algorithm.compile(layout)
 
 
+# The all-reduces in the order in which they are listed; a new one follows by its name.
+_ORDER = (
+    "all-to-all",
+    "master-worker",
+    "tree",
+    "pipelined-tree",
+    "double-binary-tree",
+    "round-robin",
+    "butterfly",
+    "halving-doubling",
+    "ring",
+    "hierarchical",
+    "torus-2d",
+    "swing",
+)
+
+
+def _all_reduces() -> dict[str, str]:
+    """Return the home of each all-reduce by its name, that of its file."""
+    folder = str(Path(__file__).with_name("all_reduces"))
+    found = sorted(module.name.replace("_", "-") for module in iter_modules([folder]))
+    named = dict.fromkeys((*_ORDER, *found))
+    return {name: f"all_reduces.{name.replace('-', '_')}:ALGORITHM" for name in named}
+
+
 # The place of each algorithm as "file:NAME" in this package; a file is imported on demand.
 _HOMES = {
-    "all-reduce": {
-        "all-to-all": "all_to_all:ALL_TO_ALL",
-        "master-worker": "master_worker:MASTER_WORKER",
-        "tree": "tree:TREE",
-        "pipelined-tree": "pipelined_tree:PIPELINED_TREE",
-        "double-binary-tree": "double_binary_tree:DOUBLE_BINARY_TREE",
-        "round-robin": "round_robin:ROUND_ROBIN",
-        "butterfly": "butterfly:BUTTERFLY",
-        "halving-doubling": "halving_doubling:HALVING_DOUBLING",
-        "ring": "ring:RING",
-        "hierarchical": "hierarchical:HIERARCHICAL",
-        "torus-2d": "torus_2d:TORUS_2D",
-        "swing": "swing:SWING",
-    },
+    "all-reduce": _all_reduces(),
     "reduce": {"tree": "reduce:REDUCE"},
     "broadcast": {"tree": "broadcast:BROADCAST"},
     "gather": {"tree": "gather:GATHER"},
@@ -133,7 +150,7 @@ _HOMES = {
 }
 
 # Algorithms with an optional degree, as in butterfly:4, and the function that makes them.
-_WITH_DEGREE = {"butterfly": "butterfly:with_degree"}
+_WITH_DEGREE = {"butterfly": "all_reduces.butterfly:with_degree"}
 
 _BY_OPERATION: dict[str, Registry[str]] = {
     operation: Registry(f"{operation} algorithm", homes) for operation, homes in _HOMES.items()

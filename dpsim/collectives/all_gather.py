@@ -10,12 +10,12 @@ from dpsim.collectives.rings import Rings
 from dpsim.collectives.schedule import Chunking, Schedule, ranks_array
 
 
-def compile_ring(layout: RankLayout) -> Schedule:
+def compile_all_gather(layout: RankLayout) -> Schedule:
     """In round k rank i sends chunk i-k to rank i+1."""
     ranks = layout.ranks
     rank = ranks_array(ranks)
-    around = Rings(rank, rank, (rank + 1) % ranks, ranks).all_gather()
-    return Schedule("all-gather", "ring", ranks, ranks, around)
+    phases = Rings(rank, rank, (rank + 1) % ranks, ranks).all_gather()
+    return Schedule("all-gather", "ring", ranks, ranks, phases)
 
 
 def exact_time(layout: RankLayout, chunking: Chunking, costs: Costs) -> float:
@@ -28,6 +28,6 @@ ALL_GATHER = Algorithm(
     "ring",
     "each rank's chunk travels once round the ring",
     "Patarasuk and Yuan, JPDC 69, 2009",
-    compile_ring,
+    compile_all_gather,
     exact_time,
 )

@@ -181,8 +181,8 @@ def _say_clearly(error: Exception) -> None:
 class Commands(typer.Typer):
     """A Typer whose commands and groups have this help.
 
-    It has no markup and no decorated tracebacks. ``is_whole``: it is the program itself, which has
-    ``--version`` and installs its shell completion.
+    It has no markup and no decorated tracebacks. ``is_root``: it is the root of all
+    commands, which has ``--version`` and installs its shell completion.
     """
 
     def __init__(
@@ -192,7 +192,7 @@ class Commands(typer.Typer):
         *,
         homes: Mapping[str, str] | None = None,
         sections: Mapping[str, Mapping[str, str]] | None = None,
-        is_whole: bool = False,
+        is_root: bool = False,
     ) -> None:
         # A class instead of an argument, since Typer itself makes the group, only from its class.
         if sections is not None:
@@ -205,11 +205,11 @@ class Commands(typer.Typer):
         super().__init__(
             cls=cls,
             help=help,
-            callback=_program if is_whole else callback,
+            callback=_program if is_root else callback,
             no_args_is_help=True,
             context_settings={"help_option_names": ["--help", "-h"]},
             pretty_exceptions_enable=False,
-            add_completion=is_whole,
+            add_completion=is_root,
             rich_markup_mode=None,
         )
 

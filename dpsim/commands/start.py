@@ -16,7 +16,7 @@ _AGAIN_S = 0.02
 _INTERRUPTED = 130  # like shells: 128 and the signal's number
 
 
-def start(program: Callable[[], Any]) -> None:
+def run_program(program: Callable[[], Any]) -> None:
     """Call what ``program`` makes; end by SystemExit.
 
     Users' mistakes give one clear message and code 2. Ctrl-C at any moment gives "interrupted" and

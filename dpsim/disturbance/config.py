@@ -15,33 +15,16 @@ from dpsim.disturbance.jitter import Factors, Jitter
 
 if TYPE_CHECKING:
     from dpsim.disturbance.crashes import CrashesConfig
-    from dpsim.disturbance.histogram import HistogramJitterConfig
-    from dpsim.disturbance.jitter import (
-        CorrelatedJitterConfig,
-        GammaJitterConfig,
-        LognormalJitterConfig,
-        ParetoJitterConfig,
-    )
     from dpsim.disturbance.slow_workers import SlowWorkersConfig
     from dpsim.disturbance.transient import TransientConfig
 
-    JitterConfig = (
-        LognormalJitterConfig
-        | GammaJitterConfig
-        | ParetoJitterConfig
-        | HistogramJitterConfig
-        | CorrelatedJitterConfig
-    )
+    JitterConfig = Jitter
 else:
     _HOME = "dpsim.disturbance"
-    _KINDS = {
-        "lognormal": "LognormalJitterConfig",
-        "gamma": "GammaJitterConfig",
-        "pareto": "ParetoJitterConfig",
-        "histogram": "HistogramJitterConfig",
-        "correlated": "CorrelatedJitterConfig",
-    }
-    JitterConfig = Annotated[object, Kinds("kind", _HOME, _KINDS)]
+    _IN_ONE_FILE = dict.fromkeys(("lognormal", "gamma", "pareto", "correlated"), "jitter")
+    # As they are listed; a new one is found by the name of its file.
+    _ORDER = ("lognormal", "gamma", "pareto", "histogram", "correlated")
+    JitterConfig = Annotated[object, Kinds("kind", _HOME, _ORDER, elsewhere=_IN_ONE_FILE)]
     CrashesConfig = Annotated[object, OnDemand(f"{_HOME}:CrashesConfig")]
     SlowWorkersConfig = Annotated[object, OnDemand(f"{_HOME}:SlowWorkersConfig")]
     TransientConfig = Annotated[object, OnDemand(f"{_HOME}:TransientConfig")]

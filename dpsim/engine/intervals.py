@@ -93,7 +93,7 @@ def _step_errors(job: Job, steps: Steps, computing: ModelError) -> StepErrors:
     here = job.scenario.place
     places = {(run.nodes, run.gpus_per_node) for run in job.scenario.known_runs}
     shown = _is_fitted(job) or (here.nodes, here.gpus_per_node) in places
-    of_runs = shown and computing.drawn_as == _CALIBRATION
+    of_runs = shown and computing.seed_key == _CALIBRATION
     if of_runs or _is_ordinary(job):
         return of_whole_steps(computing, rest + exposed)
     stages = [stage for calls in job.calls_of.values() for call in calls for stage in call.stages]
@@ -171,7 +171,7 @@ def _ordinary_error(job: Job) -> ModelError:
     basis = f"steps of {found['series']} series on ordinary clusters"
     of = f"{job.model.name} on an ordinary cluster"
     return ModelError(
-        basis, found["spread"], of=of, source="computing", nearest=tuple(_nearest_steps(job))
+        basis, found["spread"], subject=of, source="computing", nearest=tuple(_nearest_steps(job))
     )
 
 
@@ -287,7 +287,7 @@ def calibrated_error(job: Job, runs: tuple[KnownRun, ...], *, fitted: bool) -> M
         normal_spread(float(variance**0.5)),
         apart,
         job.model.name,
-        drawn_as=_CALIBRATION,
+        seed_key=_CALIBRATION,
         source="computing",
         nearest=(f"your run on {where}",),
     )

@@ -24,9 +24,9 @@ def one_time_costs(job: Job) -> OneTimeCosts:
     aggregation, cell = job.scenario.strategy.aggregation, job.scenario.cell
     # Each GPU of a cell holds a part of the model, and receives only that.
     parameters, trained = (-(-each // cell) for each in (job.model.parameters, job.model.trained))
-    kept = job.model.parameter_bytes
-    states = optimizer_state_bytes(job.scenario.workload.optimizer, kept)
-    state = parameters * kept + round(trained * states)
+    bytes_per_parameter = job.model.parameter_bytes
+    optimizer_bytes = optimizer_state_bytes(job.scenario.workload.optimizer, bytes_per_parameter)
+    state_bytes = parameters * bytes_per_parameter + round(trained * optimizer_bytes)
     consensus = aggregation.consensus(trained * job.model.parameter_bytes, job.setting)
-    startup = 0.0 if job.silent else aggregation.startup(job.model, state, job.setting)
+    startup = 0.0 if job.silent else aggregation.startup(job.model, state_bytes, job.setting)
     return OneTimeCosts(startup, consensus)

@@ -162,7 +162,7 @@ class Result(Shown):
             figure / result.step_time_s["mean"]
             for figure, result in ((own_figure, self), (other_figure, other))
         )
-        return self.interval.includes(other.interval, others / own)
+        return self.interval.indistinguishable_from(other.interval, others / own)
 
     @cached_property
     def throughput_samples_per_s(self) -> float:

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 from dpsim.base.errors import DpsimError
 from dpsim.convergence import tasks_of
-from dpsim.hardware import CURRENCY, GIVEN, Gpu, Sourced, list_price
+from dpsim.hardware import CURRENCY, USER_GIVEN, Gpu, Sourced, list_price
 from dpsim.scenario import CostConfig, Scenario
 
 _HOUR = 3600.0
@@ -169,7 +169,7 @@ def spending(scenario: Scenario) -> Spending:
         gpus=scenario.cluster.ranks,
         nodes=sum(part.nodes for part in scenario.cluster.parts),
         gpu_watts=watts,
-        source=source if source == GIVEN else f"thermal design power: {source}",
+        source=source if source == USER_GIVEN else f"thermal design power: {source}",
         hourly=hourly,
         currency=CURRENCY if config.price_per_gpu_hour is None else config.currency,
         price_source=None if hourly is None else price_source,
@@ -182,7 +182,7 @@ def _of_all(
     """Return a figure of all GPUs together, None if it is not known of one, and its source."""
     parts = scenario.cluster.parts
     if given is not None:
-        return scenario.cluster.ranks * given, GIVEN
+        return scenario.cluster.ranks * given, USER_GIVEN
     figures = [known_of(part.accelerator) for part in parts]
     known = [figure for figure in figures if figure is not None]
     # Each source once, however many groups of nodes have that GPU.

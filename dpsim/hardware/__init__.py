@@ -36,13 +36,13 @@ from dpsim.hardware.gpu import (
     PciePort,
     Precision,
     gpu_by_pci_id,
-    gpu_named_in,
     gpus,
     typical_gpus,
 )
+from dpsim.hardware.gpu_in_text import gpu_named_in
 from dpsim.hardware.link import Link, LinkRef, links, pcie_link_name, pcie_rate
 from dpsim.hardware.node import MOST_DEVICES, Edge, Nics, Node, NodeRef, device_kind, nodes
-from dpsim.hardware.sourced import GIVEN, Sourced, SourcedFraction, SourcedRate, SourcedTime
+from dpsim.hardware.sourced import USER_GIVEN, Sourced, SourcedFraction, SourcedRate, SourcedTime
 from dpsim.hardware.transport import Transport
 
 if TYPE_CHECKING:
@@ -54,11 +54,11 @@ else:
 __all__ = [
     "COMPUTE",
     "CURRENCY",
-    "GIVEN",
     "MOST_DEVICES",
     "NODE",
     "STEPS",
     "TRANSPORT",
+    "USER_GIVEN",
     "Added",
     "CalibrationProfile",
     "Catalogue",

@@ -161,7 +161,7 @@ class Catalogue(Registry[M]):
                 found[self._spellings[squeezed[start:reached]]] = None
         return list(found)
 
-    def with_line(self, start: str) -> list[str]:
+    def with_line_starting(self, start: str) -> list[str]:
         """Return the names of entries with a line that begins with ``start``, without parsing."""
         return [
             name

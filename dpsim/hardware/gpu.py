@@ -15,7 +15,7 @@ from dpsim.base.config import Config
 from dpsim.hardware.catalogue import Catalogue, by_name
 from dpsim.hardware.link import links, pcie_link_name
 from dpsim.hardware.sourced import (
-    GIVEN,
+    USER_GIVEN,
     SourcedBytes,
     SourcedCapability,
     SourcedRate,
@@ -45,7 +45,7 @@ _FIRST_CAPABILITY: dict[Architecture, float] = {
     "blackwell-gb20x": 12.0,
 }
 
-_FLASH_ATTENTION = 80  # ten times the first compute capability that supports it
+_MIN_FLASH_CAPABILITY = 80  # ten times the first compute capability that supports it
 _FLASH_ATTENTION_ON = ("cdna2", "cdna3", "cdna4", "tpu")  # in addition to NVIDIA's
 
 # Only the name is kept, so that reading a GPU does not read the files of unused links.
@@ -64,7 +64,7 @@ class NvLinkPorts(Config):
             "machine."
         ),
     )
-    source: str = Field(default=GIVEN, description="Source of the values.")
+    source: str = Field(default=USER_GIVEN, description="Source of the values.")
 
     @property
     def rate(self) -> float:
@@ -77,7 +77,7 @@ class PciePort(Config):
 
     generation: int = Field(ge=1, le=6, description="Generation of PCI Express.")
     lanes: int = Field(default=16, ge=1, le=16, description="Number of lanes.")
-    source: str = Field(default=GIVEN, description="Source of the values.")
+    source: str = Field(default=USER_GIVEN, description="Source of the values.")
 
     @property
     def link(self) -> str:
@@ -160,7 +160,7 @@ class Gpu(Config):
         """
         if self.capability is None:
             return self.architecture in _FLASH_ATTENTION_ON
-        return self.capability >= _FLASH_ATTENTION
+        return self.capability >= _MIN_FLASH_CAPABILITY
 
     @property
     def nvlink_fabric(self) -> NvLinkPorts | None:
@@ -183,26 +183,17 @@ def gpus() -> Catalogue[Gpu]:
 def typical_gpus() -> tuple[Gpu, ...]:
     """Return the GPUs that represent their compute capability, oldest first."""
     # Selected by their text, so that the others need not be parsed.
-    found = [gpus()[name] for name in gpus().with_line("typical: true")]
+    found = [gpus()[name] for name in gpus().with_line_starting("typical: true")]
     return tuple(sorted(found, key=lambda gpu: (gpu.capability or 0, gpu.name)))
 
 
 def gpu_by_pci_id(device: str) -> Gpu | None:
     """Return the GPU with a PCI device number such as 0x1db1, or None."""
     # Selected by their text first, so only entries with such numbers are parsed.
-    for name in gpus().with_line("pci_ids:"):
+    for name in gpus().with_line_starting("pci_ids:"):
         if device in gpus()[name].pci_ids:
             return gpus()[name]
     return None
-
-
-def gpu_named_in(text: str) -> Gpu | None:
-    """Return the GPU that words such as "8 x H100 80GB PCIe Gen5" name, or None.
-
-    If several are named, the one with the slowest memory, because a job waits for it.
-    """
-    found = [gpus()[name] for name in gpus().named_in(text)]
-    return min(found, key=lambda gpu: gpu.memory_bandwidth.value, default=None)
 
 
 # A field that accepts a catalogue name or a GPU's description, and holds the Gpu.

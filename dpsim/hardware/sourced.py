@@ -13,18 +13,18 @@ from dpsim.base.units import BytesPerSecond, FlopPerSecond, PositiveBytes, Secon
 
 T = TypeVar("T")
 
-GIVEN = "given in the scenario"
+USER_GIVEN = "given in the scenario"
 
 
 class Sourced(Config, Generic[T]):
     """A value and its source.
 
-    In a file it is ``{value, source}`` or the bare value, whose source is then `GIVEN`.
+    In a file it is ``{value, source}`` or the bare value, whose source is then `USER_GIVEN`.
     """
 
     value: T
     source: str = Field(
-        default=GIVEN,
+        default=USER_GIVEN,
         min_length=1,
         description="Where the value is from, or the reasoning if it is assumed.",
     )

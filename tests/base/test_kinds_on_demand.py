@@ -2,29 +2,19 @@
 
 import subprocess
 import sys
-from typing import Annotated, Literal
+from typing import Annotated
 
 import pytest
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import BaseModel, Field, TypeAdapter, ValidationError
+from shapes.corners import Square
+from shapes.flat_top import FlatTop
+from shapes.round import Round
 
 from dpsim.base.kinds import Kinds, kinds_of
 from dpsim.scenario import shape_of
 
-
-class Round(BaseModel):
-    model_config = ConfigDict(extra="forbid")
-    kind: Literal["round"]
-    radius: float = Field(default=1.0, gt=0)
-
-
-class Square(BaseModel):
-    model_config = ConfigDict(extra="forbid")
-    kind: Literal["square"]
-    side: int = 1
-
-
-PLAIN = Annotated[Round | Square, Field(discriminator="kind")]
-ON_DEMAND = Annotated[object, Kinds("kind", __name__, {"round": "Round", "square": "Square"})]
+PLAIN = Annotated[Square | Round | FlatTop, Field(discriminator="kind")]
+ON_DEMAND = Annotated[object, Kinds("kind", "shapes", ("square", "round"), {"square": "corners"})]
 
 
 class WithPlain(BaseModel):
@@ -51,6 +41,9 @@ def outcome(model, value):
         {"kind": "round", "radius": -1},
         {"kind": "round", "radios": 1},
         {"kind": "square", "side": "x"},
+        {"kind": "flat-top"},
+        {"kind": "flat_top"},
+        {"kind": "corners"},
         {"kind": "oval"},
         {"side": 3},
         {},
@@ -73,12 +66,13 @@ def test_the_json_schema_is_the_same():
 
 def test_its_shape_is_the_same():
     found, plain = shape_of(ON_DEMAND), shape_of(PLAIN)
-    assert found.kinds() == plain.kinds() == {"round": Round, "square": Square}
+    assert found.kinds() == plain.kinds()
+    assert list(found.kinds()) == ["square", "round", "flat-top"]
     assert found.kind("square") is plain.kind("square") is Square
     assert found.kind("oval") is plain.kind("oval") is None
     assert found.names() == plain.names()
     assert found.options == plain.options
-    assert kinds_of(ON_DEMAND) == ("round", "square")
+    assert kinds_of(ON_DEMAND) == ("square", "round", "flat-top")
 
 
 def test_a_kind_that_is_not_named_is_not_imported():

@@ -5,7 +5,7 @@ import pytest
 
 from dpsim.base.errors import DpsimError
 from dpsim.collectives import RankLayout, algorithm
-from dpsim.collectives.torus_2d import row
+from dpsim.collectives.all_reduces.torus_2d import row
 
 HIERARCHICAL = algorithm("hierarchical")
 

@@ -1,6 +1,6 @@
 import pytest
 
-from dpsim.collectives.swing import partners
+from dpsim.collectives.all_reduces.swing import partners
 
 
 def test_rank_0_of_16_meets_those_at_1_and_minus_1_and_3_and_minus_5():

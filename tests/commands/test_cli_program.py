@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 import dpsim as package
+from dpsim import cli
 from dpsim.base import budget
 from dpsim.engine import run_scenario
 
@@ -53,6 +54,18 @@ def test_completion_names_the_commands(shell):
         timeout=60,
     )
     assert names[shell] in done.stdout
+
+
+def test_a_command_is_found_by_its_file(tmp_path, monkeypatch):
+    """By its name and the first words of its docstring; helpers and those of the table are not."""
+    folder = tmp_path / "commands"
+    folder.mkdir()
+    (folder / "two_words.py").write_text('"""``dpsim two-words``: say two words."""\n')
+    (folder / "more_imports.py").write_text('"""``dpsim import``: more of them."""\n')
+    (folder / "run.py").write_text('"""``dpsim run``: in the table."""\n')
+    assert cli._found() == {}
+    monkeypatch.setattr(cli, "__file__", str(tmp_path / "cli.py"))
+    assert cli._found() == {"two-words": "dpsim.commands.two_words:two_words"}
 
 
 def test_python_m_dpsim_is_dpsim():

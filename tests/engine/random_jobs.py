@@ -6,9 +6,11 @@ import numpy as np
 from pydantic import ValidationError
 
 from dpsim.base.errors import DpsimError
+from dpsim.collectives import algorithm_names
 from dpsim.engine import Job, prepare
 from dpsim.scenario import Scenario
 from dpsim.workload import Layer, MeasuredTimes, Model, ModelProfile
+from tools.combinations_page import kinds_of
 
 NODES = [
     ("single-gpu", 1, None),
@@ -18,15 +20,9 @@ NODES = [
     ("dgx-h100", 8, 8),
 ]
 FABRICS = ["single-switch", "leaf-spine", "fat-tree", "torus", "ring", "full-mesh", "dragonfly"]
-ALGORITHMS = [
-    *("ring", "tree", "butterfly", "halving-doubling", "hierarchical", "double-binary-tree"),
-    *("pipelined-tree", "swing", "all-to-all", "master-worker", "round-robin", "auto"),
-    "butterfly:3",
-]
-CODECS = [
-    *("cast", "int8", "qsgd", "ternary", "onebit", "top-k", "random-k", "threshold", "powersgd"),
-]
-OVERLAPS = ["sequential", "wfbp", "mg-wfbp", "buckets", "priority"]
+ALGORITHMS = [*algorithm_names(), "auto", "butterfly:3"]
+CODECS = [kind for kind in kinds_of("compression") if kind != "none"]
+OVERLAPS = kinds_of("overlap")
 JITTERS = [
     {"kind": "lognormal", "sigma": 0.3},
     {"kind": "gamma", "cv": 0.5},

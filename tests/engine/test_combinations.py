@@ -13,6 +13,7 @@ from pydantic import ValidationError
 
 from dpsim import load_scenario, simulate
 from dpsim.base.errors import ScenarioError
+from dpsim.scenario import shape_of
 from dpsim.strategy import StrategyConfig
 from dpsim.strategy.combinations import RULES
 from tools.combinations_page import combinations_page, forms_of, kinds_of
@@ -20,26 +21,25 @@ from tools.combinations_page import combinations_page, forms_of, kinds_of
 PAGE = Path(__file__).parents[2] / "docs" / "combinations.md"
 PARTS = ("aggregation", "sync", "overlap", "compression")
 ALL = [dict(zip(PARTS, kinds, strict=True)) for kinds in product(*map(kinds_of, PARTS))]
-GATHERED = {
-    "int8",
-    "qsgd",
-    "ternary",
-    "onebit",
-    "top-k",
-    "threshold",
-}  # codecs whose payloads do not add up
-ALONE = {"backup", "ssp", "asp"}
+SYNCS = shape_of(StrategyConfig).below("sync").kinds()
+CODECS = shape_of(StrategyConfig).below("compression").kinds()
+# Kinds that do not end each step together, and codecs whose payloads do not add up.
+ALONE = {kind for kind, sync in SYNCS.items() if not sync.barrier}
+GATHERED = {kind for kind, codec in CODECS.items() if not codec.sums_in_flight}
 
 
 def is_refused(aggregation, sync, overlap, compression):
     """What the rules say, in other words than theirs."""
     match aggregation:
         case "gossip":
-            return sync in {"ssp", "backup", "sma"} or overlap == "priority"
+            # What a worker would wait for, or be corrected by, is more than its neighbours.
+            beyond = (sync in ALONE and SYNCS[sync].waits) or SYNCS[sync].central_model
+            return beyond or overlap == "priority"
         case "host":
             return sync in ALONE or compression in GATHERED
         case "sharded":
-            return sync != "bsp" or compression in GATHERED or compression == "powersgd"
+            apart = sync in ALONE or not SYNCS[sync].one_version
+            return apart or compression in GATHERED or compression == "powersgd"
         case "parameter-server":
             return sync in ALONE and overlap == "priority"
     return False
@@ -139,7 +139,8 @@ def test_every_combination_keeps_the_laws_of_a_result(tiny, aggregation, sync, o
             continue
         if (kinds in OFTEN) != often:
             continue
-        parts = {**kinds, "sync": {"kind": sync, "every": 2}} if sync == "local-sgd" else kinds
+        period = {"every": 2} if "every" in SYNCS[sync].model_fields else {}
+        parts = {**kinds, "sync": {"kind": sync, **period}}
         scenario = tiny(4, 1e-3, run={"steps": 2}, disturbance=jitter, **parts)
         result = simulate(scenario)
         steps = result.steps

@@ -215,15 +215,15 @@ def test_errors_that_both_share_cancel_in_differences():
     same error of 30 %; one on another GPU, whose error is its own, is not.
     """
     spread = normal_spread(0.3 / 1.645)
-    own, other = (ModelError("left out", spread, of=gpu).factors() for gpu in ("a", "b"))
+    own, other = (ModelError("left out", spread, subject=gpu).factors() for gpu in ("a", "b"))
     one, alike, apart = (
-        PredictionInterval(*np.quantile(seconds, ENDS), CONFIDENCE, "", (), drawn=seconds)
+        PredictionInterval(*np.quantile(seconds, ENDS), CONFIDENCE, "", (), samples=seconds)
         for seconds in (own, 1.1 * own, 1.1 * other)
     )
-    assert not one.includes(alike)
-    assert one.includes(alike, scale=1 / 1.1)
-    assert one.includes(one, scale=1 + 1e-15)  # the same but for rounding
-    assert one.includes(apart)
+    assert not one.indistinguishable_from(alike)
+    assert one.indistinguishable_from(alike, scale=1 / 1.1)
+    assert one.indistinguishable_from(one, scale=1 + 1e-15)  # the same but for rounding
+    assert one.indistinguishable_from(apart)
 
 
 def test_measured_layers_are_less_sure_beyond_the_measured_batches(tiny):

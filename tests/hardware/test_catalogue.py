@@ -8,7 +8,7 @@ from pydantic import BaseModel
 
 from dpsim.base.errors import UnknownNameError
 from dpsim.hardware import (
-    GIVEN,
+    USER_GIVEN,
     Catalogue,
     Gpu,
     Link,
@@ -59,7 +59,7 @@ class TestEveryEntry:
             assert len(values) >= 3, name
             for value in values:
                 assert len(value.source) >= 10, name
-                assert value.source != GIVEN, name
+                assert value.source != USER_GIVEN, name
 
     def test_is_found_by_its_aliases_without_parsing_its_file(self, kind):
         catalogue, model = CATALOGUES[kind]
@@ -214,6 +214,15 @@ def test_a_gpu_is_found_in_the_words_of_a_table(words, name):
 def test_of_several_gpus_in_a_text_the_one_with_the_slowest_memory_counts():
     assert gpus().named_in("unknown (V100/T4 class)") == ["v100-sxm2-16gb", "t4"]
     assert gpu_named_in("unknown (V100/T4 class)").name == "t4"
+
+
+def test_a_machine_s_name_does_not_change_the_gpu_named_beside_it():
+    """p4d has A100s; NDm A100 v4 has those of 80 GB, though A100 alone means those of 40 GB."""
+    in_catalogue = [nodes()[name] for name in nodes() if nodes()[name].gpu.name in gpus()]
+    assert len(in_catalogue) > 50
+    for node in in_catalogue:
+        for alias in (node.name, *node.aliases):
+            assert gpu_named_in(f"{node.gpu.name} ({alias})") == node.gpu, alias
 
 
 @pytest.mark.parametrize("words", ["Ascend 910", "", "XA100", "4090000 images"])

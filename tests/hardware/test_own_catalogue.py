@@ -75,6 +75,16 @@ def test_own_entries_are_found_by_name_alias_and_in_texts(own):
     assert nodes()["my-node"].nics.link.rate.value == pytest.approx(37.5e9)
 
 
+def test_a_machine_s_name_beside_its_gpu_is_not_another_gpu_s(own):
+    """Google's a2 machines have A100s; NVIDIA makes an A2."""
+    (own / "gpus" / "a2.yaml").write_text(
+        GPU.replace("Mine, MY 1", "NVIDIA A2").replace("2 TB/s", "200 GB/s")
+    )
+    forget()
+    assert gpu_named_in("A100 (a2-highgpu-1g)").name == "a100-sxm-40gb"
+    assert gpu_named_in("8 x NVIDIA A2").name == "a2"
+
+
 def test_an_own_entry_stands_before_dpsim_s(own):
     (own / "gpus" / "v100-sxm2-16gb.yaml").write_text(GPU.replace("64 GB", "17 GB"))
     forget()

@@ -3,7 +3,7 @@ import json
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
-from dpsim.hardware import GIVEN, Link, Sourced, SourcedFraction, SourcedRate
+from dpsim.hardware import USER_GIVEN, Link, Sourced, SourcedFraction, SourcedRate
 
 
 def test_a_value_stands_with_its_source():
@@ -13,7 +13,7 @@ def test_a_value_stands_with_its_source():
 
 def test_a_bare_value_is_given_in_the_scenario():
     rate = SourcedRate.model_validate("25 Gbit/s")
-    assert (rate.value, rate.source) == (3.125e9, GIVEN) == (3.125e9, "given in the scenario")
+    assert (rate.value, rate.source) == (3.125e9, USER_GIVEN) == (3.125e9, "given in the scenario")
 
 
 def test_a_sourced_value_is_taken_as_it_is():

@@ -9,11 +9,9 @@ from dpsim.collectives import (
     ALGORITHMS,
     Costs,
     RankLayout,
-    butterfly,
-    double_binary_tree,
-    pipelined_tree,
     traffic,
 )
+from dpsim.collectives.all_reduces import butterfly, double_binary_tree, pipelined_tree
 from dpsim.network import ClosedFormModel, FlowsModel, MessageCosts, RoundsModel
 from dpsim.topology import UniformSwitch
 
@@ -32,7 +30,6 @@ OPTIONS = [
     *(butterfly.with_degree(k) for k in (3, 4)),
 ]
 MEMBERS = [*ALGORITHMS, *OPTIONS]
-ON_NODES = [member for member in MEMBERS if member.name in ("hierarchical", "torus-2d")]
 
 both_costs = pytest.mark.parametrize("costs", [FREE, COSTLY], ids=["free", "costly"])
 
@@ -66,9 +63,9 @@ def stated(algorithm, layout, costs):
 
 def layouts(algorithm, ranks):
     """Every way in which ``ranks`` fill equal nodes, or a grid, for those algorithms that mind."""
-    nodes = range(1, ranks + 1) if algorithm in ON_NODES else [1]
+    nodes = range(1, ranks + 1) if algorithm.minds_nodes else [1]
     sides = [side for side in nodes if ranks % side == 0]
-    grids = [(ranks // side, side) for side in sides] if algorithm in ON_NODES else []
+    grids = [(ranks // side, side) for side in sides] if algorithm.minds_nodes else []
     return [
         *(RankLayout(ranks, per_node) for per_node in sides),
         *(RankLayout(ranks, 1, grid) for grid in grids),

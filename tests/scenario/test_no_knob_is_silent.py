@@ -339,7 +339,7 @@ def test_every_field_stands_in_the_table():
         if name not in ("kind", "fabric", "schema_version")
     }
     turned = {(model, name.partition(".")[0]) for model, name, _ in turns()}
-    assert turned == wanted
+    assert turned == wanted, "tests/scenario/knobs.yaml needs a line for each field of each model"
 
 
 def walk(shape, found):

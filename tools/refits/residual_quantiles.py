@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from dpsim.base.arrays import FloatArray
-from dpsim.base.uncertainty import LEAST_ARM, LEVELS, Spread
+from dpsim.base.uncertainty import LEAST_HALF_WIDTH, LEVELS, Spread
 
 _DIGITS = 4
 
@@ -46,7 +46,7 @@ def spread_of(
         lows, highs = (np.interp(end, reached, residual[order]) for end in ends)
         narrowest = int(np.argmin(highs - lows))
         below, above = max(-float(lows[narrowest]), 0.0), max(float(highs[narrowest]), 0.0)
-        arms[0].append(round(max(below, LEAST_ARM * above), _DIGITS))
-        arms[1].append(round(max(above, LEAST_ARM * below), _DIGITS))
+        arms[0].append(round(max(below, LEAST_HALF_WIDTH * above), _DIGITS))
+        arms[1].append(round(max(above, LEAST_HALF_WIDTH * below), _DIGITS))
     # No level reaches less far than one below it.
     return [np.maximum.accumulate(arm).tolist() for arm in arms]

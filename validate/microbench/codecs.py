@@ -1,6 +1,6 @@
 """Codecs over sizes: seconds to encode and to decode, by torch on the device.
 
-On a CPU also by numpy.
+On a CPU also by numpy, as everywhere for a codec without operators in torch.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def codecs() -> list[Any]:
 
 
 def _rows(world: World, settings: Settings, tick: Tick) -> Iterator[Row]:
-    for codec, size, (library, measured) in product(codecs(), settings.sizes(), _libraries(world)):
+    for codec, size, (library, measured) in _cases(world, settings):
         elements = max(size // 4, 1)
         vector = np.random.default_rng(_SEED).standard_normal(elements, dtype=np.float32)
         nbytes, encode, decode = measured(codec, vector, world, settings)
@@ -52,8 +52,15 @@ def _rows(world: World, settings: Settings, tick: Tick) -> Iterator[Row]:
             }
 
 
-def _libraries(world: World) -> list[tuple[str, Measure]]:
+def _cases(world: World, settings: Settings) -> Iterator[tuple[Any, int, tuple[str, Measure]]]:
+    for codec in codecs():
+        yield from product([codec], settings.sizes(), _libraries(codec, world))
+
+
+def _libraries(codec: Any, world: World) -> list[tuple[str, Measure]]:
     """Return the libraries to measure: numpy takes minutes for messages as large as on GPUs."""
+    if not torch_codecs.has_operators(codec):
+        return [("numpy", _torch if world.on_gpu else _numpy)]
     return [("torch", _torch)] if world.on_gpu else [("numpy", _numpy), ("torch", _torch)]
 
 
@@ -80,7 +87,7 @@ def _torch(
 
 
 def _count(world: World, settings: Settings) -> int:
-    return len(_KINDS) * len(settings.sizes()) * len(_libraries(world))
+    return sum(1 for _ in _cases(world, settings))
 
 
 CODECS = Benchmark(

@@ -2,7 +2,8 @@
 
 The results of numpy and torch for one vector are equal for deterministic codecs, and of the same
 size and distribution for the others. They are plain operators in sequence, not fused kernels: their
-times are those of a straightforward implementation.
+times are those of a straightforward implementation. A kind without operators here is encoded and
+decoded by numpy in host memory, `has_operators` says so.
 """
 
 from __future__ import annotations
@@ -10,9 +11,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 
-from dpsim.strategy.compression import ceil_div, kept
+from dpsim.base.errors import DpsimError
+from dpsim.strategy.compression import Encoded, ceil_div, kept
 
 
 class TorchEncoded(NamedTuple):
@@ -41,9 +44,10 @@ def encode(
     """Return the payload of a flat float32 tensor.
 
     ``codec`` is a configuration of `dpsim.strategy.compression`. For a chained codec, ``mean_of``
-    averages each part over all workers before the next part is computed from it.
+    averages each part over all workers before the next part is computed from it. Raises DpsimError
+    for a chained codec without operators.
     """
-    make = _CODECS[codec.kind][0]
+    make = _CODECS.get(codec.kind, _BY_NUMPY)[0]
     if codec.chained:
         return make(codec, vector, generator, mean_of)
     return make(codec, vector, generator)
@@ -51,7 +55,43 @@ def encode(
 
 def decode(codec: Any, encoded: TorchEncoded, elements: int) -> Any:
     """Return the tensor that a payload represents."""
-    return _CODECS[codec.kind][1](codec, encoded, elements)
+    return _CODECS.get(codec.kind, _BY_NUMPY)[1](codec, encoded, elements)
+
+
+def has_operators(codec: Any) -> bool:
+    """Return whether torch encodes and decodes on the device, or else numpy in host memory."""
+    return codec.kind in _CODECS
+
+
+def _encode_by_numpy(
+    codec: Any, vector: Any, generator: Any, mean_of: Callable[[Any], Any] = _unchanged
+) -> TorchEncoded:
+    if codec.chained:
+        raise DpsimError(
+            f"strategy.compression: must be a codec with operators in torch where its parts depend "
+            f"on one another's means, but got {codec.kind}"
+        )
+    seed = torch.randint(2**62, (1,), generator=generator, device=vector.device).item()
+    encoded = codec.encode(vector.cpu().numpy(), np.random.default_rng(int(seed)))
+    return TorchEncoded(tuple(_to_torch(part, vector) for part in encoded.parts), encoded.known)
+
+
+def _decode_by_numpy(codec: Any, encoded: TorchEncoded, elements: int) -> Any:
+    parts = tuple(_to_numpy(part) for part in encoded.parts)
+    decoded = codec.decode(Encoded(parts, encoded.known), elements)
+    return torch.from_numpy(decoded).to(encoded.parts[0].device)
+
+
+def _to_torch(part: Any, vector: Any) -> Any:
+    found = torch.from_numpy(part.copy())
+    # numpy has no bfloat16, which codecs hold as uint16; sums on their way must be of numbers.
+    found = found.view(torch.bfloat16) if found.dtype == torch.uint16 else found
+    return found.to(vector.device)
+
+
+def _to_numpy(part: Any) -> Any:
+    held = part.view(torch.uint16) if part.dtype == torch.bfloat16 else part
+    return held.cpu().numpy()
 
 
 def _buckets(vector: Any, size: int) -> Any:
@@ -267,6 +307,7 @@ def _decode_powersgd(codec: Any, encoded: TorchEncoded, elements: int) -> Any:
     return (p @ q.T).view(-1)[:elements]
 
 
+_BY_NUMPY: tuple[Encode, Decode] = (_encode_by_numpy, _decode_by_numpy)
 _CODECS: Mapping[str, tuple[Encode, Decode]] = {
     "none": (_encode_none, _decode_none),
     "cast": (_encode_cast, _decode_cast),

@@ -55,6 +55,16 @@ def deviations(scenario: Scenario, *, on_gpu: bool) -> list[str]:
             "workload.optimizer_kernels sharded: each worker updates all weights by one kernel, "
             "and the prediction counts its share"
         )
+    codec = scenario.strategy.compression
+    if method.kind == "ddp" and not codec.exact:
+        from validate.microbench.torch_codecs import has_operators
+
+        if not has_operators(codec):
+            found.append(
+                f"strategy.compression {codec.kind}: it is encoded by numpy in the host's memory, "
+                "since validate/microbench/torch_codecs.py has no operators for it; the prediction "
+                "encodes on the device"
+            )
     if learners > 1:
         found.append(
             f"{learners} learners on each device are streams of one process (threads on a "
@@ -83,7 +93,9 @@ def _learners(scenario: Scenario) -> Method | None:
     learners = scenario.workload.learners_per_gpu
     if learners == 1:
         return None
-    return method_named("sma", learners=learners, pull=sync.correction, inertia=sync.momentum)
+    return method_named(
+        "sma", learners=learners, correction=sync.correction, momentum=sync.momentum
+    )
 
 
 def _buckets(scenario: Scenario) -> dict[str, float] | None:

@@ -111,7 +111,7 @@ def carry_out(job: Job, world: World, compute: str) -> Row:
         "device": face.kind,
         "device_name": face.name,
         "backend": world.backend,
-        "hides": method.hides,
+        "hides": method.overlaps_communication,
     }
 
 

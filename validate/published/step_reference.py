@@ -153,7 +153,7 @@ class _Answer(NamedTuple):
         result = run_scenario(scenario).result
         memory, interval = result.memory, result.interval
         assert memory is not None
-        ends = None if interval is None else replace(interval, drawn=None)
+        ends = None if interval is None else replace(interval, samples=None)
         return cls(result.mean_step, ends, memory.held.total, memory.fits)
 
 

@@ -127,8 +127,8 @@ def _drawn_together(scenario: Scenario) -> Method | None:
     return method_named(
         "sma",
         learners=1,
-        pull=sync.correction,
-        inertia=sync.momentum,
+        correction=sync.correction,
+        momentum=sync.momentum,
     )
 
 

@@ -40,19 +40,19 @@ class AllWorkers:
     def __len__(self) -> int:
         return len(self.replicas)
 
-    def learn(self, worker: int, step: int) -> None:
+    def compute_gradient(self, worker: int, step: int) -> None:
         """Run forward and backward of one worker on its batch of ``step``.
 
         The worker's replica keeps the weights that it has.
         """
         indices = self.shards[worker].indices(step)
-        loss = self.replicas[worker].learn(*self.digits.batch(indices))
+        loss = self.replicas[worker].compute_gradient(*self.digits.batch(indices))
         self.losses[worker].append(float(loss))
 
     def learn_all(self, step: int) -> None:
         """Run forward and backward of all workers."""
         for worker in range(len(self)):
-            self.learn(worker, step)
+            self.compute_gradient(worker, step)
 
     def change(self, worker: int) -> Tensor:
         """Update the worker's replica by SGD, and return the change of its weights."""

@@ -49,7 +49,7 @@ class Scheduled(Method):
         schedule = algorithm(self.algorithm).schedule(worker.workers)
         executor = Executor(schedule, gradient.numel(), worker.world, gradient.dtype)
         for step in worker.steps():
-            worker.learn(step)
+            worker.compute_gradient(step)
             with worker.part("communication"):
                 executor.run(gradient, gradient)
                 gradient /= worker.workers
@@ -59,7 +59,7 @@ class Scheduled(Method):
 class ThroughHost(Synchronous):
     """Averages gradients on rank 0's CPU: each is copied there, and the mean is broadcast."""
 
-    by_host: ClassVar[bool] = True
+    via_host_memory: ClassVar[bool] = True
     kind: Literal["through-host"] = Field(
         default="through-host", description="Rank 0's CPU averages gradients for everybody."
     )

@@ -25,7 +25,7 @@ from validate.training.worker import Worker
 class Backup(Method):
     """Bulk-synchronous on a parameter server, without waiting for the slowest."""
 
-    by_host: ClassVar[bool] = True
+    via_host_memory: ClassVar[bool] = True
     kind: Literal["backup"] = Field(
         default="backup",
         description="A step waits for the fastest workers only; the last rank serves.",
@@ -81,7 +81,7 @@ def work(worker: Worker, weights: Tensor) -> None:
             return
         with worker.timed_step():
             worker.replica.weights.copy_(message[:-1])
-            worker.learn(iteration)
+            worker.compute_gradient(iteration)
             worker.update()
             with worker.part("communication"):
                 # Copied before the receive is posted, which writes into the same message.

@@ -40,14 +40,14 @@ class Buckets(Method):
     )
 
     @property
-    def hides(self) -> bool:
+    def overlaps_communication(self) -> bool:
         return True
 
     def run(self, worker: Worker) -> None:
         """Train; the part of averaging that outlasts backward counts as communication."""
         reducer = Reducer(list(worker.replica.model.parameters()), worker.world)
         for step in worker.steps():
-            worker.learn(step)
+            worker.compute_gradient(step)
             with worker.part("communication"):
                 reducer.finish()
             worker.update()

@@ -32,7 +32,7 @@ Floats = NDArray[np.float32]
 class Compressed(Method):
     """Bulk-synchronous, gradients compressed on their way."""
 
-    by_host: ClassVar[bool] = True
+    via_host_memory: ClassVar[bool] = True
     in_float32: ClassVar[bool] = True
     kind: Literal["compressed"] = Field(
         default="compressed",
@@ -47,7 +47,7 @@ class Compressed(Method):
         gradient = worker.replica.gradient
         peer = Peer(self.codec, worker, gradient.numel())
         for step in worker.steps():
-            worker.learn(step)
+            worker.compute_gradient(step)
             with worker.part("communication"):
                 own = gradient.float().cpu().numpy()
                 gradient.copy_(torch.from_numpy(peer.mean(own)))

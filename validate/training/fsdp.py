@@ -63,7 +63,7 @@ class Fsdp(Method):
         return ranks
 
     @property
-    def hides(self) -> bool:
+    def overlaps_communication(self) -> bool:
         return True
 
     def run(self, worker: Worker) -> None:
@@ -71,7 +71,7 @@ class Fsdp(Method):
         model: Any = worker.replica.model
         self.divide(model, worker.task, self._mesh(worker))
         for step in worker.steps():
-            worker.learn(step, model, lambda: self._unsynchronised(model))
+            worker.compute_gradient(step, model, lambda: self._unsynchronised(model))
             worker.update()
 
     def alone(self, worker: Worker) -> Callable[[], None]:
@@ -85,7 +85,7 @@ class Fsdp(Method):
         batch = worker.task.batch(torch.empty(0))
 
         def step() -> None:
-            worker.replica.learn(*batch, model, lambda: self._unsynchronised(model))
+            worker.replica.compute_gradient(*batch, model, lambda: self._unsynchronised(model))
             worker.replica.update()
 
         return step

@@ -29,7 +29,7 @@ HEARD, CONSENSUS = "heard", "consensus"
 class Gossip(Method):
     """Each worker averages its model with a few neighbours in every step."""
 
-    by_host: ClassVar[bool] = True
+    via_host_memory: ClassVar[bool] = True
     kind: Literal["gossip"] = Field(
         default="gossip",
         description="Each worker averages its model with a few neighbours' in each step.",
@@ -44,7 +44,7 @@ class Gossip(Method):
         return ranks
 
     @property
-    def hides(self) -> bool:
+    def overlaps_communication(self) -> bool:
         return True
 
     def run(self, worker: Worker) -> None:
@@ -53,7 +53,7 @@ class Gossip(Method):
         turns = gossip_turns(self.graph, worker.workers, worker.training.seed)
         for step in worker.steps():
             turn = _Turn(worker, turns[step % len(turns)])
-            worker.learn(step)
+            worker.compute_gradient(step)
             with worker.part("communication"):
                 worker.replica.weights.copy_(turn.mean())
             worker.update()

@@ -41,21 +41,21 @@ class Learners(Method):
     learners: PositiveInt = Field(
         default=2, le=64, description="Learners on each rank's device, k."
     )
-    pull: PositiveFloat | None = Field(
+    correction: PositiveFloat | None = Field(
         default=None,
         le=1,
         description="a, how strongly learners are drawn; 1 / learners if left out.",
     )
-    inertia: Annotated[float, Field(ge=0, lt=1)] = Field(
+    momentum: Annotated[float, Field(ge=0, lt=1)] = Field(
         default=0.9, description="mu, the momentum of the average model."
     )
 
-    def drawn(self, learners: int) -> float:
+    def pull_factor(self, learners: int) -> float:
         """Return the factor a for ``learners`` in all."""
-        return self.pull or 1.0 / learners
+        return self.correction or 1.0 / learners
 
     @property
-    def hides(self) -> bool:
+    def overlaps_communication(self) -> bool:
         return True
 
     def run(self, worker: Worker) -> None:
@@ -64,32 +64,32 @@ class Learners(Method):
         The exposed part of the latter counts as communication.
         """
         group = LearnerGroup(worker, self.learners)
-        average = AverageModel(worker.replica.weights, self.inertia, worker.world)
-        total, pull = None, self.drawn(group.everywhere)
+        average = AverageModel(worker.replica.weights, self.momentum, worker.world)
+        total, pull = None, self.pull_factor(group.total_learners)
         with ThreadPoolExecutor(group.threads + 1) as threads:
             for step in worker.steps():
                 # Started before the learners, so that it can overlap with the whole step.
-                average.set_out()
+                average.fork()
                 moved = threads.submit(average.move, total)
                 with worker.part("compute"):
                     found = group.learn_all(threads, step)
-                worker.lost(torch.stack(found).mean())
+                worker.record_loss(torch.stack(found).mean())
                 with worker.part("communication"):
                     moved.result()
-                    average.arrive()
+                    average.join()
                 with worker.part("update"):
                     total = group.correct(average.weights, pull)
                 worker.note(CORRECTED, worker.rank, step, average.version)
         # The last step's corrections have no later step to overlap with.
-        average.set_out()
+        average.fork()
         average.move(total)
-        average.arrive()
+        average.join()
         worker.replica.weights.copy_(average.weights)
 
     def alone(self, worker: Worker) -> Callable[[], None]:
         """Return a step of all learners of the rank, with corrections towards a fixed model."""
         group = LearnerGroup(worker, self.learners)
-        threads, pull = ThreadPoolExecutor(group.threads), self.drawn(group.everywhere)
+        threads, pull = ThreadPoolExecutor(group.threads), self.pull_factor(group.total_learners)
 
         def step() -> None:
             group.learn_all(threads, 0)
@@ -101,24 +101,24 @@ class Learners(Method):
 class AverageModel:
     """z and its previous value; ``version`` counts its moves, which have their own stream."""
 
-    def __init__(self, weights: Tensor, inertia: float, world: World) -> None:
+    def __init__(self, weights: Tensor, momentum: float, world: World) -> None:
         self.weights = weights.clone()
         self._previous = weights.clone()
-        self._inertia = inertia
+        self._momentum = momentum
         self._world = world
         self._stream = world.face.new_stream()
         self.version = 0
 
-    def set_out(self) -> None:
+    def fork(self) -> None:
         """Let the next move start when the compute stream has finished its current work."""
         self._world.face.fork([self._stream])
 
-    def arrive(self) -> None:
+    def join(self) -> None:
         """Let the compute stream wait for the last move."""
         self._world.face.join([self._stream])
 
     def move(self, corrections: Tensor | None) -> None:
-        """Move by this rank's ``corrections`` and all others', and by inertia.
+        """Move by this rank's ``corrections`` and all others', and by momentum.
 
         ``corrections`` are None before the first step.
         """
@@ -126,8 +126,8 @@ class AverageModel:
             return
         with self._world.face.on_stream(self._stream):
             dist.all_reduce(corrections, group=self._world.group)
-            # A new vector, not in place: the next move's inertia needs the previous one.
-            moved = self.weights + corrections + self._inertia * (self.weights - self._previous)
+            # A new vector, not in place: the next move's momentum needs the previous one.
+            moved = self.weights + corrections + self._momentum * (self.weights - self._previous)
         self._previous, self.weights = self.weights, moved
         self.version += 1
 
@@ -136,10 +136,10 @@ class LearnerGroup:
     """The learners of one rank: a replica, a shard and, on a GPU, a stream each."""
 
     def __init__(self, worker: Worker, learners: int) -> None:
-        self.worker, self.everywhere = worker, learners * worker.workers
+        self.worker, self.total_learners = worker, learners * worker.workers
         self.replicas = [worker.replica_like() for _ in range(learners)]
         self.shards: list[Shard] = [
-            worker.shard(worker.rank * learners + i, self.everywhere) for i in range(learners)
+            worker.shard(worker.rank * learners + i, self.total_learners) for i in range(learners)
         ]
         self._streams = [worker.world.face.new_stream() for _ in range(learners)]
         for replica in self.replicas:
@@ -165,7 +165,9 @@ class LearnerGroup:
         """Return the loss of a learner's batch; its gradient stays in its replica."""
         with self._streamed(learner):
             self.worker.pause(step)
-            return self.replicas[learner].learn(*self.worker.batch(self.shards[learner], step))
+            return self.replicas[learner].compute_gradient(
+                *self.worker.batch(self.shards[learner], step)
+            )
 
     def correct(self, average: Tensor, pull: float) -> Tensor:
         """Move every learner by its gradient and towards ``average``.

@@ -43,7 +43,7 @@ class Replica:
             self.weights, self.gradient = flattened(self.model)
             self.optimiser = self.task.flat_optimiser(self.weights, self.gradient)
 
-    def learn(
+    def compute_gradient(
         self,
         inputs: Tensor,
         labels: Tensor,

@@ -80,7 +80,7 @@ class LocalSgd(Method):
         outer = None if self.outer is None else OuterStep(self.outer, worker)
         averagings = 0
         for step in worker.steps():
-            worker.learn(step)
+            worker.compute_gradient(step)
             # A group that averages in every step averages gradients, which is equivalent, before
             # the update.
             each_step = self.outer is not None and self.every == 1
@@ -88,14 +88,14 @@ class LocalSgd(Method):
                 _average(worker, worker.replica.gradient, AVERAGED_GRADIENTS, step, group, size)
             worker.update()
             if outer is not None:
-                outer.arrive(step)
+                outer.join(step)
             if not self._averages_models(step, steps):
                 continue
             if size > 1 and not each_step:
                 _average(worker, worker.replica.weights, AVERAGED_MODELS, step, group, size)
             averagings += 1
             if outer is not None:
-                outer.set_out(averagings, step, last=step == steps - 1)
+                outer.fork(averagings, step, last=step == steps - 1)
 
     def _averages_models(self, step: int, steps: int) -> bool:
         # The last step is always followed by an average, so that all end with the same model.
@@ -117,12 +117,12 @@ class OuterStep:
         self._weights = worker.replica.weights.tensor_split(settings.fragments)
         self._flying: list[tuple[int, int, Tensor, Tensor, Any]] = []
 
-    def set_out(self, averaging: int, step: int, *, last: bool) -> None:
+    def fork(self, averaging: int, step: int, *, last: bool) -> None:
         """Send the fragments that are due; at the ``last`` step, send all and wait."""
         parts = range(self._settings.fragments) if last else self._settings.due(averaging)
         # First wait for fragments in transit: all fragments then start from the same weights.
         if last:
-            self.arrive(None)
+            self.join(None)
         with self._worker.part("communication"):
             for part in parts:
                 left = self._weights[part].clone()
@@ -131,9 +131,9 @@ class OuterStep:
                 # Weights at sending are kept, to compute the steps taken during the transfer.
                 self._flying.append((step + self._settings.overlap, part, left, moved, work))
         if last or not self._settings.overlap:
-            self.arrive(None)
+            self.join(None)
 
-    def arrive(self, step: int | None) -> None:
+    def join(self, step: int | None) -> None:
         """Apply the fragments due at ``step``, or all if None."""
         due = [each for each in self._flying if step is None or each[0] <= step]
         for each in due:

@@ -22,7 +22,7 @@ class Method(Config):
     """How workers reach a common model. ``kind`` is its name; all other settings have defaults."""
 
     kind: str
-    by_host: ClassVar[bool] = False
+    via_host_memory: ClassVar[bool] = False
     """Whether its messages go through the hosts' memory, on GPUs too."""
     in_float32: ClassVar[bool] = False
     """Whether its messages are rounded to float32, whatever format weights have."""
@@ -35,7 +35,7 @@ class Method(Config):
         return True
 
     @property
-    def hides(self) -> bool:
+    def overlaps_communication(self) -> bool:
         """Whether it overlaps communication with computing without timing it."""
         return False
 
@@ -62,7 +62,7 @@ class Method(Config):
         batch = worker.task.batch(torch.empty(0))
 
         def step() -> None:
-            worker.replica.learn(*batch)
+            worker.replica.compute_gradient(*batch)
             worker.replica.update()
 
         return step
@@ -91,7 +91,7 @@ class Synchronous(Method):
     def run(self, worker: Worker) -> None:
         """Train: local gradient, average, update."""
         for step in worker.steps():
-            worker.learn(step)
+            worker.compute_gradient(step)
             with worker.part("communication"):
                 self.average(worker, worker.replica.gradient)
             worker.update()

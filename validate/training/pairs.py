@@ -26,10 +26,10 @@ from validate.training.worker import Worker
 READ, AVERAGED, UPDATED = "read", "averaged", "updated"
 
 
-class Pairs(Method):
+class AdPsgd(Method):
     """Pairs of workers average their models, and none waits for another's step."""
 
-    by_host: ClassVar[bool] = True
+    via_host_memory: ClassVar[bool] = True
     kind: Literal["ad-psgd"] = Field(
         default="ad-psgd",
         description="Pairs of workers average models; none waits for another's step.",
@@ -53,26 +53,26 @@ class Pairs(Method):
                 worker.training.seed, worker.rank, worker.workers, worker.training.steps
             )
             for step in worker.steps():
-                shared.learn(step)
+                shared.compute_gradient(step)
                 with worker.part("communication"):
                     shared.average_with(partners[step], step)
                 shared.update(step)
         else:
             with ThreadPoolExecutor(worker.workers) as threads:
-                answers = [
-                    threads.submit(shared.answer, active) for active in range(0, worker.workers, 2)
+                serving = [
+                    threads.submit(shared.serve, active) for active in range(0, worker.workers, 2)
                 ]
                 for step in worker.steps():
-                    shared.learn(step)
+                    shared.compute_gradient(step)
                     shared.update(step)
-                for answer in answers:
-                    answer.result()
+                for served in serving:
+                    served.result()
         worker.replica.weights.copy_(shared.weights)
         consensus(worker, worker.replica.weights)
 
 
 def drawn_partners(seed: int, active: int, ranks: int, steps: int) -> list[int]:
-    """Return the passive worker that ``active`` meets in each step.
+    """Return the passive worker that ``active`` exchanges with in each step.
 
     Both know it, so that neither waits for a message that never comes.
     """
@@ -91,36 +91,36 @@ class SharedModel:
     def __init__(self, worker: Worker) -> None:
         self.worker = worker
         self.weights = worker.replica.weights.to("cpu", copy=True)
-        self._one_at_a_time = threading.Lock()
+        self._lock = threading.Lock()
 
-    def learn(self, step: int) -> None:
+    def compute_gradient(self, step: int) -> None:
         """Compute the gradient at the current model."""
-        with self._one_at_a_time:
+        with self._lock:
             self.worker.replica.weights.copy_(self.weights)
             self.worker.note(READ, self.worker.rank, step)
         # Without the lock: others average with the model while its gradient is computed.
-        self.worker.learn(step)
+        self.worker.compute_gradient(step)
 
     def update(self, step: int) -> None:
         """Compute SGD's change from the weights last read, and apply it to the current model."""
         replica = self.worker.replica
         before = replica.weights.clone()
         self.worker.update()
-        with self._one_at_a_time:
+        with self._lock:
             self.weights += (replica.weights - before).cpu()
             self.worker.note(UPDATED, self.worker.rank, step)
 
     def average_with(self, passive: int, step: int) -> None:
         """Send the model and continue with the returned mean: the active side."""
         group, mean = self.worker.host_group, torch.empty_like(self.weights)
-        answer = dist.irecv(mean, passive, group)
+        reply = dist.irecv(mean, passive, group)
         dist.send(self.weights, passive, group)
-        answer.wait()
+        reply.wait()
         # Without the lock: an active worker has no other thread.
         self.weights.copy_(mean)
         self.worker.note(AVERAGED, passive, step)
 
-    def answer(self, active: int) -> None:
+    def serve(self, active: int) -> None:
         """Average with one active worker whenever it sends its model: the passive side."""
         training, group = self.worker.training, self.worker.host_group
         # The same draws as the active worker's, so this side knows when to expect a message.
@@ -133,7 +133,7 @@ class SharedModel:
             dist.send(self._mean_with(theirs, active, step), active, group)
 
     def _mean_with(self, theirs: Tensor, active: int, step: int) -> Tensor:
-        with self._one_at_a_time:
+        with self._lock:
             self.weights.copy_((self.weights + theirs) / 2)
             self.worker.note(AVERAGED, active, step)
             # A copy: it must not change while being sent, and the lock is not held for so long.

@@ -32,7 +32,7 @@ class ParameterServer(Method):
     They do so in step (bsp), at most some clocks apart (ssp), or as they come (asp).
     """
 
-    by_host: ClassVar[bool] = True
+    via_host_memory: ClassVar[bool] = True
     kind: Literal["parameter-server"] = Field(
         default="parameter-server", description="The last ranks are servers that hold the weights."
     )
@@ -99,7 +99,7 @@ def work(worker: Worker, weights: Tensor, shares: tuple[Tensor, ...]) -> None:
         with worker.part("communication"):
             _wait(arriving)
             worker.replica.weights.copy_(weights)
-        worker.learn(step)
+        worker.compute_gradient(step)
         worker.update()
         with worker.part("communication"):
             change = worker.replica.weights.cpu() - weights

@@ -49,7 +49,7 @@ class Ddp(Method):
             hook = CodecHook(self.codec, worker) if not self.codec.exact else TimedAverage(worker)
             wrapped = self.wrapped(worker, worker.world.group, hook)
             for step in worker.steps():
-                worker.learn(step, wrapped, wrapped.no_sync)
+                worker.compute_gradient(step, wrapped, wrapped.no_sync)
                 worker.update()
 
     def alone(self, worker: Worker) -> Callable[[], None]:
@@ -61,7 +61,7 @@ class Ddp(Method):
 
         def step() -> None:
             with _first_bucket(int(self.first_bucket)):
-                worker.replica.learn(*batch, wrapped, wrapped.no_sync)
+                worker.replica.compute_gradient(*batch, wrapped, wrapped.no_sync)
             worker.replica.update()
 
         return step
@@ -131,5 +131,5 @@ def learn_whole_batches(worker: Worker, forward: nn.Module) -> None:
         images = torch.cat([images for images, _ in batches])
         labels = torch.cat([labels for _, labels in batches])
         with worker.part("compute"):
-            worker.lost(worker.replica.learn(images, labels, forward))
+            worker.record_loss(worker.replica.compute_gradient(images, labels, forward))
         worker.update()

@@ -12,12 +12,12 @@ from torch import Tensor
 
 from dpsim.base.errors import DpsimError
 from validate.training.all_workers import AllWorkers, Replayed, mean
-from validate.training.pairs import AVERAGED, READ, UPDATED, Pairs
+from validate.training.pairs import AVERAGED, READ, UPDATED, AdPsgd
 from validate.training.rank_record import Event, RankRecord
 from validate.training.settings import Training
 
 
-def replay_pairs(method: Pairs, records: Sequence[RankRecord], training: Training) -> Replayed:
+def replay_pairs(method: AdPsgd, records: Sequence[RankRecord], training: Training) -> Replayed:
     """Replay every worker's log; a meeting takes place when both workers have reached it."""
     pairs = _Pairs(AllWorkers(training, len(records)), records)
     while any(pairs.logs):
@@ -52,7 +52,7 @@ class _Pairs:
         log.popleft()
         if event.what == READ:
             self.workers.replicas[worker].weights.copy_(self.shared[worker])
-            self.workers.learn(worker, event.clock)
+            self.workers.compute_gradient(worker, event.clock)
             self._changes[worker] = self.workers.change(worker)
         else:
             self.shared[worker] += self._changes[worker]

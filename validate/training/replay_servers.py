@@ -79,6 +79,6 @@ class _Servers:
         self._reads[worker, clock] += 1
         # Only now, since servers let a worker read at different points of their logs.
         if self._reads[worker, clock] == self.servers:
-            self.workers.learn(worker, clock)
+            self.workers.compute_gradient(worker, clock)
             change = self.workers.change(worker)
             self._changes[worker, clock] = change.tensor_split(self.servers)

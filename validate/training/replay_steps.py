@@ -100,7 +100,7 @@ def replay_learners(
     """Replay the three equations by learner; losses are means over each rank's learners."""
     k = method.learners
     workers = AllWorkers(training, len(records) * k)
-    pull = method.drawn(len(workers))
+    pull = method.pull_factor(len(workers))
     average = previous = workers.replicas[0].weights.clone()
     for step in range(training.steps):
         workers.learn_all(step)
@@ -110,7 +110,7 @@ def replay_learners(
             workers.replicas[worker].weights.sub_(correction)
         total = torch.stack(corrections).sum(dim=0)
         # Like the run, where corrections of a step move z during the next one.
-        moved = average + total + method.inertia * (average - previous)
+        moved = average + total + method.momentum * (average - previous)
         average, previous = moved, average
     done = workers.done(average)
     # Learners are numbered rank by rank.

@@ -19,7 +19,7 @@ from validate.training.gossip import Gossip
 from validate.training.learners import Learners
 from validate.training.local_sgd import LocalSgd
 from validate.training.method import Method
-from validate.training.pairs import Pairs
+from validate.training.pairs import AdPsgd
 from validate.training.parameter_server import ParameterServer
 from validate.training.rank_record import RankRecord
 from validate.training.references import DataParallel, Ddp, WholeBatch
@@ -44,7 +44,7 @@ METHODS: Registry[type[Method]] = Registry(
         "backup": Backup,
         "local-sgd": LocalSgd,
         "gossip": Gossip,
-        "ad-psgd": Pairs,
+        "ad-psgd": AdPsgd,
         "sma": Learners,
         "compressed": Compressed,
     },
@@ -74,7 +74,7 @@ def train(
     how = method_named(chosen) if isinstance(chosen, str) else chosen
     if missing := how.missing():
         return RankRecord(how.kind, world.rank, world.size, not_run=missing)
-    worker = _worker(how, world, training, task, by_host=how.by_host)
+    worker = _worker(how, world, training, task, via_host_memory=how.via_host_memory)
     if any(parameter.is_meta for parameter in worker.replica.model.parameters()):
         assert how.divides, "an outline is filled, alike on all ranks, by who divides it"
     else:
@@ -98,11 +98,16 @@ def alone(
     how: Method, world: World, training: Training, task: Task | None = None
 ) -> Callable[[], None]:
     """Return a step of a worker's computing without communication; all workers must call this."""
-    return how.alone(_worker(how, world, training, task, by_host=False))
+    return how.alone(_worker(how, world, training, task, via_host_memory=False))
 
 
 def _worker(
-    how: Method, world: World, training: Training | None, task: Task | None, *, by_host: bool
+    how: Method,
+    world: World,
+    training: Training | None,
+    task: Task | None,
+    *,
+    via_host_memory: bool,
 ) -> Worker:
     return Worker(
         training or Training(),
@@ -112,5 +117,5 @@ def _worker(
         task,
         flat=how.flat,
         divides=how.divides,
-        by_host=by_host,
+        via_host_memory=via_host_memory,
     )

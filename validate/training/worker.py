@@ -25,8 +25,8 @@ _PARTS = ("compute", "communication", "update")  # parts of every step, even if 
 class Worker:
     """One rank of ``world``; ranks from ``workers`` on have no shard, since they only serve.
 
-    ``host_group`` carries tensors in host memory, for methods ``by_host``. Replicas start with
-    different weights on each rank: `replicate` makes them equal.
+    ``host_group`` carries tensors in host memory, for methods ``via_host_memory``. Replicas start
+    with different weights on each rank: `replicate` makes them equal.
     """
 
     def __init__(
@@ -39,7 +39,7 @@ class Worker:
         *,
         flat: bool = True,
         divides: bool = False,
-        by_host: bool = False,
+        via_host_memory: bool = False,
     ) -> None:
         self.training = training
         self.task = task or Digits(training, world.device)
@@ -51,7 +51,7 @@ class Worker:
         self.record = RankRecord(method, world.rank, world.size)
         # NCCL carries only tensors on GPUs, gloo those in host memory. Created only if needed: it
         # fails where a node's name has no address.
-        apart = by_host and world.backend == "nccl"
+        apart = via_host_memory and world.backend == "nccl"
         self.host_group = dist.new_group(backend="gloo") if apart else world.group
         self._steps: list[tuple[Any, Any]] = []
         self._parts: list[dict[str, list[tuple[Any, Any]]]] = []
@@ -101,7 +101,7 @@ class Worker:
         yield
         self._parts[-1][name].append((begin, self.world.face.mark()))
 
-    def learn(
+    def compute_gradient(
         self, step: int, forward: Forward | None = None, between: Between = nullcontext
     ) -> None:
         """Run forward and backward on this rank's batch.
@@ -114,9 +114,9 @@ class Worker:
         with self.part("compute"):
             self.pause(step)
             batch = self.batch(self.shard(), step)
-            self.lost(self.replica.learn(*batch, forward, between))
+            self.record_loss(self.replica.compute_gradient(*batch, forward, between))
 
-    def lost(self, loss: Tensor) -> None:
+    def record_loss(self, loss: Tensor) -> None:
         """Record the loss of an iteration."""
         self._losses.append(loss)
 

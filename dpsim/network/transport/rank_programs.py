@@ -25,7 +25,7 @@ class Step(NamedTuple):
 
 
 class Stage(NamedTuple):
-    """Steps of which at most ``depth`` are under way; all are done before the next stage."""
+    """Steps of which at most ``depth`` are in flight; all are done before the next stage."""
 
     steps: tuple[Step, ...]
     depth: int = 1
@@ -44,20 +44,20 @@ def schedule_programs(schedule: Schedule, nbytes: int, itemsize: int) -> Program
     steps: list[list[Step]] = [[] for _ in range(schedule.ranks)]
     for current in schedule.each_round():
         sizes = chunking.nbytes(current.chunk, current.count).astype(np.int64)
-        for rank, of_rank in enumerate(steps):
+        for rank, rank_steps in enumerate(steps):
             step = _step(current, sizes, rank)
             # A rank without messages in a round does not wait for it.
             if step.receives or step.sends:
-                of_rank.append(step)
-    return tuple((Stage(tuple(of_rank)),) for of_rank in steps)
+                rank_steps.append(step)
+    return tuple((Stage(tuple(rank_steps)),) for rank_steps in steps)
 
 
 def _step(current: Round, sizes: IntArray, rank: int) -> Step:
     """Return the step of one rank in a round."""
-    comes, goes = current.destination == rank, current.source == rank
-    receives = zip(current.source[comes].tolist(), sizes[comes].tolist(), strict=True)
-    sends = zip(current.destination[goes].tolist(), sizes[goes].tolist(), strict=True)
-    reduced = int(sizes[comes & current.reduce].sum())
+    incoming, outgoing = current.destination == rank, current.source == rank
+    receives = zip(current.source[incoming].tolist(), sizes[incoming].tolist(), strict=True)
+    sends = zip(current.destination[outgoing].tolist(), sizes[outgoing].tolist(), strict=True)
+    reduced = int(sizes[incoming & current.reduce].sum())
     return Step(tuple(receives), tuple(sends), reduced)
 
 
@@ -65,15 +65,15 @@ def _step(current: Round, sizes: IntArray, rank: int) -> Step:
 def gloo_programs(ranks: int, nbytes: int, segments: int, itemsize: int) -> Programs:
     """Return gloo's ring towards rank - 1: reduce-scatter, then all-gather.
 
-    Each sends one segment after the other with two under way. Source: pytorch/gloo,
+    Each sends one segment after the other with two in flight. Source: pytorch/gloo,
     gloo/allreduce.cc (segments of equal bytes; those beyond the vector's end are shorter, or
     empty).
     """
-    each = segments // ranks  # in a rank's share
+    segments_per_rank = segments // ranks  # in a rank's share
     length = ceil(ceil(nbytes / segments) / itemsize) * itemsize
 
     def ring(rank: int, first: int) -> Stage:
-        steps = _ring_steps(rank, ranks, nbytes, each, length, first)
+        steps = _ring_steps(rank, ranks, nbytes, segments_per_rank, length, first)
         return Stage(tuple(steps), depth=2)
 
     # Reduced first, then gathered: a rank begins with its neighbour's share, and ends with its own
@@ -82,21 +82,21 @@ def gloo_programs(ranks: int, nbytes: int, segments: int, itemsize: int) -> Prog
 
 
 def _ring_steps(
-    rank: int, ranks: int, nbytes: int, each: int, length: int, first: int
+    rank: int, ranks: int, nbytes: int, segments_per_rank: int, length: int, first: int
 ) -> Iterator[Step]:
     """Yield a rank's steps round the ring, which begin with sending the share rank + ``first``.
 
     ``first`` is 1 while vectors are reduced, 0 while they are gathered.
     """
-    segments = ranks * each
+    segments = ranks * segments_per_rank
 
     def size(segment: int) -> int:
         begin = segment % segments * length
         return min(length, max(nbytes - begin, 0))
 
-    for number in range((ranks - 1) * each):
-        sent = size((rank + first) * each + number)
-        received = size((rank + first + 1) * each + number)
+    for number in range((ranks - 1) * segments_per_rank):
+        sent = size((rank + first) * segments_per_rank + number)
+        received = size((rank + first + 1) * segments_per_rank + number)
         receives = (((rank + 1) % ranks, received),) if received else ()
         sends = (((rank - 1) % ranks, sent),) if sent else ()
         yield Step(receives, sends, received if first else 0)

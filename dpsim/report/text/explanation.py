@@ -62,7 +62,7 @@ def knobs_table(found: Explanation) -> Table:
 
 
 def explanation_notes(found: Explanation) -> list[str]:
-    """Return the verdict, the advice, and the aspects without a knob, a line each."""
+    """Return the verdict, the advice, and the knobs that do not apply, a line each."""
     absent = [f"{turn.knob.title}: {turn.why}" for turn in found.turns if turn.change is None]
     return [
         verdict(found.base),
@@ -134,13 +134,13 @@ def uncertainty_table(found: Uncertainty) -> Table:
     headings = ("uncertain input", "lies within", "share alone", "with others", "step if known")
     rows = (
         (
-            each.name,
-            _range(each),
-            _of(each.first_order),
-            _of(each.total),
-            " to ".join(human(end, TIME, 3) for end in each.without_s),
+            item.name,
+            _range(item),
+            _percent(item.first_order),
+            _percent(item.total),
+            " to ".join(human(end, TIME, 3) for end in item.without_s),
         )
-        for each in found.inputs
+        for item in found.inputs
     )
     return table(title, headings, rows, left=headings[:1])
 
@@ -151,7 +151,7 @@ def _range(of: UncertainInput) -> str:
     return " to ".join(human(end, TIME, 3) for end in (of.low, of.high))
 
 
-def _of(share: float | None) -> str:
+def _percent(share: float | None) -> str:
     return "" if share is None else f"{share:.1%}"
 
 

@@ -28,19 +28,12 @@ if TYPE_CHECKING:
     from dpsim.strategy.aggregation.parameter_server import ParameterServerConfig
     from dpsim.strategy.aggregation.sharded import ShardedConfig
 
-    AggregationConfig = (
-        AllReduceConfig | ParameterServerConfig | GossipConfig | HostConfig | ShardedConfig
-    )
+    AggregationConfig = Aggregation
 else:
     __getattr__, __dir__ = on_demand(__name__, __file__)
-    _KINDS = {
-        "allreduce": "AllReduceConfig",
-        "parameter-server": "ParameterServerConfig",
-        "gossip": "GossipConfig",
-        "host": "HostConfig",
-        "sharded": "ShardedConfig",
-    }
-    AggregationConfig = Annotated[object, Kinds("kind", __name__, _KINDS)]
+    # As they are listed; a new one is found by the name of its file.
+    _ORDER = ("allreduce", "parameter-server", "gossip", "host", "sharded")
+    AggregationConfig = Annotated[object, Kinds("kind", __name__, _ORDER)]
 
 __all__ = [
     "ELEMENT",

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from enum import Enum
 from typing import ClassVar, NamedTuple
 
-from dpsim.base.config import Config
+from dpsim.base.kinds import KindConfig
 from dpsim.network import CollectiveModel
 from dpsim.strategy.aggregation.collective_call import Calls, Group, whole_model
 from dpsim.strategy.aggregation.offload import HostCopies, OffloadConfig
@@ -50,7 +50,7 @@ class AddingRate(NamedTuple):
     words: str
 
 
-class Aggregation(Config):
+class Aggregation(KindConfig):
     """The aggregation of gradients (or models).
 
     Class variables hold the properties of a kind. Where one depends on its fields, the kind defines

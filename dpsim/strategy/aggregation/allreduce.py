@@ -45,6 +45,7 @@ AlgorithmName = Annotated[
 class AllReduceConfig(Aggregation):
     """Gradients are summed over all workers, who all end with the sum."""
 
+    label: ClassVar[str] = "all-reduce"
     averaged_by: ClassVar[str] = "all-reduce"
     in_groups: ClassVar[bool] = True
     # Gloo's all-reduce is torch's own on processors.

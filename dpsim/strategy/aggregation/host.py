@@ -29,6 +29,7 @@ _SPREADS = ("broadcast", "scatter", "gather", "reduce")
 class HostConfig(Aggregation):
     """Gradients meet on the CPU, or on GPU 0 of a single process."""
 
+    label: ClassVar[str] = "through the host's memory"
     averaged_by: ClassVar[str] = "host-path"
     through_host: ClassVar[bool] = True
     timed_by_flows: ClassVar[bool] = True  # copies share the links to the processor

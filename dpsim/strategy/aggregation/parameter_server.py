@@ -38,6 +38,7 @@ _COLLECTIVE = "push-pull"
 class ParameterServerConfig(Aggregation):
     """Servers hold the parameters: workers push gradients and pull updated parameters."""
 
+    label: ClassVar[str] = "parameter servers"
     meeting: ClassVar[Meeting] = Meeting.AT_SERVERS
     averaged_by: ClassVar[str] = _COLLECTIVE
     updates_elsewhere: ClassVar[bool] = True

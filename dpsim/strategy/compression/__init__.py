@@ -25,33 +25,23 @@ if TYPE_CHECKING:
     from dpsim.strategy.compression.threshold import ThresholdConfig
     from dpsim.strategy.compression.top_k import TopKConfig, kept
 
-    CompressionConfig = (
-        NoCompressionConfig
-        | CastConfig
-        | Int8Config
-        | QsgdConfig
-        | TernaryConfig
-        | OneBitConfig
-        | TopKConfig
-        | RandomKConfig
-        | ThresholdConfig
-        | PowerSgdConfig
-    )
+    CompressionConfig = Codec
 else:
     __getattr__, __dir__ = on_demand(__name__, __file__)
-    _KINDS = {
-        "none": "NoCompressionConfig",
-        "cast": "CastConfig",
-        "int8": "Int8Config",
-        "qsgd": "QsgdConfig",
-        "ternary": "TernaryConfig",
-        "onebit": "OneBitConfig",
-        "top-k": "TopKConfig",
-        "random-k": "RandomKConfig",
-        "threshold": "ThresholdConfig",
-        "powersgd": "PowerSgdConfig",
-    }
-    CompressionConfig = Annotated[object, Kinds("kind", __name__, _KINDS)]
+    # As they are listed; a new one is found by the name of its file.
+    _ORDER = (
+        "none",
+        "cast",
+        "int8",
+        "qsgd",
+        "ternary",
+        "onebit",
+        "top-k",
+        "random-k",
+        "threshold",
+        "powersgd",
+    )
+    CompressionConfig = Annotated[object, Kinds("kind", __name__, _ORDER)]
 
 __all__ = [
     "CastConfig",

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from dpsim.base.config import Config
+from dpsim.base.kinds import KindConfig
 
 Floats = NDArray[np.float32]
 
@@ -56,7 +56,7 @@ class DecodedMean:
     encoded: tuple[Encoded, ...]
 
 
-class Codec(Config):
+class Codec(KindConfig):
     """A codec that encodes payloads before they are sent.
 
     Vectors are flat, float32, of at least one element.

@@ -10,7 +10,7 @@ distributed training of speech DNNs", Interspeech 2014.
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 from pydantic import Field, PositiveInt
@@ -21,6 +21,8 @@ from dpsim.strategy.compression.packing import ceil_div, in_buckets, packed_byte
 
 class OneBitConfig(QuantisingCodec):
     """Signs are sent, and two means per column."""
+
+    label: ClassVar[str] = "1-bit"
 
     kind: Literal["onebit"] = Field(
         description="Signs travel, and two means per column, with error feedback; gathered."

@@ -32,6 +32,7 @@ from dpsim.strategy.compression.packing import ceil_div, in_buckets
 class PowerSgdConfig(LossyCodec):
     """Two thin factors of the vector, taken as a matrix, travel."""
 
+    label: ClassVar[str] = "PowerSGD"
     sums_in_flight: ClassVar[bool] = True
     chained: ClassVar[bool] = True
     common_randomness: ClassVar[bool] = True

@@ -13,7 +13,7 @@ largest magnitude as norm in its experiments).
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field, PositiveInt
@@ -31,6 +31,8 @@ from dpsim.strategy.compression.packing import (
 
 class QsgdConfig(QuantisingCodec):
     """Elements travel as random levels of their bucket's norm."""
+
+    label: ClassVar[str] = "QSGD"
 
     kind: Literal["qsgd"] = Field(
         description="Elements are rounded at random to levels of their bucket's norm; gathered."

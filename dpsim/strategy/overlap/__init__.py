@@ -18,17 +18,12 @@ if TYPE_CHECKING:
     from dpsim.strategy.overlap.sequential import SequentialConfig
     from dpsim.strategy.overlap.wfbp import WfbpConfig
 
-    OverlapConfig = SequentialConfig | WfbpConfig | MgWfbpConfig | BucketsConfig | PriorityConfig
+    OverlapConfig = Overlap
 else:
     __getattr__, __dir__ = on_demand(__name__, __file__)
-    _KINDS = {
-        "sequential": "SequentialConfig",
-        "wfbp": "WfbpConfig",
-        "mg-wfbp": "MgWfbpConfig",
-        "buckets": "BucketsConfig",
-        "priority": "PriorityConfig",
-    }
-    OverlapConfig = Annotated[object, Kinds("kind", __name__, _KINDS)]
+    # As they are listed; a new one is found by the name of its file.
+    _ORDER = ("sequential", "wfbp", "mg-wfbp", "buckets", "priority")
+    OverlapConfig = Annotated[object, Kinds("kind", __name__, _ORDER)]
 
 __all__ = [
     "BucketsConfig",

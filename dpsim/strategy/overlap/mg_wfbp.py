@@ -22,6 +22,7 @@ from dpsim.strategy.overlap.plan import Outlook, Overlap
 class MgWfbpConfig(Overlap):
     """Gradients are merged where waiting for the next costs less than a start-up."""
 
+    label: ClassVar[str] = "MG-WFBP"
     minds_times: ClassVar[bool] = True
 
     kind: Literal["mg-wfbp"] = Field(

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import ClassVar
 
 from dpsim.base.arrays import FloatArray
-from dpsim.base.config import Config
+from dpsim.base.kinds import KindConfig
 from dpsim.strategy.aggregation import Calls, CollectiveCall
 from dpsim.workload import Model, Program
 
@@ -50,7 +50,7 @@ class Outlook:
         return self.alpha + self.beta * nbytes
 
 
-class Overlap(Config):
+class Overlap(KindConfig):
     """Merges and orders the calls on gradients of a step.
 
     ``overlaps``: whether communication overlaps with computation at all. ``front_first``: gradients

@@ -16,6 +16,7 @@ from dpsim.strategy.overlap.plan import Outlook, Overlap
 class WfbpConfig(Overlap):
     """Every gradient travels on its own as soon as it is there."""
 
+    label: ClassVar[str] = "WFBP"
     merges_nothing: ClassVar[bool] = True
 
     kind: Literal["wfbp"] = Field(

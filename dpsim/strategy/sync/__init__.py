@@ -18,18 +18,12 @@ if TYPE_CHECKING:
     from dpsim.strategy.sync.sma import SmaConfig
     from dpsim.strategy.sync.ssp import SspConfig, StalenessGate
 
-    SyncConfig = BspConfig | BackupConfig | SspConfig | AspConfig | LocalSgdConfig | SmaConfig
+    SyncConfig = Sync
 else:
     __getattr__, __dir__ = on_demand(__name__, __file__)
-    _KINDS = {
-        "bsp": "BspConfig",
-        "backup": "BackupConfig",
-        "ssp": "SspConfig",
-        "asp": "AspConfig",
-        "local-sgd": "LocalSgdConfig",
-        "sma": "SmaConfig",
-    }
-    SyncConfig = Annotated[object, Kinds("kind", __name__, _KINDS)]
+    # As they are listed; a new one is found by the name of its file.
+    _ORDER = ("bsp", "backup", "ssp", "asp", "local-sgd", "sma")
+    SyncConfig = Annotated[object, Kinds("kind", __name__, _ORDER)]
 
 __all__ = [
     "DROPPED",

@@ -21,6 +21,7 @@ from dpsim.strategy.sync.sync import Sync
 class AspConfig(Sync):
     """No worker ever waits for another."""
 
+    label: ClassVar[str] = "ASP"
     waits: ClassVar[bool] = False
     also_called: ClassVar[tuple[str, ...]] = ("async", "asynchronous")
     difference: ClassVar[str] = "gradients are stale"  # others may be applied in between

@@ -9,7 +9,7 @@ zeros to it. With b = 0 it is BSP. Source: Chen et al., "Revisiting distributed 
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 from pydantic import Field, NonNegativeInt
 
@@ -20,6 +20,8 @@ from dpsim.strategy.sync.sync import Sync
 
 class BackupConfig(Sync):
     """The gradients of the last few workers of a step are dropped."""
+
+    label: ClassVar[str] = "backup workers"
 
     kind: Literal["backup"] = Field(
         description="The gradients of the last few workers of a step are dropped."

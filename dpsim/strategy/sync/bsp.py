@@ -15,6 +15,7 @@ from dpsim.strategy.sync.sync import Sync
 class BspConfig(Sync):
     """Every worker takes part in every step and waits for all others."""
 
+    label: ClassVar[str] = "BSP"
     also_called: ClassVar[tuple[str, ...]] = ("sync", "synchronous")
 
     kind: Literal["bsp"] = Field(

@@ -29,6 +29,7 @@ from dpsim.topology import GroupSize, Mesh
 class LocalSgdConfig(Sync):
     """Workers step on their own and average their models now and then."""
 
+    label: ClassVar[str] = "local SGD"
     one_version: ClassVar[bool] = False
     also_called: ClassVar[tuple[str, ...]] = ("diloco", "post-local-sgd")
 

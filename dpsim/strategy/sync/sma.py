@@ -8,16 +8,20 @@ learning with small batch sizes on multi-GPU servers", VLDB 12, 2019.
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from pydantic import Field
 
 from dpsim.strategy.sync.sync import Exchanged, Sync
 
+if TYPE_CHECKING:
+    from dpsim.base.arrays import RealArray
+
 
 class SmaConfig(Sync):
     """Learners are corrected towards a central average model."""
 
+    label: ClassVar[str] = "SMA"
     one_version: ClassVar[bool] = False
     central_model: ClassVar[bool] = True
     lag: ClassVar[int] = 1  # the averaging runs beside the next step
@@ -39,3 +43,11 @@ class SmaConfig(Sync):
     def exchanges(self, step: int, period: int) -> Exchanged:
         """Return models, after every step."""
         return "models"
+
+    def corrections(self, models: RealArray, central: RealArray) -> RealArray:
+        """Return a (w_i - z) for each learner."""
+        return (self.correction or 1 / len(models)) * (models - central)
+
+    def moved(self, central: RealArray, before: RealArray, total: RealArray) -> RealArray:
+        """Return z + sum of c_i + mu (z - z before)."""
+        return central + total + self.momentum * (central - before)

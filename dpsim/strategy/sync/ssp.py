@@ -21,6 +21,8 @@ from dpsim.strategy.sync.sync import Sync
 class SspConfig(Sync):
     """Workers may be a few iterations apart."""
 
+    label: ClassVar[str] = "SSP"
+
     kind: Literal["ssp"] = Field(description="Workers may be a few iterations apart.")
     staleness: NonNegativeInt = Field(
         default=3, description="s: how many iterations the fastest may be ahead of the slowest."

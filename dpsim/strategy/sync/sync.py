@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from dpsim.base.config import Config
+from dpsim.base.kinds import KindConfig
 from dpsim.strategy.sync.gate import BarrierGate, Gate
 from dpsim.topology import Mesh
 
 if TYPE_CHECKING:
+    from dpsim.base.arrays import RealArray
     from dpsim.strategy.sync.outer_step import OuterConfig
 
 Exchanged = Literal["gradients", "models", "nothing"]
 
 
-class Sync(Config):
+class Sync(KindConfig):
     """When workers synchronise. The defaults are those of bulk-synchronous steps.
 
     Class variables hold the properties of a kind. Where one depends on its fields, the kind defines
@@ -26,7 +27,7 @@ class Sync(Config):
     one_version: ClassVar[bool] = True
     """Whether workers share one sequence of parameters, or else average models of their own."""
     central_model: ClassVar[bool] = False
-    """Whether workers are corrected towards a model that none of them trains."""
+    """Whether an exchange of models corrects workers towards a model that none of them trains."""
     first_own_step: ClassVar[int] = 0
     """The first step in which it is itself: others may be BSP's."""
     lag: ClassVar[int] = 0
@@ -87,3 +88,18 @@ class Sync(Config):
     def fragments(self, step: int, period: int) -> tuple[int, ...]:
         """Return the parts of the model that groups exchange from the end of ``step`` on."""
         return ()
+
+    def corrections(self, models: RealArray, central: RealArray) -> RealArray:
+        """Return how far learners at ``models`` (learners, P) are drawn to ``central`` (P,).
+
+        `dpsim converge` asks a kind with a central model. By default the corrections add up to the
+        way from the central model to the learners' mean.
+        """
+        return (models - central) / len(models)
+
+    def moved(self, central: RealArray, before: RealArray, total: RealArray) -> RealArray:
+        """Return the next central model (P,), given ``total``, the sum of all corrections.
+
+        ``before`` is what ``central`` was before its last move.
+        """
+        return central + total

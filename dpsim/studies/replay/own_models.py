@@ -22,7 +22,6 @@ from dpsim.collectives import mixing_matrix
 from dpsim.engine import Job
 from dpsim.strategy.aggregation import GossipConfig
 from dpsim.strategy.compression import Codec
-from dpsim.strategy.sync import SmaConfig
 from dpsim.studies.replay.codec_links import CodecLink, CodecMean, gossip_step_size
 from dpsim.studies.replay.curve import CurveRecorder
 from dpsim.studies.replay.trainer import Trainer
@@ -105,18 +104,18 @@ class LocalSgd(OwnModels):
         return np.asarray(self._common + self._average.mean(models - self._common))
 
 
-class ModelAveraging(OwnModels):
-    """Synchronous model averaging: c_i = a (w_i - z), as in Crossbow.
+class CentralModel(OwnModels):
+    """Learners w_i are corrected by c_i towards a central model z, as their kind of sync says.
 
-    w_i -= g_i + c_i, z += sum of c_i + mu (z - z before). A learner is corrected when z of the step
-    before has arrived, at the latest when its next step begins. A codec that keeps little of the
-    corrections delays z, and a large mu may then let it oscillate.
+    In a step that exchanges models w_i -= g_i + c_i, and z moves by the sum of c_i. A learner is
+    corrected when z of the step before has arrived, at the latest when its next step begins. A
+    codec that keeps little of the corrections delays z, and z may then oscillate if it has a large
+    momentum.
     """
 
     def __init__(self, trainer: Trainer, job: Job, codec: Codec) -> None:
         super().__init__(trainer, job, codec)
-        sync = cast("SmaConfig", job.scenario.strategy.sync)
-        self._pull, self._inertia = sync.correction or 1 / trainer.workers, sync.momentum
+        self._sync = job.scenario.strategy.sync
         self._average = CodecMean(
             codec, job.workers, trainer.network.parameters, trainer.seed, feedback=False
         )
@@ -125,25 +124,28 @@ class ModelAveraging(OwnModels):
 
     @property
     def shown(self) -> RealArray:
-        """The central average model alone."""
+        """The central model alone."""
         return self._centre[None]
 
     def run(self, times: list[float], recorder: CurveRecorder) -> RealArray:
-        """Take the steps and return the central average model."""
+        """Take the steps and return the central model."""
         super().run(times, recorder)
         return self._centre
 
     def step(self, step: int, gradients: RealArray) -> None:
-        """Correct each learner towards the average, and move the average by the corrections."""
+        """Update each learner; where models are exchanged, correct it and move the central one."""
+        if self.job.exchange(step).kind != "models":
+            self.models = self.models - self.moves(gradients)
+            return
         # Corrections need no gradient of this step, so they can be sent while gradients are
         # computed.
-        corrections = self._pull * (self.models - self._centre)
+        corrections = self._sync.corrections(self.models, self._centre)
         self.models = self.models - self.moves(gradients) - corrections
         of_workers = corrections.reshape(self.job.workers, -1, corrections.shape[1]).sum(axis=1)
         # A worker's learners meet on its GPU, so their sum is sent. z moves by the sum over all
         # learners; the collective returns the mean over workers.
         total = self.job.workers * self._average.mean(of_workers)
-        moved = self._centre + total + self._inertia * (self._centre - self._before)
+        moved = self._sync.moved(self._centre, self._before, total)
         self._centre, self._before = moved, self._centre
 
 

@@ -35,7 +35,7 @@ from dpsim.studies.replay.aggregators import Aggregate, AllReduceAggregator, Ser
 from dpsim.studies.replay.codec_links import CodecLink, CodecMean
 from dpsim.studies.replay.curve import Curve, CurveRecorder, Progress, finite
 from dpsim.studies.replay.gradient_history import GradientHistory, gradient_histories
-from dpsim.studies.replay.own_models import Gossip, LocalSgd, ModelAveraging, OwnModels
+from dpsim.studies.replay.own_models import CentralModel, Gossip, LocalSgd, OwnModels
 from dpsim.studies.replay.pairs import Pairs
 from dpsim.studies.replay.shared_parameters import SharedParameters
 from dpsim.studies.replay.trainer import Trainer
@@ -266,7 +266,7 @@ class _Training:
         elif strategy.sync.outer_step is not None:
             kind = TwoLevels
         elif strategy.sync.central_model:
-            kind = ModelAveraging
+            kind = CentralModel
         return kind(self._trainer, self._job, self._codec)
 
     def _agreed(self, parameters: RealArray) -> RealArray:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 from dpsim.base.kinds import Kinds
 from dpsim.base.lazy import on_demand
 from dpsim.topology.fabrics.ecmp import HASHED, Spread
-from dpsim.topology.fabrics.fabric import Fabric, Ports
+from dpsim.topology.fabrics.fabric import Fabric, FabricConfig, Ports
 from dpsim.topology.fabrics.single_switch import SingleSwitch, SingleSwitchConfig
 
 if TYPE_CHECKING:
@@ -20,31 +20,23 @@ if TYPE_CHECKING:
     from dpsim.topology.fabrics.rail_optimised import RailOptimisedConfig
     from dpsim.topology.fabrics.torus import RingConfig, Torus, TorusConfig
 
-    NetworkConfig = (
-        SingleSwitchConfig
-        | LeafSpineConfig
-        | FatTreeConfig
-        | RailOptimisedConfig
-        | TorusConfig
-        | RingConfig
-        | FullMeshConfig
-        | DragonflyConfig
-        | CustomConfig
-    )
+    NetworkConfig = FabricConfig
 else:
     __getattr__, __dir__ = on_demand(__name__, __file__)
-    _KINDS = {
-        "single-switch": "SingleSwitchConfig",
-        "leaf-spine": "LeafSpineConfig",
-        "fat-tree": "FatTreeConfig",
-        "rail-optimised": "RailOptimisedConfig",
-        "torus": "TorusConfig",
-        "ring": "RingConfig",
-        "full-mesh": "FullMeshConfig",
-        "dragonfly": "DragonflyConfig",
-        "custom": "CustomConfig",
-    }
-    NetworkConfig = Annotated[object, Kinds("fabric", __name__, _KINDS)]
+    # As they are listed; a new one is found by the name of its file.
+    _ORDER = (
+        "single-switch",
+        "leaf-spine",
+        "fat-tree",
+        "rail-optimised",
+        "torus",
+        "ring",
+        "full-mesh",
+        "dragonfly",
+        "custom",
+    )
+    _KINDS = Kinds("fabric", __name__, _ORDER, elsewhere={"ring": "torus"})
+    NetworkConfig = Annotated[object, _KINDS]
 
 __all__ = [
     "HASHED",
@@ -54,6 +46,7 @@ __all__ = [
     "Dragonfly",
     "DragonflyConfig",
     "Fabric",
+    "FabricConfig",
     "FatTree",
     "FatTreeConfig",
     "FullMesh",

@@ -18,7 +18,7 @@ from dpsim.network.libraries.gloo import MESSAGE_SECONDS, GlooModel, segment_cou
 from dpsim.network.libraries.library import library_model
 from dpsim.network.libraries.mpi import MpiModel
 from dpsim.network.libraries.nccl import NcclModel, predict
-from dpsim.network.libraries.nccl.inside_text import parse_inside
+from dpsim.network.libraries.nccl.intra_node_text import parse_intra_node
 from dpsim.network.libraries.nccl.machine import Bus
 from dpsim.topology import ClusterConfig, UniformSwitch, build_cluster
 
@@ -91,7 +91,7 @@ def test_amds_gpus_are_priced_as_rccl_runs_them():
 @pytest.mark.parametrize("node", ["mi300x-8gpu", "frontier-mi250x"])
 def test_xgmi_links_count_alike_in_a_cluster_and_in_words(node):
     """Links between GPUs carry a ring; those of an MI250X to its host do not."""
-    words, _ = parse_inside("xGMI", nodes()[node].gpu, 8)
+    words, _ = parse_intra_node("xGMI", nodes()[node].gpu, 8)
     assert NcclModel(cluster(node)).machine.intra_rate == words.rate
 
 

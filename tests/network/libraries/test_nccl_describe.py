@@ -13,7 +13,7 @@ from dpsim.network.libraries.nccl.description import (
     parse_version,
 )
 from dpsim.network.libraries.nccl.gpus import capability_of, named_gpu, nvlink_rate
-from dpsim.network.libraries.nccl.inside_text import parse_inside
+from dpsim.network.libraries.nccl.intra_node_text import parse_intra_node
 from dpsim.network.libraries.nccl.machine import Bus
 from dpsim.network.libraries.nccl.network_text import parse_nics, parse_transport
 
@@ -73,7 +73,7 @@ def test_an_unknown_gpu_is_noted_with_what_it_is_taken_as():
     ],
 )
 def test_inside_a_node(text, gpu, kind, rate, staged):
-    inside = parse_inside(text, named_gpu(gpu)[0], 8)[0]
+    inside = parse_intra_node(text, named_gpu(gpu)[0], 8)[0]
     assert (inside.kind, inside.rate, inside.bus.staged) == (kind, rate, staged)
 
 
@@ -102,7 +102,7 @@ def test_inside_a_node(text, gpu, kind, rate, staged):
     ],
 )
 def test_how_copies_cross_the_bus(text, settings, gpu, local, bus):
-    assert parse_inside(text, named_gpu(gpu)[0], local, settings)[0].bus == bus
+    assert parse_intra_node(text, named_gpu(gpu)[0], local, settings)[0].bus == bus
 
 
 @pytest.mark.parametrize(
@@ -117,13 +117,13 @@ def test_how_copies_cross_the_bus(text, settings, gpu, local, bus):
     ],
 )
 def test_a_way_that_is_not_stated_is_noted(text, gpu, local, staged, notes):
-    inside, said = parse_inside(text, named_gpu(gpu)[0], local)
+    inside, said = parse_intra_node(text, named_gpu(gpu)[0], local)
     assert inside.bus.staged is staged
     assert len(said) == notes
 
 
 def test_a_bridged_pair_has_its_own_links():
-    inside, _ = parse_inside("NVLink3 NV4 per pair (100 GB/s)", named_gpu("A100")[0], 2)
+    inside, _ = parse_intra_node("NVLink3 NV4 per pair (100 GB/s)", named_gpu("A100")[0], 2)
     assert (inside.kind, inside.rate) == ("nvlink-mesh", 4 * 25e9)
 
 
@@ -270,5 +270,5 @@ def test_tcp_without_a_rate_is_plain_ethernet():
     [("MI300X", 448e9), ("MI325X", 448e9), ("MI355X", 7 * 76.8e9), ("MI250X", 4 * 50e9)],
 )
 def test_links_of_amd_s_gpus_are_those_of_their_own_machines(gpu, rate):
-    inside, _ = parse_inside("xGMI mesh", gpus()[gpu], 8)
+    inside, _ = parse_intra_node("xGMI mesh", gpus()[gpu], 8)
     assert (inside.kind, inside.rate) == ("xgmi", pytest.approx(rate))

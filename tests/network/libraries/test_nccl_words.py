@@ -6,7 +6,7 @@ import pytest
 from dpsim.network.libraries.nccl import describe, predict
 from dpsim.network.libraries.nccl.description import parse_settings, parse_version
 from dpsim.network.libraries.nccl.gpus import named_gpu
-from dpsim.network.libraries.nccl.inside_text import parse_inside
+from dpsim.network.libraries.nccl.intra_node_text import parse_intra_node
 from dpsim.network.libraries.nccl.machine import Bus
 
 SIZES = np.exp2(np.arange(3, 34, 3))
@@ -115,7 +115,7 @@ def test_settings_take_the_cards_transport_away():
     ],
 )
 def test_words_for_what_joins_gpus(gpu, local, text, kind, rate):
-    inside = parse_inside(text, named_gpu(gpu)[0], local)[0]
+    inside = parse_intra_node(text, named_gpu(gpu)[0], local)[0]
     assert (inside.kind, inside.rate) == (kind, pytest.approx(rate))
 
 
@@ -135,7 +135,7 @@ def test_words_for_what_joins_gpus(gpu, local, text, kind, rate):
     ],
 )
 def test_words_for_how_copies_cross_the_bus(gpu, local, text, bus):
-    assert parse_inside(text, named_gpu(gpu)[0], local)[0].bus == bus
+    assert parse_intra_node(text, named_gpu(gpu)[0], local)[0].bus == bus
 
 
 @pytest.mark.parametrize(

@@ -45,11 +45,6 @@ fixed_size = pytest.mark.parametrize(
 )
 
 
-def test_the_kinds_are_those_of_the_design():
-    names = "none cast int8 qsgd ternary onebit top-k random-k threshold powersgd"
-    assert sorted(KINDS) == sorted(names.split())
-
-
 @fixed_size
 def test_the_stated_size_is_that_of_the_real_encoding(codec):
     for elements in SIZES:

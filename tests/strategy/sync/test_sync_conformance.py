@@ -3,44 +3,69 @@
 import json
 import subprocess
 import sys
+from itertools import product
 
 import numpy as np
 import pytest
+from pydantic import ValidationError
 
 from dpsim import simulate
+from dpsim.scenario import shape_of
 from dpsim.strategy import StrategyConfig
+from dpsim.strategy.aggregation import Meeting
+from dpsim.studies.replay import replay
 from tools.combinations_page import kinds_of
 
 KINDS = kinds_of("sync")
 EVERY_KIND = pytest.mark.parametrize("kind", KINDS)
 JITTER = {"jitter": {"kind": "lognormal", "sigma": 0.3}}
-PLACES = [
-    (aggregation, kind)
-    for aggregation, kinds in {
-        "allreduce": KINDS,
-        "parameter-server": KINDS,
-        "gossip": ("bsp", "asp", "local-sgd"),
-        "host": ("bsp", "local-sgd", "sma"),
-        "sharded": ("bsp",),
-    }.items()
-    for kind in kinds
-]
-EVERY_PLACE = pytest.mark.parametrize(("aggregation", "kind"), PLACES)
-# A single process, the host's way without copies, has one model: there is nothing to average.
-SILENT_ALONE = [
-    place
-    for place in PLACES
-    if place[0] != "parameter-server" and place not in (("host", "local-sgd"), ("host", "sma"))
-]
 
 
 def sync(kind, **fields):
     return StrategyConfig.model_validate({"sync": {"kind": kind, **fields}}).sync
 
 
+def accepted(aggregation, kind):
+    """Whether the rules of combinations let them go together."""
+    try:
+        StrategyConfig.model_validate({"aggregation": aggregation, "sync": {"kind": kind}})
+    except ValidationError:
+        return False
+    return True
+
+
+AGGREGATIONS = shape_of(StrategyConfig).below("aggregation").kinds()
+PLACES = [
+    (aggregation, kind)
+    for aggregation, kind in product(AGGREGATIONS, KINDS)
+    if accepted({"kind": aggregation}, kind)
+]
+EVERY_PLACE = pytest.mark.parametrize(("aggregation", "kind"), PLACES)
+
+
+def without_copies(aggregation):
+    """The aggregation by the way, if it has several, by which one worker sends nothing."""
+    way = {"way": "single-process"} if aggregation == "host" else {}
+    return {"kind": aggregation, **way}
+
+
+SILENT_ALONE = [
+    (aggregation, kind)
+    for aggregation, kind in PLACES
+    if AGGREGATIONS[aggregation].meeting is not Meeting.AT_SERVERS
+    and accepted(without_copies(aggregation), kind)
+]
+
+
 def alone(kind):
     """With what a single worker needs to be let in."""
     return {"kind": kind, "backups": 0} if kind == "backup" else {"kind": kind}
+
+
+def whole_periods(kind, least):
+    """The steps of the fewest whole periods that are at least ``least`` steps."""
+    period = sync(kind).period(samples_per_step=8, epoch=5)
+    return -(-least // period) * period
 
 
 @EVERY_KIND
@@ -66,13 +91,15 @@ def test_every_step_has_its_meeting_and_some_step_in_each_period_has_one(kind):
 
 @EVERY_PLACE
 def test_a_step_has_a_row_and_a_worker_a_column(tiny, aggregation, kind):
-    run = {"steps": 16, "warmup": 2}  # two whole periods of local SGD
+    # Others are rounded up to whole periods.
+    steps = whole_periods(kind, 5)
+    run = {"steps": steps, "warmup": 2}
     result = simulate(tiny(3, aggregation=aggregation, sync=kind, run=run, disturbance=JITTER))
     assert (
         result.steps.step.shape
         == result.steps.versions.shape
         == result.steps.clock_gap.shape
-        == (16, 3)
+        == (steps, 3)
     )
 
 
@@ -116,9 +143,8 @@ def test_workers_do_no_more_together_than_each_of_them_would_alone(tiny, aggrega
 @pytest.mark.parametrize("overlap", ["sequential", "wfbp"])
 def test_one_worker_costs_exactly_its_compute(tiny, aggregation, kind, overlap):
     """Without servers and without the copies to the host, of which the next tests are."""
-    way = {"way": "single-process"} if aggregation == "host" else {}
     scenario = tiny(
-        1, 1e-3, aggregation={"kind": aggregation, **way}, sync=alone(kind), overlap=overlap
+        1, 1e-3, aggregation=without_copies(aggregation), sync=alone(kind), overlap=overlap
     )
     steps = simulate(scenario).steps
     assert (steps.step == 10.5).all()
@@ -126,7 +152,7 @@ def test_one_worker_costs_exactly_its_compute(tiny, aggregation, kind, overlap):
     assert not steps.versions.any()
 
 
-@pytest.mark.parametrize("kind", ["bsp", "backup", "ssp", "asp"])
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if sync(kind).one_version])
 @pytest.mark.parametrize(("colocated", "way"), [(True, 0.0), (False, 2.001)])
 def test_one_worker_pushes_to_its_server_and_pulls(tiny, kind, colocated, way):
     """10 s of passes; 2 MB there, taken up at 1 MB/s, and back; the update is the server's.
@@ -164,6 +190,19 @@ def test_the_same_seed_gives_the_same_steps_in_another_process(tiny):
         [sys.executable, "-c", code], input=given, capture_output=True, text=True, check=True
     ).stdout
     assert json.loads(there) == [simulate(scenario).steps.step.tolist() for scenario in scenarios]
+
+
+@EVERY_PLACE
+def test_it_trains_in_simulated_time(tiny, aggregation, kind):
+    """`dpsim converge` runs it, to the end of a whole period."""
+    scenario = tiny(3, aggregation=aggregation, sync=kind, disturbance=JITTER)
+    steps = whole_periods(kind, 4)
+    short = scenario.replay.model_copy(
+        update={"model": "softmax", "batch": 4, "steps": steps, "points": 2}
+    )
+    result = replay(scenario.model_copy(update={"replay": short}))
+    assert np.isfinite(result.parameters).all()
+    assert result.curve.points[-1].loss < result.curve.points[0].loss
 
 
 @EVERY_PLACE

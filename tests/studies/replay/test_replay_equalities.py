@@ -1,9 +1,13 @@
 """Strategies that are one and the same train the same parameters, and one worker is plain SGD."""
 
+from typing import ClassVar
+
 import numpy as np
 import pytest
 
 from dpsim.disturbance import random_stream
+from dpsim.strategy.sync import Sync
+from dpsim.studies.replay import replay
 from dpsim.studies.replay.learning import NETWORKS, Sampler, digits
 
 JITTER = {"jitter": {"kind": "gamma", "cv": 0.5}, "slow": [{"workers": [1], "factor": 3}]}
@@ -167,6 +171,35 @@ def test_synchronous_model_averaging_is_its_three_equations(replayed):
             learners[each] = learners[each] - (0.1 * gradient + correction)
         centre, before = centre + sum(corrections) + 0.5 * (centre - before), centre
     np.testing.assert_allclose(replay.parameters, centre, rtol=0, atol=1e-12)
+
+
+class Drawn(Sync):
+    """A kind that says no more than that its workers have a central model."""
+
+    one_version: ClassVar[bool] = False
+    central_model: ClassVar[bool] = True
+    kind: str = "drawn"
+    every: int = 1
+
+    def exchanges(self, step, period):
+        return "nothing" if (step + 1) % self.every else "models"
+
+
+def test_a_central_model_moves_to_the_mean_unless_its_kind_says_otherwise(tiny):
+    """As under SMA without momentum; where nothing is exchanged no one is corrected."""
+
+    def trained(steps=12, **fields):
+        scenario = tiny(3, sync={"kind": "sma", "momentum": 0})
+        short = scenario.replay.model_copy(update={"model": "softmax", "batch": 4, "steps": steps})
+        strategy = scenario.strategy
+        if fields:
+            strategy = strategy.model_copy(update={"sync": Drawn(**fields)})
+        return replay(scenario.model_copy(update={"strategy": strategy, "replay": short}))
+
+    assert_same(trained(every=1), trained())
+    start = trained(every=20)
+    assert_same(start, trained(steps=19, every=20), tolerance=0)
+    assert start.curve.points[-1].loss != trained().curve.points[-1].loss
 
 
 def test_the_same_seed_gives_the_same_bits_and_another_one_others(replayed):

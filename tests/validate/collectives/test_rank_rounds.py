@@ -7,7 +7,8 @@ import pytest
 
 pytest.importorskip("torch")
 
-from dpsim.collectives import ALGORITHMS, double_binary_tree, execute, pipelined_tree, ring
+from dpsim.collectives import ALGORITHMS, execute
+from dpsim.collectives.all_reduces import double_binary_tree, pipelined_tree, ring
 from validate.collectives.rank_rounds import rank_rounds
 
 pytestmark = pytest.mark.torch
@@ -96,7 +97,7 @@ def test_what_is_received_straight_touches_nothing_else_of_its_round(algorithm, 
 
 
 def test_a_ring_s_all_gather_needs_no_scratch_and_its_reduce_scatter_a_chunk():
-    schedule = ring.RING.schedule(4)
+    schedule = ring.ALGORITHM.schedule(4)
     rounds = rank_rounds(schedule, schedule.chunking(40), 0)
     assert [each.scratch for each in rounds] == [10, 10, 10, 0, 0, 0]
 

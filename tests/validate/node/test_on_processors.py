@@ -192,6 +192,14 @@ def test_a_word_that_is_carried_out_otherwise_is_a_note(word):
     assert [SAID[word] in each for each in found] == [True] * bool(SAID[word])
 
 
+def test_a_codec_that_numpy_encodes_is_a_note(monkeypatch):
+    compressed = Case(SCENARIO, ("strategy.compression.kind=int8",)).scenario()
+    assert deviations(compressed, on_gpu=False) == []
+    monkeypatch.setattr("validate.microbench.torch_codecs._CODECS", {})
+    (note,) = deviations(compressed, on_gpu=False)
+    assert "strategy.compression int8: it is encoded by numpy in the host's memory" in note
+
+
 def test_encoding_is_told_from_the_rest(rows):
     assert steps("hook", rows).encode[1:].min() > 0
     assert steps("ddp", rows).encode.max() == 0

@@ -47,7 +47,7 @@ PS = "strategy.aggregation={kind: parameter-server, servers: 1}"
         (
             ["strategy.sync={kind: sma, correction: 0.25, momentum: 0.5}"],
             "sma",
-            {"learners": 1, "pull": 0.25, "inertia": 0.5},
+            {"learners": 1, "correction": 0.25, "momentum": 0.5},
         ),
         (
             ["strategy.aggregation={kind: gossip, graph: exponential}"],

@@ -63,9 +63,9 @@ class TestLocalSteps:
         data, replica = Digits(Training()), Replica(Training(model=model))
         gradients = []
         for start in (0, 4):
-            replica.learn(data.images[start : start + 4], data.labels[start : start + 4])
+            replica.compute_gradient(data.images[start : start + 4], data.labels[start : start + 4])
             gradients.append(replica.gradient.clone())
-        replica.learn(data.images[:8], data.labels[:8])
+        replica.compute_gradient(data.images[:8], data.labels[:8])
         torch.testing.assert_close(replica.gradient, sum(gradients) / 2, rtol=0, atol=1e-15)
 
     def test_the_optimiser_is_torchs(self):
@@ -74,7 +74,7 @@ class TestLocalSteps:
         sgd = torch.optim.SGD(theirs.model.parameters(), lr=0.3, momentum=0.9)
         for _ in range(4):
             for replica in (ours, theirs):
-                replica.learn(data.images[:16], data.labels[:16])
+                replica.compute_gradient(data.images[:16], data.labels[:16])
             ours.update()
             sgd.step()
         torch.testing.assert_close(ours.weights, theirs.weights, rtol=0, atol=1e-15)

@@ -16,6 +16,8 @@ pytest.importorskip("torch")
 import torch
 from staleness_of_logs import clock_gaps, version_gaps
 
+from dpsim.scenario import shape_of
+from dpsim.strategy.compression import CompressionConfig
 from validate.ranks.launch import launch, loopback
 from validate.training import (
     METHODS,
@@ -73,17 +75,10 @@ ORDERED = {
 }
 # How far from `CompressedMean`: 0 where payloads are gathered, rounding of sums where ranks add up
 # in another order.
+ROUNDING = {"cast": 1e-3, "powersgd": 1e-5}
 CODECS = {
-    "none": 1e-7,
-    "cast": 1e-3,
-    "int8": 0,
-    "qsgd": 0,
-    "ternary": 0,
-    "onebit": 0,
-    "top-k": 0,
-    "random-k": 1e-7,
-    "threshold": 0,
-    "powersgd": 1e-5,
+    kind: ROUNDING.get(kind, 1e-7) if codec.sums_in_flight else 0
+    for kind, codec in shape_of(CompressionConfig).kinds().items()
 }
 COMPRESSED = {f"codec-{kind}": ("compressed", {"codec": {"kind": kind}}) for kind in CODECS}
 

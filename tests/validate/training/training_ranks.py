@@ -46,16 +46,16 @@ def buckets(world):
     images, labels = torch.rand(4, 1, 8, 8, dtype=torch.float64), torch.arange(4)
     ours, theirs = Replica(Training(model="transformer")), Replica(Training(model="transformer"))
     reducer = Reducer(list(ours.model.parameters()), world)
-    ours.learn(images, labels)
+    ours.compute_gradient(images, labels)
     reducer.finish()
     reducer.rebuild(int(BUCKET_MIB * 2**20), int(BUCKET_MIB * 2**20))
     ddp = DistributedDataParallel(theirs.model, bucket_cap_mb=BUCKET_MIB)
     for _ in range(3):  # DDP tells of its new buckets in the third iteration
-        theirs.learn(images, labels, ddp)
+        theirs.compute_gradient(images, labels, ddp)
     told = ddp._get_ddp_logging_data()["rebuilt_per_bucket_param_indices"]
     ready, start = [], reducer._start
     reducer._start = lambda bucket: (ready.append(len(reducer._arrived)), start(bucket))
-    ours.learn(images, labels)
+    ours.compute_gradient(images, labels)
     reducer.finish()
     return (
         reducer.buckets,

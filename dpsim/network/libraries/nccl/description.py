@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 
 from dpsim.hardware import Gpu
 from dpsim.network.libraries.nccl.gpus import capability_of, named_gpu, nvlink_rate
-from dpsim.network.libraries.nccl.inside_text import has_multicast, parse_inside
-from dpsim.network.libraries.nccl.machine import NVSWITCH, Inside, NcclMachine, Note
+from dpsim.network.libraries.nccl.intra_node_text import has_multicast, parse_intra_node
+from dpsim.network.libraries.nccl.machine import NVSWITCH, IntraNode, NcclMachine, Note
 from dpsim.network.libraries.nccl.network_text import (
     nvlink_domain,
     parse_nics,
@@ -113,7 +113,7 @@ def describe(row: Mapping[str, str]) -> Description:
     nodes, local, said = _nvlink_domains(nodes, local, intra, words)
     notes += said
     settings = row.get("algo_proto") or ""
-    inside, said = parse_inside(intra, gpu, local, settings)
+    inside, said = parse_intra_node(intra, gpu, local, settings)
     notes += said if local > 1 else []
     if nodes > 1:
         transport, said = parse_transport(words, gpu, settings)
@@ -165,14 +165,14 @@ def describe_system(row: Mapping[str, str]) -> Description:
     gpu, notes = parse_gpu(name)
     local = int(float(row["num_gpus"]))
     words = "PCIe" if "pcie" in name.lower() or not nvlink_rate(gpu) else "NVLink"
-    inside, said = parse_inside(words, gpu, local)
+    inside, said = parse_intra_node(words, gpu, local)
     machine = _one_node(row, gpu, inside, local)
     return Description(
         machine, tuple(notes + [Note("system", name, note.taken_as) for note in said])
     )
 
 
-def _one_node(row: Mapping[str, str], gpu: Gpu, inside: Inside, local: int) -> NcclMachine:
+def _one_node(row: Mapping[str, str], gpu: Gpu, inside: IntraNode, local: int) -> NcclMachine:
     return NcclMachine(
         gpu=gpu.name,
         capability=capability_of(gpu),

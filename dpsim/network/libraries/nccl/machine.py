@@ -54,7 +54,7 @@ DIRECT: Final = Bus()
 
 
 @dataclass(frozen=True, slots=True)
-class Inside:
+class IntraNode:
     """The interconnect of the GPUs of a node; see `NcclMachine` for the fields."""
 
     kind: str

@@ -81,7 +81,7 @@ def machine_error(
         # Errors on more and on fewer nodes are errors of the same network.
         said = said or f"of {family} fewer than {len(_FEW)} machines were measured"
         model_error = unlike(machine.nodes == 1, sizes, said, of, table)
-        return replace(model_error, drawn_as=_basis(family), nearest=near)
+        return replace(model_error, seed_key=_basis(family), nearest=near)
     described = described_as(machine)
     has_twin = any(described == each.described for each in measured)
     spread = found["twins"] if found["twins"] and has_twin else found["spread"]

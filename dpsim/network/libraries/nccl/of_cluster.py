@@ -21,7 +21,7 @@ from dpsim.network.libraries.nccl.machine import (
     PCIE,
     XGMI,
     Bus,
-    Inside,
+    IntraNode,
     NcclMachine,
 )
 from dpsim.network.libraries.nccl.network_text import transport_of
@@ -76,7 +76,7 @@ def machine_of(cluster: Cluster, groups: Groups | None = None) -> NcclMachine:
 class Joined:
     """The interconnect of some GPUs of a node, and the rings over them by which NCCL uses it."""
 
-    inside: Inside
+    inside: IntraNode
     rings: tuple[Ring, ...]
 
 
@@ -134,16 +134,18 @@ def _join(kind: NodeGraph, places: Sequence[int]) -> Joined:
     among = gpus if len(gpus) > 1 else [f"gpu{number}" for number in range(kind.node.gpus)]
     in_order = tuple((place, (place + 1) % len(gpus)) for place in range(len(gpus)))
     if len(among) == 1:
-        return Joined(Inside(PCIE, pcie_rate(3), Bus(not kind.node.gpu.peer_access)), (in_order,))
+        return Joined(
+            IntraNode(PCIE, pcie_rate(3), Bus(not kind.node.gpu.peer_access)), (in_order,)
+        )
     links = [edge for edge in kind.edges if among[0] in edge[:2]]
     nvlinks = [edge for edge in links if "nvlink" in edge[2].name]
     to_switches = [link.rate.value * count for a, b, link, count in nvlinks if "switch" in a + b]
     if to_switches:
-        return Joined(Inside(NVSWITCH, sum(to_switches)), (in_order,))
+        return Joined(IntraNode(NVSWITCH, sum(to_switches)), (in_order,))
     mesh = direct_rings(kind.node.gpu, among, kind.edges)
     if mesh.rings:
         family = XGMI if is_amd(kind.node.gpu) else NVMESH
-        return Joined(Inside(family, mesh.rate), mesh.rings if among is gpus else (in_order,))
+        return Joined(IntraNode(family, mesh.rate), mesh.rings if among is gpus else (in_order,))
     all_links = [link for _, _, link, _ in links]
     others = [link for link in all_links if "nvlink" not in link.name]
     # An AMD GPU that replaces another in a node may have only NVIDIA's links.
@@ -152,7 +154,7 @@ def _join(kind: NodeGraph, places: Sequence[int]) -> Joined:
     # Over bridged pairs, two rings in opposite directions use one direction of a link each.
     backwards = tuple(leg[::-1] for leg in reversed(in_order))
     rings = (in_order, backwards) if bus.one_way else (in_order,)
-    return Joined(Inside(PCIE, slowest.rate.value, bus, _latest_pcie(slowest)), rings)
+    return Joined(IntraNode(PCIE, slowest.rate.value, bus, _latest_pcie(slowest)), rings)
 
 
 def _latest_pcie(link: Link) -> int:

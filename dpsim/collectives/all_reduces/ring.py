@@ -28,7 +28,7 @@ def exact_time(layout: RankLayout, chunking: Chunking, costs: Costs) -> float:
     return all_reduce_time(layout.ranks, chunking.largest, costs)
 
 
-RING = Algorithm(
+ALGORITHM = Algorithm(
     "all-reduce",
     "ring",
     "every rank passes chunks to its neighbour: nobody sends more than 2 (m-1)/m of the vector",

@@ -24,7 +24,7 @@ def exact_time(layout: RankLayout, chunking: Chunking, costs: Costs) -> float:
     )
 
 
-TREE = Algorithm(
+ALGORITHM = Algorithm(
     "all-reduce",
     "tree",
     "reduce up a binomial tree, broadcast down it",

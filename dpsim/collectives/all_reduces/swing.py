@@ -15,7 +15,7 @@ import numpy as np
 from dpsim.base.arrays import IntArray
 from dpsim.collectives import binomial
 from dpsim.collectives.algorithm import Algorithm, RankLayout
-from dpsim.collectives.halving_doubling import exact_time, halve_and_double
+from dpsim.collectives.all_reduces.halving_doubling import exact_time, halve_and_double
 from dpsim.collectives.schedule import Schedule, ranks_array
 
 
@@ -35,7 +35,7 @@ def partners(ranks: int, step: int) -> IntArray:
     return np.asarray((rank + np.where(rank % 2 == 0, rho, -rho)) % ranks)
 
 
-SWING = Algorithm(
+ALGORITHM = Algorithm(
     "all-reduce",
     "swing",
     "reduce-scatter by halving, all-gather by doubling, with partners that swing from side to side",

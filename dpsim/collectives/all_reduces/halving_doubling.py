@@ -13,7 +13,7 @@ import numpy as np
 from dpsim.base.arrays import IntArray
 from dpsim.collectives import binomial
 from dpsim.collectives.algorithm import Algorithm, Costs, RankLayout
-from dpsim.collectives.butterfly import folding_time
+from dpsim.collectives.all_reduces.butterfly import folding_time
 from dpsim.collectives.schedule import Chunking, Phase, Schedule, fixed, ranks_array
 
 
@@ -84,7 +84,7 @@ def exact_time(layout: RankLayout, chunking: Chunking, costs: Costs) -> float:
     return folding_time(layout.ranks - chunking.chunks, chunking.total, costs) + exchanged
 
 
-HALVING_DOUBLING = Algorithm(
+ALGORITHM = Algorithm(
     "all-reduce",
     "halving-doubling",
     "reduce-scatter by recursive halving, all-gather by recursive doubling",

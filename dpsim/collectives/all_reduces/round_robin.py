@@ -33,7 +33,7 @@ def exact_time(layout: RankLayout, chunking: Chunking, costs: Costs) -> float:
     return all_reduce_time(layout.ranks, chunking.largest, costs)
 
 
-ROUND_ROBIN = Algorithm(
+ALGORITHM = Algorithm(
     "all-reduce",
     "round-robin",
     "rank i is home of part i and talks to rank i+t in round t",

@@ -37,7 +37,7 @@ def exact_time(layout: RankLayout, chunking: Chunking, costs: Costs) -> float:
     )
 
 
-ALL_TO_ALL = Algorithm(
+ALGORITHM = Algorithm(
     "all-reduce",
     "all-to-all",
     "everyone sends its whole vector to everyone in one round",

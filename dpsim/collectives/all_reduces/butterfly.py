@@ -89,4 +89,4 @@ def with_degree(degree: int) -> Algorithm:
     )
 
 
-BUTTERFLY = with_degree(2)
+ALGORITHM = with_degree(2)

@@ -38,4 +38,4 @@ def is_exact(layout: RankLayout, chunking: Chunking, costs: Costs) -> bool:
     return ranks == 1 or (odd_power and is_equal_and_free(chunking, costs))
 
 
-DOUBLE_BINARY_TREE = with_chunks(_CHUNKS)
+ALGORITHM = with_chunks(_CHUNKS)

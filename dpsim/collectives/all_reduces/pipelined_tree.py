@@ -35,4 +35,4 @@ def is_exact(layout: RankLayout, chunking: Chunking, costs: Costs) -> bool:
     return ranks == 1 or (ranks & (ranks - 1) == 0 and is_equal_and_free(chunking, costs))
 
 
-PIPELINED_TREE = with_chunks(_CHUNKS)
+ALGORITHM = with_chunks(_CHUNKS)

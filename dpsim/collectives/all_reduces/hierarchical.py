@@ -58,11 +58,12 @@ def exact_time(layout: RankLayout, chunking: Chunking, costs: Costs) -> float:
     return in_groups_time(layout.ranks, layout.groups_of("hierarchical"), chunking, costs)
 
 
-HIERARCHICAL = Algorithm(
+ALGORITHM = Algorithm(
     "all-reduce",
     "hierarchical",
     "reduce-scatter inside nodes, all-reduce between them on rails, all-gather inside",
     "Jia et al., 2018 (arXiv:1807.11205); Cho et al., MLSys 2019 (rails)",
     compile_hierarchical,
     exact_time,
+    minds_nodes=True,
 )

@@ -31,7 +31,7 @@ def exact_time(layout: RankLayout, chunking: Chunking, costs: Costs) -> float:
     return ranks * costs.overhead + 2 * costs.alpha + at_master
 
 
-MASTER_WORKER = Algorithm(
+ALGORITHM = Algorithm(
     "all-reduce",
     "master-worker",
     "rank 0 collects every vector, adds them up and sends the sum to everyone",

@@ -11,7 +11,7 @@ distributed SGD: ImageNet/ResNet-50 training in a flash", 2018 (arXiv:1811.05233
 
 from dpsim.base.arrays import near_square
 from dpsim.collectives.algorithm import Algorithm, Costs, RankLayout
-from dpsim.collectives.hierarchical import in_groups, in_groups_time
+from dpsim.collectives.all_reduces.hierarchical import in_groups, in_groups_time
 from dpsim.collectives.schedule import Chunking, Schedule
 
 
@@ -38,11 +38,12 @@ def exact_time(layout: RankLayout, chunking: Chunking, costs: Costs) -> float:
     return in_groups_time(layout.ranks, row(layout), chunking, costs)
 
 
-TORUS_2D = Algorithm(
+ALGORITHM = Algorithm(
     "all-reduce",
     "torus-2d",
     "ranks in a grid: reduce-scatter along rows, all-reduce along columns, all-gather along rows",
     "Mikami et al., 2018 (arXiv:1811.05233)",
     compile_torus,
     exact_time,
+    minds_nodes=True,
 )

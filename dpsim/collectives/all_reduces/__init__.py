@@ -1,0 +1,6 @@
+"""All-reduce algorithms, one file each, named for the algorithm; a new file is all that one needs.
+
+`dpsim.collectives.algorithm` takes ``ALGORITHM`` of ``halving_doubling.py`` for halving-doubling.
+"""
+
+__all__: list[str] = []

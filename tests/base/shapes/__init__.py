@@ -1,0 +1,1 @@
+"""A family of configuration models for test_kinds_on_demand.py."""
