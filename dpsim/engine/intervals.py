@@ -190,7 +190,7 @@ def _measured_error(job: Job, measured: MeasuredTimes) -> ModelError:
         basis += f", {len(measured.steps_s)} step(s)"
     if batch == nearest:
         of = normal_spread(spread) if spread else ()
-        return ModelError(basis, of, of=job.model.name, source="computing")
+        return ModelError(basis, of, subject=job.model.name, source="computing")
     doublings = abs(math.log2(batch / nearest))
     by_doubling = _table()["calibrated"]["compute scaled"]["batch"]
     known = f"batch {sizes[0]:,}" if len(sizes) == 1 else f"batch {sizes[0]:,} to {sizes[-1]:,}"
