@@ -101,7 +101,6 @@ def _by_nodes(
     if as_json:
         show_json(found.to_json())
     else:
-        from dpsim.report.text.model_error import extrapolation_notes
         from dpsim.report.text.tables import scaling_table
 
         saturates = found.saturates_at_nodes
@@ -110,8 +109,7 @@ def _by_nodes(
             if saturates is None
             else f"throughput peaks at {saturates} nodes"
         )
-        notes = extrapolation_notes(result.interval for result in found.results)
-        show(scaling_table(found), "", end, *notes, *map(str, found.left_out))
+        show(scaling_table(found), "", end, *found.notes)
     end_if_partial(found)
 
 

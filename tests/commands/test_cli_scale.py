@@ -52,15 +52,18 @@ def test_batches_are_a_quarter_to_four_times_the_scenarios_if_left_out(dpsim):
     ]
 
 
-@pytest.mark.parametrize("by", [(), ("--by", "batch", "--batches", "32")])
-def test_every_step_of_the_table_has_its_models_error(dpsim, by):
+@pytest.mark.parametrize(
+    ("by", "row"),
+    [((), "64 nodes"), (("--by", "batch", "--batches", "32"), "64 nodes, 32 per GPU")],
+)
+def test_every_step_of_the_table_has_its_models_error(dpsim, by, row):
     code, out, _ = dpsim("--nodes", "1,64", *by)
     assert code == 0
     assert "90% within" in out
     assert len(re.findall(r"│ +[\d.]+ (?:m?s )?to [\d.]+ m?s │", out)) == 2
     # Both rows computed as models that were measured do; one crosses a network few have.
     assert re.findall(r"^extrapolated: .*", out, re.MULTILINE) == [
-        "extrapolated: of tcp one machine was measured"
+        f"extrapolated: of tcp one machine was measured ({row})"
     ]
 
 

@@ -34,8 +34,8 @@ _MOST_POINTS = 20  # of a sweep
 # The tables and lines that its command prints for each kind of answer.
 _PARTS: Mapping[type, Callable[[Any], Iterable[Table | list[str]]]] = {
     Result: lambda answer: (run_table(answer), run_notes(answer)),
-    Comparison: lambda answer: (comparison_table(answer),),
-    Scaling: lambda answer: (scaling_table(answer),),
+    Comparison: lambda answer: (comparison_table(answer), answer.notes),
+    Scaling: lambda answer: (scaling_table(answer), answer.notes),
     CollectiveTimes: lambda answer: (collective_table(answer.rows),),
     NcclChoices: lambda answer: (nccl_choices_table(answer),),
     Sweep: lambda answer: (sweep_table(answer.query(), _MOST_POINTS),),

@@ -141,18 +141,20 @@ def _spending_cells(result: Result, currency: str | None, *, tokens: bool) -> di
 
     ``currency`` is that of all prices; None if there are several, and each cell has its own.
     """
-    cost, energy, rate = result.cost, result.energy, result.throughput_samples_per_s
-    price = None if cost is None else cost.per_million_samples
-    if tokens:
-        # Models of images among models of text have no tokens.
-        rate = result.utilisation.tokens_per_s or 0.0
-        price = None if cost is None else cost.per_million_tokens
+    # Models of images among models of text have no tokens.
+    text = result.utilisation.tokens_per_s or 0.0
+    rate = text if tokens else result.throughput_samples_per_s
     unit = "M tokens" if tokens else "M samples"
+    price = result.spending.price(1e6 / rate) if rate else None
     money = "" if price is None else amount(price)
-    if cost is not None and price is not None and currency is None:
-        money += f" {cost.currency}"
-    power = "" if energy is None or not rate else amount(energy.power_W / rate / 3.6)
-    return {f"{currency or 'price'}/{unit}": money, f"kWh/{unit}": power}
+    if price is not None and currency is None:
+        money += f" {result.spending.currency}"
+    cells = {f"{currency or 'price'}/{unit}": money}
+    # The total has energy of its own.
+    if result.total is None:
+        energy = result.energy if rate else None
+        cells[f"kWh/{unit}"] = "" if energy is None else amount(energy.power_W / rate / 3.6)
+    return cells
 
 
 def _engine_note(result: Result) -> str:
@@ -284,8 +286,16 @@ def comparison_table(found: Comparison) -> Table:
     changes = [found.change(row) for row in found.rows]
     # The best is equivalent to itself, which needs no mark.
     alike = [row is not found.best and bool(found.is_best_too(row)) for row in found.rows]
-    made = compare_table([(row.values, row.result) for row in found.rows], changes, alike)
-    made.title = f"ranked by {found.ranking.title}"
+    ranking = found.ranking
+    made = compare_table(
+        [(row.values, row.result) for row in found.rows],
+        changes,
+        alike,
+        # The time's change stands beside the step.
+        change=None if ranking.is_time else f"change of {ranking.title}",
+        money=ranking.of_money,
+    )
+    made.title = f"ranked by {ranking.title}"
     return made
 
 
@@ -301,17 +311,20 @@ def compare_table(
     changes: Iterable[float | None] | None = None,
     alike: Iterable[bool] | None = None,
     *,
+    change: str | None = None,
     errors: bool = False,
+    money: bool = False,
 ) -> Table:
     """Return variants side by side, in the order given.
 
-    A field that a variant does not set is ``-``. ``changes`` are relative; by default of the step
-    time against the first. Variants that are ``alike`` are marked. With ``errors`` the interval of
-    the step by the models' errors is shown.
+    A field that a variant does not set is ``-``. ``changes`` are relative, under the heading
+    ``change``; by default of the step time against the first. Variants that are ``alike`` are
+    marked. With ``errors`` the interval of the step by the models' errors is shown, with ``money``
+    prices even where no total and no price of one's own asks for them.
     """
     listed = list(rows)
     results = [result for _, result in listed]
-    figures = _figures(results)
+    figures = _figures(results, money=money)
     first = results[0].step_time_s["mean"]
     if changes is None:
         changes = [result.step_time_s["mean"] / first - 1 for result in results]
@@ -325,17 +338,17 @@ def compare_table(
         if any(result.parts_s[part] > 0 for result in results)
     }
     known = [WITHIN] if errors else []
-    numbers = ("step", *known, "change", *parts, *figures[0], "efficiency")
+    numbers = ("step", *known, change or "change", *parts, *figures[0], "efficiency")
     rows_of_cells = []
     marks = [False] * len(listed) if alike is None else alike
-    for (variant, result), rates, change, marked in zip(
+    for (variant, result), rates, share, marked in zip(
         listed, figures, changes, marks, strict=True
     ):
         cells = (
             *(variant.get(path, "-") for path in paths),
             human(result.step_time_s["mean"], TIME),
             *([within_cell(result.interval)] if errors else []),
-            f"~ {_change(change)}" if marked else _change(change),
+            f"~ {_change(share)}" if marked else _change(share),
             *(human(result.parts_s[part], TIME, 3) for part in parts.values()),
             *rates.values(),
             f"{result.scaling_efficiency:.1%}",
@@ -344,18 +357,20 @@ def compare_table(
     return table("", (*varied, *numbers), rows_of_cells, left=varied)
 
 
-def _figures(results: Iterable[Result]) -> list[dict[str, str]]:
-    """Return the rates of each result by heading, and their costs if any has a price."""
+def _figures(results: Iterable[Result], *, money: bool) -> list[dict[str, str]]:
+    """Return the rates of each result by heading, and their costs where these are asked for."""
     listed = list(results)
     # Columns of tokens only if some model reads text.
     tokens = any(result.utilisation.tokens_per_s is not None for result in listed)
     figures = [rate_cells(result, tokens=tokens) for result in listed]
-    currencies = {result.cost.currency for result in listed if result.cost is not None}
-    if currencies:
+    totals = [result.total for result in listed]
+    asked = money or any(totals) or any(result.cost is not None for result in listed)
+    prices = [result.spending for result in listed if result.spending.hourly is not None]
+    if asked and prices:
+        currencies = {each.currency for each in prices}
         currency = next(iter(currencies)) if len(currencies) == 1 else None
         for cells, result in zip(figures, listed, strict=True):
             cells.update(_spending_cells(result, currency, tokens=tokens))
-    totals = [result.total for result in listed]
     if any(totals):
         for cells, total in zip(figures, totals, strict=True):
             cells.update(total_cells(total))
