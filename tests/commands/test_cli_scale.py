@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from dpsim.report.text.tables import amount
+
 ROOT = Path(__file__).parents[2]
 QUICKSTART = ROOT / "scenarios" / "quickstart.yaml"
 FEW = ["--set", "run.steps=3", "--set", "run.warmup=0"]
@@ -65,6 +67,19 @@ def test_every_step_of_the_table_has_its_models_error(dpsim, by, row):
     assert re.findall(r"^extrapolated: .*", out, re.MULTILINE) == [
         f"extrapolated: of tcp one machine was measured ({row})"
     ]
+
+
+@pytest.mark.parametrize("by", [(), ("--by", "workers")])
+def test_a_total_stands_in_each_row(dpsim, by):
+    asked = ("--nodes", "1,4", "--samples", "10M", "--set", "cost.price_per_gpu_hour=2", *by)
+    code, out, _ = dpsim(*asked)
+    assert code == 0
+    assert all(head in out for head in ("total time", "GPU hours", "price"))
+    for row in json.loads(dpsim(*asked, "--json")[1])["rows"]:
+        time_s = 1e7 / row["throughput_samples_per_s"]
+        assert row["total"]["time_s"] == pytest.approx(time_s)
+        assert row["total"]["price"] == pytest.approx(2 * row["workers"] * time_s / 3600)
+        assert f"{amount(row['total']['price'], 4)} USD" in out
 
 
 def test_the_table_marks_the_best_and_says_what_it_means(dpsim):

@@ -108,6 +108,15 @@ def test_images_have_no_tokens_and_still_a_share_of_the_peak():
     assert 0 < found.mfu == found.hfu < 1
 
 
+def test_workers_that_are_slower_than_one_alone_are_warned_of(tiny):
+    """One takes 10.5 s for a batch; four take over 42 s where each message takes 20 s."""
+    alone, fast, slow = (simulate(tiny(*given)) for given in ((1,), (4,), (4, 20.0)))
+    assert not [each for each in (*alone.warnings, *fast.warnings) if "slower than one" in each]
+    (said,) = [each for each in slow.warnings if "slower than one" in each]
+    assert said.startswith("all 4 workers are slower than one alone without communication: ")
+    assert slow.throughput_samples_per_s < alone.throughput_samples_per_s
+
+
 def test_what_is_not_known_is_null():
     assert Work(512, 0.0, 0.0, 1e12, 4).at(2.0) == Utilisation(1024.0, 256.0)
     unknown_peak = Utilisation(tflops_per_gpu=0.5, saved_flop=0.0)

@@ -7,7 +7,7 @@ from rich.table import Table
 from dpsim.base.terminal import table
 from dpsim.base.units import TIME, human
 from dpsim.report.text.model_error import WITHIN, within_cell
-from dpsim.report.text.tables import rate_cells
+from dpsim.report.text.tables import rate_cells, total_cells
 from dpsim.studies.cautions import cautions
 from dpsim.studies.scale import BatchPoint, BatchStudy
 
@@ -75,5 +75,6 @@ def _cells(point: BatchPoint, *, passes: bool, tokens: bool) -> dict[str, str]:
         WITHIN: within_cell(result.interval),
         **rate_cells(result, tokens=tokens),
         "efficiency": f"{result.scaling_efficiency:.1%}",
-        **known,
+        # The total that is asked for stands instead of the training to the target.
+        **(known if result.total is None else total_cells(result.total)),
     }

@@ -23,6 +23,7 @@ from dpsim.engine import (
     Utilisation,
     in_simpy,
 )
+from dpsim.network.libraries import name_for_users
 from dpsim.report.text.model_error import WITHIN, trust_notes, within, within_cell
 
 if TYPE_CHECKING:
@@ -71,7 +72,10 @@ def run_notes(result: Result) -> list[str]:
         f"traffic     {human(traffic.sent_by_busiest, DATA, 3)} sent per step by the busiest "
         f"worker, {human(bytes_per_sample, DATA, 3)} per sample"
         + (f", by {', '.join(traffic.algorithms)}" if traffic.algorithms else ""),
-        *(f"library     {each.library} ({each.why})" for each in result.libraries),
+        *(
+            f"library     {name_for_users(each.library, result.job.cluster).lower()} ({each.why})"
+            for each in result.libraries
+        ),
         *_software_notes(result.software),
     ]
 
