@@ -90,7 +90,7 @@ def run_notes(result: Result) -> list[str]:
     lines += _resource_notes(result)
     lines += [] if result.to_target is None else to_target_notes(result.to_target)
     lines += [] if cost is None else _spending_notes(cost, result.energy)
-    lines += [] if result.total is None else _total_notes(result.total)
+    lines += [] if result.total is None else _total_notes(result, result.total)
     return [*lines, f"calibration {calibration_note(result.calibration)}"]
 
 
@@ -256,8 +256,10 @@ def _spending_notes(cost: Cost, energy: Energy | None) -> list[str]:
     return lines
 
 
-def _total_notes(total: Total) -> list[str]:
+def _total_notes(result: Result, total: Total) -> list[str]:
     """Return the totals of the training that the scenario asks about."""
+    batch, tokens = result.job.scenario.global_batch, result.job.model.tokens
+    text = f" ({amount(batch * tokens)} tokens)" if tokens else ""
     price = "not known: this GPU has no list price, so state cost.price_per_gpu_hour"
     if total.price is not None and total.price_per_gpu_hour is not None:
         price = (
@@ -266,7 +268,8 @@ def _total_notes(total: Total) -> list[str]:
         )
     energy = "" if total.energy_kwh is None else f", {amount(total.energy_kwh, 4)} kWh"
     return [
-        f"total       {amount(total.samples, 4)} samples take {human(total.time_s, TIME)}, "
+        f"total       {amount(total.samples, 4)} samples, in {amount(total.samples / batch, 4)} "
+        f"steps of {batch:,}{text}, take {human(total.time_s, TIME)}, "
         f"{amount(total.gpu_hours, 4)} GPU hours{energy}",
         f"price       {price}",
     ]
