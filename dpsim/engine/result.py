@@ -137,11 +137,10 @@ class Result(Shown):
         """Warnings about the result, a sentence each."""
         above = self.utilisation.above_peak
         memory = [] if self.memory is None else self.memory.warnings
-        one = self.throughput_samples_per_s / (self.workers * self.scaling_efficiency)
-        slower = self.workers > 1 and self.throughput_samples_per_s < one
+        slower = self.workers > 1 and self.scaling_efficiency * self.workers < 1
         said = [
             *self.cautions,
-            *([_slower_than_one(self, one)] if slower else []),
+            *([f"all {self.workers:,} workers are slower than one alone"] if slower else []),
             *([] if above is None else [above]),
             *(f"memory: {warning}" for warning in memory),
         ]
@@ -406,13 +405,6 @@ class Result(Shown):
             "seed": self.seed,
             "provenance": self.provenance,
         }
-
-
-def _slower_than_one(result: Result, one: float) -> str:
-    return (
-        f"all {result.workers:,} workers are slower than one alone without communication: "
-        f"{result.throughput_samples_per_s:.3g} instead of {one:.3g} samples/s"
-    )
 
 
 def _spread(values: FloatArray) -> dict[str, float]:

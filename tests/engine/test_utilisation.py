@@ -112,8 +112,7 @@ def test_workers_that_are_slower_than_one_alone_are_warned_of(tiny):
     """One takes 10.5 s for a batch; four take over 42 s where each message takes 20 s."""
     alone, fast, slow = (simulate(tiny(*given)) for given in ((1,), (4,), (4, 20.0)))
     assert not [each for each in (*alone.warnings, *fast.warnings) if "slower than one" in each]
-    (said,) = [each for each in slow.warnings if "slower than one" in each]
-    assert said.startswith("all 4 workers are slower than one alone without communication: ")
+    assert "all 4 workers are slower than one alone" in slow.warnings
     assert slow.throughput_samples_per_s < alone.throughput_samples_per_s
 
 
