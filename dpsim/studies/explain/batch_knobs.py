@@ -10,6 +10,7 @@ from dpsim.scenario import Scenario
 from dpsim.studies.explain.knob import Change, Options, changed
 
 _BATCH, _PASSES = "workload.batch_per_gpu", "workload.gradient_accumulation"
+_SYNCED = "strategy.aggregation.gradients.sync_each_pass"
 _KEEPS_MORE = ("none", "selective")  # values of checkpoint, the one that keeps most first
 
 
@@ -80,7 +81,7 @@ def _that_fits(scenario: Scenario, change: Change) -> Change:
 def _synced(scenario: Scenario) -> dict[str, Any]:
     """Return the values with which sharded gradients are not kept whole over passes."""
     sharded = scenario.strategy.aggregation.sharding_stage is not None
-    return {"strategy.aggregation.gradients.sync_each_pass": True} if sharded else {}
+    return {_SYNCED: True} if sharded else {}
 
 
 def _in_passes(scenario: Scenario) -> Iterator[tuple[int, dict[str, Any]]]:
