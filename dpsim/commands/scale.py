@@ -109,7 +109,7 @@ def _by_nodes(
     if as_json:
         show_json(found.to_json())
     else:
-        from dpsim.report.text.tables import scaling_table
+        from dpsim.report.text.comparison import scaling_table
 
         saturates = found.saturates_at_nodes
         end = (

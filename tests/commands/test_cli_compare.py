@@ -4,7 +4,8 @@ import json
 
 import pytest
 
-from dpsim.report.text.tables import amount, comparison_table, headings
+from dpsim.report.text.comparison import comparison_table
+from dpsim.report.text.tables import amount, headings
 from dpsim.scenario import Scenario, full_path
 from dpsim.studies.compare import compare
 from dpsim.studies.variants import parse_alternative

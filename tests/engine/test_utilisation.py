@@ -214,7 +214,8 @@ def test_of_several_kinds_of_gpu_the_peaks_add_up():
 def test_tables_and_figures_speak_of_tokens_where_there_are_any():
     from dpsim.report.figures.columns_figure import axis_title
     from dpsim.report.figures.scaling_figures import scaling_figure
-    from dpsim.report.text.tables import compare_table, run_notes
+    from dpsim.report.text.comparison import compare_table
+    from dpsim.report.text.tables import run_notes
 
     result = lm()
     rate, mfu = f"{result.utilisation.tokens_per_s:,.0f}", f"{result.utilisation.mfu:.1%}"
