@@ -26,7 +26,7 @@ from dpsim.hardware import gpus, links
 from dpsim.report.figures.scaling_figures import algorithms_figure, scaling_figure
 from dpsim.report.figures.step_figures import breakdown_figure
 from dpsim.report.figures.style import per_second
-from dpsim.report.text.tables import compare_table
+from dpsim.report.text.comparison import compare_table
 
 _STRATEGIES, _SIZES = "strategies", "algorithm against message size"
 _HEIGHT = 560  # pixels

@@ -28,7 +28,7 @@ from dpsim.report.figures.sync_figures import (
     step_times_figure,
     straggler_cost_figure,
 )
-from dpsim.report.text.tables import compare_table
+from dpsim.report.text.comparison import compare_table
 
 # 1.28 is the mean of jobs with stragglers in a fleet of 3,079 (Lin et al., OSDI 2025).
 _FACTORS = ("1", "1.28", "1.5", "2", "3", "5", "10")

@@ -102,7 +102,7 @@ def _keep_whole(table: Table) -> None:
     for column in table.columns:
         cells = [str(cell) for cell in column.cells]
         if column.justify == "right":
-            column.min_width = max(map(len, cells), default=0)
+            column.min_width = max(map(len, (*cells, *str(column.header).split())), default=0)
         else:
             words = [word for cell in (str(column.header), *cells) for word in cell.split()]
             column.min_width = min(max(map(len, words), default=0), _LONGEST_WORD)

@@ -28,7 +28,7 @@ def catalogue(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """List what is known, with sources, or add a GPU, link or node of your own.
+    """List what is known, of one with its sources, or add a GPU, link or node of your own.
 
     Your own are kept in ~/.config/dpsim/catalogue, or where DPSIM_CATALOGUE says.
 
@@ -40,14 +40,17 @@ def catalogue(
     if kind == "add":
         _add(name, as_json)
         return
-    from dpsim.report.text.catalogue import CATALOGUES, named
+    from dpsim.report.text.catalogue import CATALOGUES, named, short
     from dpsim.report.text.tables import catalogue_table
 
     rows = CATALOGUES[kind]() if name is None else named(kind, name)
     if as_json:
         show_answer(kind, rows=rows)
-    else:
+    elif name is not None:
         show(catalogue_table(rows))
+    else:
+        more = f"all of one, with its sources: dpsim catalogue {kind} {rows[0]['name']}"
+        show(catalogue_table([short(row) for row in rows]), "", more)
 
 
 def _add(file: str | None, as_json: bool) -> None:

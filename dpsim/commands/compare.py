@@ -109,7 +109,7 @@ def compare(
     if as_json:
         show_json(found.to_json())
     else:
-        from dpsim.report.text.tables import comparison_table
+        from dpsim.report.text.comparison import comparison_table
 
         notes = ["", *found.notes] if found.notes else []
         show(comparison_table(found), *notes)

@@ -143,7 +143,7 @@ def init(
         option = _NAMED_BY.get(error.what)
         raise DpsimError(f"{option}: {error}" if option else str(error)) from None
     # Validated again with its batch, so that no invalid file is written.
-    _scenario(draft, output)
+    _say_which(said.get("gpu"), _scenario(draft, output))
     more = f": dpsim run {output}"
     deliver(draft.to_yaml(), output, as_json, "init", draft.to_json(), more)
 
@@ -201,6 +201,21 @@ def _ask(said: dict[str, Any]) -> None:
             narrate(f"  {name:17} {recipe.about}")
         strategy = typer.prompt("Strategy", default="what fits", err=True)
         said |= {} if strategy == "what fits" else {"strategy": strategy}
+
+
+def _say_which(asked: str | None, scenario: Scenario) -> None:
+    """Say which GPU and machine stand for a name that several GPUs of the catalogue share."""
+    from dpsim.hardware import gpus
+
+    part = scenario.cluster.parts[0]
+    taken, words = part.accelerator.name, (asked or "").lower().replace(" ", "-")
+    alike = [name for name in gpus() if {*words.split("-")} <= {*name.split("-")}]
+    others = [name for name in alike if name != taken]
+    if asked and words != taken and others:
+        narrate(
+            f"note: --gpu {asked} is taken as {taken}, {part.ranks // part.nodes} in each "
+            f"{part.node.name}; others: {', '.join(others)}"
+        )
 
 
 def _with_batch(

@@ -53,8 +53,9 @@ def results(
         raise DpsimError("--json must not be given with --csv, but got both")
     if pareto is not None:
         front = pareto_points(folder, pareto)
-        answer = front.front
+        answer, every, notes = front.front, front.all, front.notes
     else:
+        every, notes = None, list[str]()
         answer = query(folder) if sql is None else query(folder, sql)
     draw(plot, folder if pareto is None else front)
     if answer.damage:
@@ -72,6 +73,6 @@ def results(
         from dpsim.report.text.sweep import answer_table, sweep_notes, sweep_table
 
         if sql is None:
-            show(sweep_table(answer), *sweep_notes(answer))
+            show(sweep_table(answer, among=every), *notes, *sweep_notes(answer))
         else:
             show(answer_table(answer))

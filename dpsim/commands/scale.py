@@ -10,14 +10,18 @@ import typer
 from dpsim.base.errors import DpsimError, UnknownNameError
 from dpsim.base.terminal import narrate, show, show_json
 from dpsim.commands.options import (
+    Epochs,
     File,
     Json,
     Plot,
+    Samples,
     Sets,
+    Tokens,
     check_plot,
     draw,
     end_if_partial,
     whole_numbers,
+    with_amount,
 )
 from dpsim.commands.progress import progress
 
@@ -63,6 +67,9 @@ def scale(
     batches: Batches = None,
     fixed_global_batch: FixedGlobalBatch = False,
     plot: Plot = None,
+    tokens: Tokens = None,
+    samples: Samples = None,
+    epochs: Epochs = None,
     set_: Sets = None,
     as_json: Json = False,
 ) -> None:
@@ -83,10 +90,11 @@ def scale(
         raise DpsimError(f"--batches must be given with --by batch, but got --by {by}")
 
     check_plot(plot)
+    overrides = with_amount(set_, tokens, samples, epochs)
     if by == "nodes":
-        _by_nodes(file, _NODES if nodes is None else nodes, set_ or [], plot, as_json)
+        _by_nodes(file, _NODES if nodes is None else nodes, overrides, plot, as_json)
     else:
-        _study(file, by, nodes, batches, set_ or [], fixed_global_batch, plot, as_json)
+        _study(file, by, nodes, batches, overrides, fixed_global_batch, plot, as_json)
 
 
 def _by_nodes(
@@ -101,8 +109,7 @@ def _by_nodes(
     if as_json:
         show_json(found.to_json())
     else:
-        from dpsim.report.text.model_error import extrapolation_notes
-        from dpsim.report.text.tables import scaling_table
+        from dpsim.report.text.comparison import scaling_table
 
         saturates = found.saturates_at_nodes
         end = (
@@ -110,8 +117,7 @@ def _by_nodes(
             if saturates is None
             else f"throughput peaks at {saturates} nodes"
         )
-        notes = extrapolation_notes(result.interval for result in found.results)
-        show(scaling_table(found), "", end, *notes, *map(str, found.left_out))
+        show(scaling_table(found), "", end, *found.notes)
     end_if_partial(found)
 
 

@@ -134,7 +134,7 @@ def _narrate(swept: Sweep) -> None:
 
 
 def _said(swept: Sweep) -> list[str]:
-    """Return the lines printed at the end: counts, and the first failures."""
+    """Return the lines printed at the end: counts, and the failures by the rule they break."""
     told = swept.to_json()
     counts = (
         f"{_counted(told['computed'], 'scenario')} computed now, "
@@ -142,10 +142,14 @@ def _said(swept: Sweep) -> list[str]:
         f"{'was' if told['skipped'] == 1 else 'were'} there, {told['failed']:,} failed"
     )
     lines = [f"{swept.folder}: {_counted(told['points'], 'point')}: {counts}"]
-    lines += [
-        f"  point {each['point']}: {each['error']}" for each in told["failures"][:_SHOWN_FAILURES]
-    ]
-    if told["failed"] > _SHOWN_FAILURES:
+    groups = swept.failures_by_rule
+    for rule, points in list(groups.items())[:_SHOWN_FAILURES]:
+        first = points[0]
+        many = f"{len(points):,} points, such as {first['point']}: {rule}"
+        lines.append(
+            f"  {many}" if len(points) > 1 else f"  point {first['point']}: {first['error']}"
+        )
+    if len(groups) < told["failed"] or len(groups) > _SHOWN_FAILURES:
         lines.append(
             "  ... all of them: --sql 'select point, error from results where error is not null'"
         )

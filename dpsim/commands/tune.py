@@ -51,8 +51,12 @@ Budget = Annotated[
     float | None,
     typer.Option(
         help="Highest cost, in the scenario's currency or GPU hours: of training to "
-        "the target, or of a million samples where the objective has no target."
+        "the target; where the objective has none, of --tokens, --samples or --epochs, by list "
+        "prices too, or of a million samples."
     ),
+]
+Within = Annotated[
+    float | None, typer.Option(metavar="DAYS", help="Longest time of the same, in days.")
 ]
 MaxAccuracyPenalty = Annotated[
     float | None,
@@ -79,6 +83,7 @@ def tune(
     max_batch: MaxBatch = None,
     max_nodes: MaxNodes = None,
     budget: Budget = None,
+    within: Within = None,
     max_accuracy_penalty: MaxAccuracyPenalty = None,
     seed: Seed = 0,
     output: Output = None,
@@ -103,7 +108,7 @@ def tune(
     from dpsim.studies.tune import Limits
     from dpsim.studies.tune import tune as search
 
-    limits = Limits(_bytes(max_memory), max_batch, max_nodes, budget, max_accuracy_penalty)
+    limits = Limits(_bytes(max_memory), max_batch, max_nodes, budget, max_accuracy_penalty, within)
     with bars() as progress:
         found = search(
             file,

@@ -158,18 +158,30 @@ class MemoryUse:
         """
         if self.fits:
             return []
-        remedies = [remedy.text for remedy in self.remedies()]
+        remedies = [remedy.text for remedy in self.remedies()] or self._synced_passes()
         lines = remedies or [*self._more_gpus(), *self._shorter_sequences()]
         ways = self.split()
         if not remedies or ways.weights > 1:
             whole = self.changed(stage=0, learners=1).held
             weights = human(whole.weights, DATA, 3)
-            gpus = "1 such GPU" if ways.weights == 1 else f"{ways.weights} such GPUs"
+            alone = f" (its weights alone, {weights}, take {ways.weights} such GPUs)"
             lines.append(
-                f"split the model at least {ways.training} ways (its weights alone, {weights}, "
-                f"take {gpus})"
+                f"split the model at least {ways.training} ways{alone if ways.weights > 1 else ''}"
             )
         return lines
+
+    def _synced_passes(self) -> list[str]:
+        """Return the remedies if passes need not keep their gradients whole for the next one."""
+        synced = self.changed(whole_gradients=False, whole_over_passes=False)
+        way = "strategy.aggregation.gradients.sync_each_pass: true"
+        if synced.fits:
+            return [f"divide the gradients after each pass ({way})"]
+        return [
+            f"{each.text}, either with a smaller global batch or with {way}, since the gradients "
+            "of several passes are kept whole otherwise"
+            for each in synced.remedies()
+            if "batch" in each.changes
+        ]
 
     def _more_gpus(self) -> list[str]:
         """Return advice on how many GPUs to shard over: a larger cluster, or larger groups."""
@@ -206,15 +218,15 @@ class MemoryUse:
     def refusal(self) -> DpsimError:
         """Return the error, with advice, for a scenario that does not fit."""
         held = self.held
-        parts = ", ".join(
-            f"{name} {human(size, DATA, 3)}"
-            for name, size in held.parts().items()
-            if size >= held.total / 100
-        )
+        parts = {name: size for name, size in held.parts().items() if size >= held.total / 100}
+        rest = held.total - sum(parts.values())
+        # Rounding may leave a fraction of a byte.
+        parts |= {"rest": rest} if rest >= 1 else {}
+        said = ", ".join(f"{name} {human(size, DATA, 3)}" for name, size in parts.items())
         return DpsimError(
             f"workload: must fit in the {human(self.capacity, DATA, 3)} of {self.gpu}, but takes "
             f"{human(held.total, DATA, 3)} "
-            f"({parts}); to make it fit: {', or '.join(self.advice())}; run.allow_out_of_memory: "
+            f"({said}); to make it fit: {', or '.join(self.advice())}; run.allow_out_of_memory: "
             "true simulates it all the same"
         )
 

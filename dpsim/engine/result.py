@@ -137,8 +137,10 @@ class Result(Shown):
         """Warnings about the result, a sentence each."""
         above = self.utilisation.above_peak
         memory = [] if self.memory is None else self.memory.warnings
+        slower = self.workers > 1 and self.scaling_efficiency * self.workers < 1
         said = [
             *self.cautions,
+            *([f"all {self.workers:,} workers are slower than one alone"] if slower else []),
             *([] if above is None else [above]),
             *(f"memory: {warning}" for warning in memory),
         ]

@@ -92,9 +92,11 @@ def time_to_target(scenario: Scenario, step_time_s: float) -> TimeToTarget | Non
     batch = scenario.global_batch
     is_known = optimizer in task.optimizers and batch <= task.limit.batch
     methods = " or ".join(each.method for each in tasks_of(model))
+    is_chosen = "optimizer" in scenario.workload.model_fields_set
+    default = "" if is_chosen else ", the default of workload.optimizer"
     # How the scenario differs from the runs whose steps were counted.
     notes = {
-        f"steps to the target are not known with {optimizer}, only with {methods}": (
+        f"steps to the target are not known with {optimizer}{default}, only with {methods}": (
             optimizer not in task.optimizers
         ),
         f"steps to the target are not known with a global batch above {task.limit.batch:,.0f}: "

@@ -13,67 +13,13 @@ from typing import Any
 from dpsim.base.budget import Budget
 from dpsim.base.errors import DpsimError, FailedError, without_ways_out
 from dpsim.base.lazy import Shown
-from dpsim.base.registry import Registry
 from dpsim.base.uncertainty import CONFIDENCE
 from dpsim.engine import Result, try_simulate
 from dpsim.scenario import Scenario, apply_overrides, load_scenario, load_yaml, validate
+from dpsim.studies.cautions import cautions, unlike_batches
 from dpsim.studies.kept_scale import is_of_calibration, kept_scale
+from dpsim.studies.ranking import RANKINGS, Ranking
 from dpsim.studies.variants import Variant, variants
-
-
-@dataclass(frozen=True, slots=True)
-class Ranking:
-    """A figure by which variants are ranked, smallest first.
-
-    ``read`` returns the figure of a result, None if it is unknown. ``of_time``: the figure is
-    proportional to the step time, and so are its model errors. ``of_money``: the figure is a price,
-    so it can only be compared within one currency.
-    """
-
-    name: str
-    title: str
-    read: Callable[[Result], float | None]
-    of_time: bool = True
-    of_money: bool = False
-
-
-RANKINGS: Registry[Ranking] = Registry(
-    "ranking",
-    {
-        each.name: each
-        for each in (
-            Ranking(
-                "sample-time", "time per sample", lambda result: 1 / result.throughput_samples_per_s
-            ),
-            Ranking("step-time", "step time", lambda result: result.step_time_s["mean"]),
-            Ranking("time-to-target", "time to the target", lambda result: result.time_to_target_s),
-            # Every price is proportional to it.
-            Ranking(
-                "gpu-time",
-                "GPU time per sample",
-                lambda result: result.workers / result.throughput_samples_per_s,
-            ),
-            Ranking(
-                "price",
-                "price per sample",
-                lambda result: result.price_per_million_samples,
-                of_money=True,
-            ),
-            Ranking(
-                "memory",
-                "memory on a GPU",
-                lambda result: None if result.memory is None else result.memory.held.total,
-                of_time=False,
-            ),
-            Ranking(
-                "bytes",
-                "bytes sent per sample",
-                lambda result: result.bytes_per_sample,
-                of_time=False,
-            ),
-        )
-    },
-)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -98,7 +44,8 @@ class Compared:
 
 
 def _words(values: Variant) -> str:
-    return ", ".join(f"{path}={value}" for path, value in values.items()) or "the file as it is"
+    words = (value if path == "file" else f"{path}={value}" for path, value in values.items())
+    return ", ".join(words) or "the file as it is"
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +103,7 @@ class Comparison(Shown):
 
     @property
     def notes(self) -> list[str]:
-        """Remarks on the order, a sentence each."""
+        """Remarks on the order, and cautions about its rows, a sentence each."""
         alike = [row for row in self.rows[1:] if self.is_best_too(row)]
         said = []
         if alike:
@@ -170,6 +117,9 @@ class Comparison(Shown):
                 f"some are timed as {', others as '.join(sorted(libraries))}: what a library takes "
                 "counts in some alone (strategy.aggregation.library=ideal compares schedules)"
             )
+        if self.ranking.of_samples:
+            said += unlike_batches({row.name: row.scenario.global_batch for row in self.rows})
+        said += cautions((row.name, row.result) for row in self.rows)
         return said + [str(each) for each in self.left_out]
 
     def to_json(self) -> dict[str, Any]:
@@ -343,6 +293,13 @@ class Scaling(Shown):
         reached = (result.throughput_samples_per_s for result in self.results)
         return saturation(list(zip(self.nodes, reached, strict=True)))
 
+    @property
+    def notes(self) -> list[str]:
+        """Cautions about the rows, and what was left out and why, a sentence each."""
+        names = (f"{count} nodes" for count in self.nodes)
+        said = cautions(zip(names, self.results, strict=True))
+        return said + [str(each) for each in self.left_out]
+
     def to_json(self) -> dict[str, Any]:
         """Return the JSON object of ``dpsim scale``."""
         rows = [
@@ -356,6 +313,7 @@ class Scaling(Shown):
             "rows": rows,
             "left_out": [each.to_json() for each in self.left_out],
             "partial": self.partial,
+            "notes": self.notes,
         }
 
 

@@ -232,7 +232,11 @@ def test_catalogue_lists_every_kind(dpsim, kind):
     assert code == 0
     assert len(rows) >= 6
     assert all(str(value) for row in rows for value in row.values())
-    assert dpsim("catalogue", kind)[0] == 0
+    code, out, _ = dpsim("catalogue", kind)
+    assert code == 0
+    # A line for each, below two of headings and above an empty one and a hint.
+    assert len(out.splitlines()) == len(rows) + 4
+    assert out.splitlines()[-1].endswith(f"dpsim catalogue {kind} {rows[0]['name']}")
 
 
 WRONG = {

@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from dpsim.report.text.comparison import comparison_table
 from dpsim.report.text.tables import amount, headings
 from dpsim.scenario import Scenario, full_path
 from dpsim.studies.compare import compare
@@ -192,6 +193,54 @@ def test_where_there_is_a_price_it_is_a_column_and_may_rank(dpsim):
         "cluster.gpu={peak: {fp32: 9 TFLOP/s}, memory: 9 GB, memory_bandwidth: 9 GB/s}",
     )
     assert dpsim("compare", QUICKSTART, *listed, *FEW, *unlisted)[0] == 2
+
+
+def test_what_run_warns_of_stands_below_the_table_with_the_rows_it_is_of(dpsim):
+    """Of the four batches the larger two may not fit, and the GPU of all was never measured."""
+    memory = "cluster.gpu={peak: {fp32: 9 TFLOP/s}, memory: 14 GB, memory_bandwidth: 9 GB/s}"
+    asked = ["--vary", "workload.batch_per_gpu=32,64,96", "--set", memory]
+    answer = answered(dpsim, *asked)
+    doubtful = {
+        row["variant"]["workload.batch_per_gpu"]: row["warnings"]
+        for row in answer["rows"]
+        if any("may not fit" in each for each in row["warnings"])
+    }
+    (batch,) = doubtful
+    (line,) = (each for each in answer["notes"] if "may not fit" in each)
+    assert line.startswith("warning: memory: may not fit: ")
+    assert line.endswith(f" (workload.batch_per_gpu={batch})")
+    extrapolated = answer["rows"][0]["interval_s"]["extrapolated"]
+    assert extrapolated
+    out = dpsim("compare", QUICKSTART, *asked, *FEW)[1]
+    for text in extrapolated:
+        assert out.count(f"extrapolated: {text}") == 1
+    assert f"(workload.batch_per_gpu={batch})" in out
+
+
+def test_unlike_global_batches_are_said_but_where_the_time_to_accuracy_is_compared(dpsim):
+    asked = ["--vary", "workload.batch_per_gpu=16,32,64"]
+    low, high = (f"{16 * batch:,} (workload.batch_per_gpu={batch})" for batch in (16, 64))
+    said = f"global batches differ, from {low} to {high}"
+    assert [each.partition(":")[0] for each in answered(dpsim, *asked)["notes"]][:1] == [said]
+    for others in (
+        ["--vary", "overlap.kind=sequential,buckets"],
+        [*asked, "--by", "time-to-target"],
+    ):
+        notes = answered(dpsim, *others)["notes"]
+        assert not [each for each in notes if "global batches" in each]
+
+
+@pytest.mark.parametrize("by", ["sample-time", "price"])
+def test_a_ranking_by_price_names_its_change_and_a_total_has_the_price_of_a_token(by):
+    """The price of 10e9 tokens is 1e4 times that of a million, by list prices too."""
+    few = ["run.steps=2", "cluster.gpu=h100-sxm", "workload.checkpoint=full", "cost.tokens=1e10"]
+    llm = "scenarios/llm/llama3-8b-64xh100.yaml"
+    made = comparison_table(compare(llm, ["cluster.nodes=8,16"], by=by, overrides=few))
+    columns = {str(column.header): list(column.cells) for column in made.columns}
+    assert ("change of price per sample" in columns) == (by == "price")
+    for price, each in zip(columns["price"], columns["USD/M tokens"], strict=True):
+        total = float(price.removesuffix(" USD").replace(",", ""))
+        assert float(each) == pytest.approx(total / 1e4, rel=5e-3)
 
 
 def test_prices_in_two_currencies_are_not_ranked(dpsim):

@@ -76,5 +76,7 @@ def test_what_nobody_said_is_told_in_times_that_people_read(goodput):
         "--set", crashes
     )
     said = goodput("--set", "disturbance.crashes={}")
-    assert "assumed     mtbf 50000 h, checkpoint_cost 60 s, restart_time 300 s" in said
+    assert (
+        "assumed     mtbf of each worker 50000 h, checkpoint_cost 60 s, restart_time 300 s" in said
+    )
     assert "e+0" not in said

@@ -17,7 +17,7 @@ QUICK = ("--set", "run.steps=2", "--set", "run.warmup=0")
 @pytest.mark.parametrize("strategy", [*STRATEGIES])
 def test_every_strategy_runs_and_each_value_has_a_comment(dpsim, tmp_path, strategy):
     file = tmp_path / "first.yaml"
-    asked = ["--gpu", "A100", "--nodes", "2", "--model", "gpt2", "--strategy", strategy]
+    asked = ["--gpu", "a100-sxm-40gb", "--nodes", 2, "--model", "gpt2", "--strategy", strategy]
     code, out, err = dpsim("init", *asked, "-o", file)
     assert (code, out, err) == (0, "", f"wrote {file}: dpsim run {file}\n")
     values = [line for line in file.read_text().splitlines()[2:] if not line.endswith(":")]
@@ -32,6 +32,24 @@ def test_without_a_word_it_takes_what_is_usual(dpsim):
     assert code == 0
     assert "model: llama3-8b" in out
     assert "node: dgx-h100" in out
+
+
+@pytest.mark.parametrize(
+    ("gpu", "said"),
+    [
+        (
+            "A100",
+            "a100-sxm-40gb, 8 in each dgx-a100; others: a100-pcie-40gb, a100-pcie-80gb, a100-sxm-80gb",
+        ),
+        ("A100-80GB", "a100-sxm-80gb, 8 in each dgx-a100; others: a100-pcie-80gb"),
+        ("a100-sxm-80gb", None),
+        ("L40S", None),
+    ],
+)
+def test_a_name_that_several_gpus_share_says_which_is_taken(dpsim, gpu, said):
+    code, _, err = dpsim("init", "--gpu", gpu, "--model", "gpt2")
+    assert code == 0
+    assert err == ("" if said is None else f"note: --gpu {gpu} is taken as {said}\n")
 
 
 def test_a_machine_alone_has_its_own_gpus(dpsim):

@@ -93,6 +93,14 @@ def test_a_library_in_a_scenario(dpsim):
     assert nccl != ideal
 
 
+def test_the_library_of_amds_gpus_is_named_as_they_are_told_of_it(dpsim):
+    sets = ("cluster.node=mi300x-8gpu", "cluster.nodes=1", "workload.precision=bf16")
+    code, out, _ = dpsim("run", QUICKSTART, *FEW, *(w for text in sets for w in ("--set", text)))
+    assert code == 0
+    assert "library     rccl (auto: RCCL serves these GPUs and has the algorithm)" in out
+    assert "library     nccl (auto: NCCL serves" in dpsim("run", QUICKSTART, *FEW)[1]
+
+
 def test_whose_collective_is_timed_where_nobody_says_it(dpsim):
     """NCCL's on NVIDIA GPUs; schedules alone where algorithms are named or nothing is known of the
     GPUs; with auto, of each algorithm, NCCL's where it has it.

@@ -43,6 +43,17 @@ def test_the_table_says_what_fits_and_by_how_much(dpsim):
     assert "remedy" not in out
 
 
+def test_a_learner_of_less_than_a_sample_a_second_has_digits(dpsim):
+    """80 GB hold one learner of a Llama 3 8B of which adapters are trained."""
+    cluster = "cluster={node: dgx-a100, nodes: 1, gpu: a100-sxm-80gb}"
+    part = "checkpoint: full, trainable: {lora: {rank: 16, on: attention}}"
+    work = f"workload={{model: llama3-8b, batch_per_gpu: 1, precision: bf16, {part}}}"
+    out = dpsim("memory", QUICKSTART, sets=[cluster, work])[1]
+    rows = out.split("learners that share a GPU")[1].splitlines()[3:]
+    assert rows
+    assert all(float(cell) > 0 for row in rows for cell in row.split("│")[2:])
+
+
 def test_gpt2_xl_takes_16_bytes_a_parameter_and_is_sharded(dpsim):
     code, out, _ = dpsim("memory", QUICKSTART, "--json", sets=GPT2_XL)
     answer = json.loads(out)

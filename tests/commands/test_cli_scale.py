@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from dpsim.report.text.tables import amount
+
 ROOT = Path(__file__).parents[2]
 QUICKSTART = ROOT / "scenarios" / "quickstart.yaml"
 FEW = ["--set", "run.steps=3", "--set", "run.warmup=0"]
@@ -52,16 +54,32 @@ def test_batches_are_a_quarter_to_four_times_the_scenarios_if_left_out(dpsim):
     ]
 
 
-@pytest.mark.parametrize("by", [(), ("--by", "batch", "--batches", "32")])
-def test_every_step_of_the_table_has_its_models_error(dpsim, by):
+@pytest.mark.parametrize(
+    ("by", "row"),
+    [((), "64 nodes"), (("--by", "batch", "--batches", "32"), "64 nodes, 32 per GPU")],
+)
+def test_every_step_of_the_table_has_its_models_error(dpsim, by, row):
     code, out, _ = dpsim("--nodes", "1,64", *by)
     assert code == 0
     assert "90% within" in out
     assert len(re.findall(r"│ +[\d.]+ (?:m?s )?to [\d.]+ m?s │", out)) == 2
     # Both rows computed as models that were measured do; one crosses a network few have.
     assert re.findall(r"^extrapolated: .*", out, re.MULTILINE) == [
-        "extrapolated: of tcp one machine was measured"
+        f"extrapolated: of tcp one machine was measured ({row})"
     ]
+
+
+@pytest.mark.parametrize("by", [(), ("--by", "workers")])
+def test_a_total_stands_in_each_row(dpsim, by):
+    asked = ("--nodes", "1,4", "--samples", "10M", "--set", "cost.price_per_gpu_hour=2", *by)
+    code, out, _ = dpsim(*asked)
+    assert code == 0
+    assert all(head in out for head in ("total time", "GPU hours", "price"))
+    for row in json.loads(dpsim(*asked, "--json")[1])["rows"]:
+        time_s = 1e7 / row["throughput_samples_per_s"]
+        assert row["total"]["time_s"] == pytest.approx(time_s)
+        assert row["total"]["price"] == pytest.approx(2 * row["workers"] * time_s / 3600)
+        assert f"{amount(row['total']['price'], 4)} USD" in out
 
 
 def test_the_table_marks_the_best_and_says_what_it_means(dpsim):

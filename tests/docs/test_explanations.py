@@ -8,7 +8,10 @@ import pytest
 DOCS = Path(__file__).parents[2] / "docs"
 PAGES = sorted((DOCS / "explanation").glob("*.md"))
 PERCENTAGE = re.compile(r"-?\d[\d.]*(?: / \d[\d.]*)? %")
-SECTION = re.compile(r"\]\(\.\./((?:accuracy|limits)\.md)#([\w-]+)\)")
+SECTION = re.compile(r"\]\((?:\.\./)?((?:accuracy|limits)\.md)#([\w-]+)\)")
+# Where a user is told how far to trust an answer; other percentages there are of what is predicted.
+GUIDES = [DOCS / "tutorial.md", *sorted((DOCS / "how-to").glob("*.md"))]
+ERROR = re.compile(r"off by|median|error", re.IGNORECASE)
 MOST_LINES = 100
 
 
@@ -39,6 +42,16 @@ def test_a_page_is_short_and_says_what_it_assumes_and_does_not_know(page):
     ).groups()
     assert assumes.count("\n- ") >= 2
     assert unknown.count("\n- ") >= 2
+
+
+@pytest.mark.parametrize("page", GUIDES, ids=lambda page: page.stem)
+def test_an_error_in_a_guide_is_that_of_the_section_it_links(page):
+    prose = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
+    for paragraph in re.split(r"\n\s*\n|\n(?=- )", prose):
+        if ERROR.search(paragraph) and not paragraph.startswith("|"):
+            text = " ".join(section(*link) for link in SECTION.findall(paragraph))
+            missing = [number for number in PERCENTAGE.findall(paragraph) if number not in text]
+            assert missing == [], f"in no section that the paragraph links: {paragraph[:80]!r}"
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)

@@ -45,6 +45,43 @@ def test_each_remedy_as_values_of_the_scenario_makes_it_fit_with_the_same_batch(
             assert mended.workload.samples_per_gpu == scenario.workload.samples_per_gpu
 
 
+SYNCED = "strategy.aggregation.gradients.sync_each_pass=true"
+LLAMA = [
+    *("cluster.node=dgx-a100", "cluster.nodes=2", "workload.model=llama3-8b"),
+    *("workload.checkpoint=full", "workload.precision=bf16", "workload.optimizer=adamw"),
+    "strategy.aggregation={kind: sharded, stage: 3, wrap: block, weight_bytes: 2}",
+]
+
+
+@pytest.mark.parametrize(("batch", "passes"), [(2, 1), (1, 2)])
+def test_where_gradients_kept_whole_over_passes_are_too_much_it_says_how_one_pass_fits(
+    batch, passes
+):
+    """One sample a pass fits in 42.5 GB, and two such passes do if each divides its gradients."""
+    file = SCENARIOS / "quickstart.yaml"
+
+    def use(batch, passes, *others):
+        work = (f"workload.batch_per_gpu={batch}", f"workload.gradient_accumulation={passes}")
+        return memory_use(load_scenario(file, [*LLAMA, *work, *others]))
+
+    too_much = use(batch, passes)
+    (advice,) = too_much.advice()
+    assert SYNCED.replace("=", ": ") in advice
+    assert ("1 sample at a time" in advice) == ("smaller global batch" in advice) == (batch == 2)
+    assert use(1, 1).fits
+    assert use(1, 2, SYNCED).fits
+
+
+def test_a_refusal_names_parts_that_add_up():
+    """Parts below 1 % of the total are the rest."""
+    use = memory_use(load_scenario(SCENARIOS / "quickstart.yaml", TOO_MUCH[0]))
+    total, parts = re.search(r"takes ([\d.]+) GB \((.*?)\);", str(use.refusal())).groups()
+    assert "rest" in parts
+    sizes = {"GB": 1.0, "MB": 1e-3}
+    found = [float(number) * sizes[unit] for number, unit in re.findall(r"([\d.]+) (\wB)", parts)]
+    assert sum(found) == pytest.approx(float(total), rel=2e-3)
+
+
 LONG = ["workload.sequence_length=65536", "workload.checkpoint=full", "workload.batch_per_gpu=1"]
 
 

@@ -10,6 +10,7 @@ from ruamel.yaml import YAML
 from dpsim import Scenario, load_scenario, simulate
 from dpsim.base.errors import DpsimError
 from dpsim.hardware import gpus, list_price
+from dpsim.report.text.tables import run_notes
 from dpsim.scenario import CostConfig
 
 QUICKSTART = Path(__file__).parents[2] / "scenarios" / "quickstart.yaml"
@@ -131,6 +132,9 @@ def test_tokens_and_epochs_are_samples(tiny):
     assert result.total.samples == 1e6
     imagenet = simulate(load_scenario(QUICKSTART, ["run.steps=2", "cost.epochs=2"]))
     assert imagenet.total.samples == 2 * 1_281_167
+    # On 32 workers with a sample of 128 tokens each.
+    said = "in 31,250 steps of 32 (4,096 tokens)"
+    assert any(said in line for line in run_notes(result))
     for amount, said in ({"tokens": 1}, "reads text"), ({"epochs": 1}, "data set"):
         with pytest.raises(DpsimError, match=said):
             spent(tiny(), **amount)

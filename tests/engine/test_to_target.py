@@ -77,6 +77,14 @@ def test_steps_of_another_optimiser_are_no_answer():
     )
 
 
+def test_an_optimiser_that_nobody_chose_is_said_to_be_the_default():
+    scenario = load_scenario(QUICKSTART, ["workload={model: bert-base, batch_per_gpu: 8}"])
+    assert time_to_target(scenario, 1.0).notes == (
+        "steps to the target are not known with momentum, the default of workload.optimizer, only "
+        "with AdamW, fine-tuning, learning rate by the square-root rule",
+    )
+
+
 def test_a_batch_that_reached_nothing_has_no_steps():
     """With 81,920 momentum's law says 418 epochs, where no run with it got beyond 8,192."""
     batch = ["cluster.nodes=160", "workload.batch_per_gpu=64"]

@@ -108,6 +108,14 @@ def test_images_have_no_tokens_and_still_a_share_of_the_peak():
     assert 0 < found.mfu == found.hfu < 1
 
 
+def test_workers_that_are_slower_than_one_alone_are_warned_of(tiny):
+    """One takes 10.5 s for a batch; four take over 42 s where each message takes 20 s."""
+    alone, fast, slow = (simulate(tiny(*given)) for given in ((1,), (4,), (4, 20.0)))
+    assert not [each for each in (*alone.warnings, *fast.warnings) if "slower than one" in each]
+    assert "all 4 workers are slower than one alone" in slow.warnings
+    assert slow.throughput_samples_per_s < alone.throughput_samples_per_s
+
+
 def test_what_is_not_known_is_null():
     assert Work(512, 0.0, 0.0, 1e12, 4).at(2.0) == Utilisation(1024.0, 256.0)
     unknown_peak = Utilisation(tflops_per_gpu=0.5, saved_flop=0.0)
@@ -206,7 +214,8 @@ def test_of_several_kinds_of_gpu_the_peaks_add_up():
 def test_tables_and_figures_speak_of_tokens_where_there_are_any():
     from dpsim.report.figures.columns_figure import axis_title
     from dpsim.report.figures.scaling_figures import scaling_figure
-    from dpsim.report.text.tables import compare_table, run_notes
+    from dpsim.report.text.comparison import compare_table
+    from dpsim.report.text.tables import run_notes
 
     result = lm()
     rate, mfu = f"{result.utilisation.tokens_per_s:,.0f}", f"{result.utilisation.mfu:.1%}"

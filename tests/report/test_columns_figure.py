@@ -39,6 +39,25 @@ def test_the_front_is_a_line_and_only_of_numbers():
     ] == ["points"]
 
 
+def test_the_front_is_marked_by_point_with_units_that_suit():
+    rows = [
+        {"point": 4, "total_price": 9.0, "total_time_s": 36_000.0, "currency": "EUR"},
+        {"point": 7, "total_price": 5.0, "total_time_s": 72_000.0, "currency": "EUR"},
+        {"point": 9, "total_price": 9.0, "total_time_s": 90_000.0, "currency": "EUR"},
+    ]
+    figure = columns_figure(rows, "total_price", "total_time_s", aims=("least", "least"))
+    points, front = figure.data
+    assert list(points.y) == [10, 20, 25]
+    assert list(front.text) == ["7", "4"]
+    assert "text" in front.mode
+    assert (figure.layout.xaxis.title.text, figure.layout.yaxis.title.text) == (
+        "total price (EUR)",
+        "total time (h)",
+    )
+    assert front.marker.size > points.marker.size
+    assert rows[0]["total_time_s"] == 36_000
+
+
 @pytest.mark.parametrize(
     ("column", "title"),
     [

@@ -1,5 +1,7 @@
 """A sweep's table has what differs and five results; any query's columns have their units."""
 
+from dataclasses import replace
+
 import pytest
 from rich.console import Console
 
@@ -51,6 +53,14 @@ def test_it_has_what_differs_and_five_results_and_fits_80_columns():
     assert Console(width=200).measure(table).maximum <= 80
     cells = [next(iter(column.cells)) for column in table.columns]
     assert cells == ["0", "1", "250 ms", "155 to 300 ms", "51.2", "87.5%", "7.35 GB"]
+
+
+def test_some_points_are_told_apart_as_all_of_the_sweep_are():
+    """What varies in the sweep says what a point is, even if the shown points share it."""
+    every = answer({"nodes": 1, "stage": 2}, {"nodes": 1, "stage": 3}, {"nodes": 2, "stage": 3})
+    some = replace(every, rows=every.rows[:1])
+    assert heads(sweep_table(some)) == ["point", *RESULTS_SHOWN]
+    assert heads(sweep_table(some, among=every)) == ["point", "nodes", "stage", *RESULTS_SHOWN]
 
 
 def test_kinds_are_called_by_what_has_them():

@@ -7,7 +7,7 @@ from typing import Literal
 
 import plotly.graph_objects as go
 
-from dpsim.report.figures.style import COLOURS, marker_of, styled
+from dpsim.report.figures.style import COLOURS, marker_of, styled, time_unit
 from dpsim.report.theme import COLOUR
 from dpsim.studies.front import pareto_front
 
@@ -36,6 +36,7 @@ def columns_figure(
     are left out, and the title says how many.
     """
     kept = [row for row in rows if row.get(across) is not None and row.get(up) is not None]
+    x_title, y_title = (_unit(kept, column) for column in (across, up))
     groups: dict[str, list[dict[str, Value]]] = {}
     for row in kept:
         group = "" if colour is None else str(row.get(colour))
@@ -52,10 +53,24 @@ def columns_figure(
         said += f"; {len(rows) - len(kept):,} lack one of the two"
     if aims is not None and drawn:
         said += f"; the line joins what no other beats ({aims[0]} {across}, {aims[1]} {up})"
-    x_title, y_title = axis_title(across), axis_title(up)
     by = "" if colour is None else f" by {colour}"
     title = f"{y_title} against {x_title}{by}<br><sub>{said}</sub>"
     return styled(figure, title, x_title, y_title, legend_title=colour or "")
+
+
+def _unit(rows: list[dict[str, Value]], column: str) -> str:
+    """Return the title of a column's axis; its seconds in ``rows`` become the unit that suits."""
+    title = axis_title(column)
+    numbers = _numbers(row[column] for row in rows)
+    if title.endswith("(s)") and numbers:
+        factor, unit = time_unit(max(numbers))
+        for number, row in enumerate(rows):
+            rows[number] = {**row, column: factor * numbers[number]}
+        return title.replace("(s)", f"({unit})")
+    currencies = {str(row["currency"]) for row in rows if row.get("currency")}
+    if "price" in column and len(currencies) == 1:
+        return f"{title} ({currencies.pop()})"
+    return title
 
 
 def axis_title(column: str) -> str:
@@ -102,10 +117,14 @@ def _add_front(
     figure.add_scatter(
         x=[xs[number] for number in best],
         y=[ys[number] for number in best],
-        mode="lines+markers",
+        mode="lines+markers+text",
         name="front",
         line={"color": COLOUR["grey"], "width": 2, "shape": "linear"},
-        marker={"size": 4},
+        # Around the point, whose own mark stays visible, with the number that tables list it by.
+        marker={"size": 14, "symbol": "circle-open", "color": COLOURS[1], "line": {"width": 2}},
+        text=[str(rows[number].get("point", "")) for number in best],
+        textposition="middle left",
+        cliponaxis=False,
     )
     return True
 

@@ -36,7 +36,7 @@ def front_figure(tuning: Tuning) -> go.Figure:
                 hovertemplate="%{customdata}<br>%{x:.4g}, %{y:.4g}",
                 **{"mode": "markers", **look},
             )
-    span = tuning.objective.span
+    span = tuning.span
     axes = {"xaxis": {"type": "log"}, "yaxis": {"type": "log"}}
     return styled(
         figure, _title(tuning), f"time {span} (s)", f"cost {span} ({tuning.unit})", **axes

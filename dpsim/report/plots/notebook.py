@@ -12,15 +12,11 @@ from dpsim.base.lazy import Shown
 from dpsim.engine import Result
 from dpsim.report.pages.document import table_html
 from dpsim.report.text.collective import collective_table, nccl_choices_table
+from dpsim.report.text.comparison import comparison_table, scaling_table
 from dpsim.report.text.explanation import explanation_notes, knobs_table, path_table
 from dpsim.report.text.replay import replay_notes, replay_table
 from dpsim.report.text.sweep import sweep_table
-from dpsim.report.text.tables import (
-    comparison_table,
-    run_notes,
-    run_table,
-    scaling_table,
-)
+from dpsim.report.text.tables import run_notes, run_table
 from dpsim.report.text.tuning import front_table, tuning_notes, tuning_table
 from dpsim.studies.collective import CollectiveTimes
 from dpsim.studies.compare import Comparison, Scaling
@@ -34,8 +30,8 @@ _MOST_POINTS = 20  # of a sweep
 # The tables and lines that its command prints for each kind of answer.
 _PARTS: Mapping[type, Callable[[Any], Iterable[Table | list[str]]]] = {
     Result: lambda answer: (run_table(answer), run_notes(answer)),
-    Comparison: lambda answer: (comparison_table(answer),),
-    Scaling: lambda answer: (scaling_table(answer),),
+    Comparison: lambda answer: (comparison_table(answer), answer.notes),
+    Scaling: lambda answer: (scaling_table(answer), answer.notes),
     CollectiveTimes: lambda answer: (collective_table(answer.rows),),
     NcclChoices: lambda answer: (nccl_choices_table(answer),),
     Sweep: lambda answer: (sweep_table(answer.query(), _MOST_POINTS),),

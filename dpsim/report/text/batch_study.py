@@ -6,8 +6,9 @@ from rich.table import Table
 
 from dpsim.base.terminal import table
 from dpsim.base.units import TIME, human
-from dpsim.report.text.model_error import WITHIN, extrapolation_notes, within_cell
-from dpsim.report.text.tables import rate_cells
+from dpsim.report.text.model_error import WITHIN, within_cell
+from dpsim.report.text.tables import rate_cells, total_cells
+from dpsim.studies.cautions import cautions
 from dpsim.studies.scale import BatchPoint, BatchStudy
 
 _TARGET = ("steps to target", "hours", "GPU hours")
@@ -28,7 +29,7 @@ def batch_study_table(study: BatchStudy) -> Table:
 
 
 def batch_study_notes(study: BatchStudy) -> list[str]:
-    """Return where more workers stop helping, warnings on batches, extrapolations, omissions."""
+    """Return where more workers stop helping, warnings, extrapolations and omissions."""
     end, lines = study.stops_helping_at_nodes, list[str]()
     if end is not None:
         what = _compared(study)
@@ -41,7 +42,10 @@ def batch_study_notes(study: BatchStudy) -> list[str]:
                 f"{point.nodes} nodes, {point.to_target.batch.verdict}: "
                 f"{point.to_target.batch.text}"
             )
-    lines += extrapolation_notes(point.result.interval for point in study.points)
+    lines += cautions(
+        (f"{point.nodes} nodes, {point.batch_per_gpu} per GPU", point.result)
+        for point in study.points
+    )
     return lines + [f"left out: {reason}" for reason in study.left_out]
 
 
@@ -71,5 +75,6 @@ def _cells(point: BatchPoint, *, passes: bool, tokens: bool) -> dict[str, str]:
         WITHIN: within_cell(result.interval),
         **rate_cells(result, tokens=tokens),
         "efficiency": f"{result.scaling_efficiency:.1%}",
-        **known,
+        # The total that is asked for stands instead of the training to the target.
+        **(known if result.total is None else total_cells(result.total)),
     }

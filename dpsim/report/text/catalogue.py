@@ -103,6 +103,13 @@ _BY_ALIAS: dict[str, Callable[[], Mapping[str, Gpu] | Mapping[str, Link] | Mappi
 }
 
 
+def short(row: Row) -> Row:
+    """Return the part of a row that fits a line: without prose, sources and lists of peaks."""
+    # Of an algorithm the description is all there is.
+    prose = {"source"} if "operation" in row else {"source", "description", "peak"}
+    return {heading: value for heading, value in row.items() if heading not in prose}
+
+
 def named(kind: str, text: str) -> list[Row]:
     """Return a catalogue's rows with ``text`` in their names, or the one with it as an alias.
 

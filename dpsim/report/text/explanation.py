@@ -46,7 +46,7 @@ def path_table(path: CriticalPath, name: str) -> Table:
 def knobs_table(found: Explanation) -> Table:
     """Return a table of every knob that can be turned, the best first.
 
-    It has the effect of the change on a step, and on the time per sample.
+    It has the effect of the change on a step, on the time per sample, and on the updates.
     """
     rows = (
         (
@@ -54,20 +54,24 @@ def knobs_table(found: Explanation) -> Table:
             f"{turn.step_change:+.1%}",
             f"{turn.change_per_sample:+.1%}",
             "" if turn.elasticity is None else f"{turn.elasticity:+.2f}",
+            "change" if turn.changes_updates else "as they are",
         )
-        for turn in found.turns
+        for turn in found.by_updates
         if turn.change is not None
     )
-    return table("", ("change", "step", "per sample", "elasticity"), rows, left=("change",))
+    headings = ("change", "step", "per sample", "elasticity", "updates")
+    return table("", headings, rows, left=("change", "updates"))
 
 
 def explanation_notes(found: Explanation) -> list[str]:
     """Return the verdict, the advice, and the knobs that do not apply, a line each."""
     absent = [f"{turn.knob.title}: {turn.why}" for turn in found.turns if turn.change is None]
+    advice = []
+    for heading, lines in found.advice_by_heading.items():
+        advice += [f"{heading}:", *(f"  {line}" for line in lines)] if lines else []
     return [
         verdict(found.base),
-        "what to try:",
-        *(f"  {line}" for line in found.advice),
+        *advice,
         *(["does not apply here:"] if absent else []),
         *(f"  {line}" for line in absent),
     ]

@@ -66,5 +66,6 @@ def assumed_note(assumed: Mapping[str, float]) -> list[str]:
     """Return the values assumed for fields that the scenario omits; no line without any."""
     if not assumed:
         return []
-    taken = ", ".join(f"{field} {human(seconds, TIME)}" for field, seconds in assumed.items())
+    of = {"mtbf": "mtbf of each worker"}  # not of the job, which fails as often as all together
+    taken = ", ".join(f"{of.get(each, each)} {human(assumed[each], TIME)}" for each in assumed)
     return [f"assumed     {taken} (fields of disturbance.crashes)"]

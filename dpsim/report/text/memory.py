@@ -11,6 +11,7 @@ from dpsim.base.terminal import table
 from dpsim.base.units import DATA, human
 from dpsim.engine import MemoryUse
 from dpsim.report.text.model_error import interval_notes
+from dpsim.report.text.tables import amount
 from dpsim.workload import STAGE_NAMES, LearnersRow
 
 PART_NAMES = {
@@ -105,8 +106,8 @@ def learners_table(rows: Iterable[LearnersRow]) -> Table:
         (
             str(row.batch),
             str(row.best),
-            f"{row.samples_per_s_alone:,.0f}",
-            f"{row.samples_per_s_best:,.0f}",
+            amount(row.samples_per_s_alone),
+            amount(row.samples_per_s_best),
         )
         for row in rows
     )

@@ -30,13 +30,14 @@ _TOTAL: dict[str, tuple[tuple[str, ...], Callable[..., str]]] = {
 }
 
 
-def sweep_table(answer: Answer, most: int | None = None) -> Table:
+def sweep_table(answer: Answer, most: int | None = None, among: Answer | None = None) -> Table:
     """Return points of ``select * from results``: what differs among them, and five results.
 
-    Only the first ``most`` of them, in the order of the answer.
+    Only the first ``most`` of them, in the order of the answer. ``among``: all points, if the
+    answer has some of them only.
     """
     places = {name: number for number, name in enumerate(answer.columns)}
-    told = _telling_apart(answer, places)
+    told = _telling_apart(among or answer, places)
 
     varied = headings(told)
     text = [

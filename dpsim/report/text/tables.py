@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable
+from typing import Any
 
 from rich.table import Table
 
@@ -15,7 +15,6 @@ from dpsim.engine import (
     Cost,
     Energy,
     LinkLoads,
-    PartName,
     Result,
     TimeToTarget,
     Total,
@@ -23,21 +22,12 @@ from dpsim.engine import (
     Utilisation,
     in_simpy,
 )
+from dpsim.network.libraries import name_for_users
 from dpsim.report.text.memory import sample_notes, total_of_capacity
-from dpsim.report.text.model_error import WITHIN, trust_notes, within, within_cell
-
-if TYPE_CHECKING:
-    from dpsim.studies.compare import Comparison, Scaling
+from dpsim.report.text.model_error import trust_notes, within
 
 _DIGITS = 6
 _ROUNDING = 1e-6
-_MANIFOLD = 9.0  # larger changes are written as a factor
-# The parts of a step that comparisons show; the others seldom differ.
-_COMPARED: dict[str, PartName] = {
-    "computing": "compute",
-    "exposed comm.": "exposed_comm",
-    "waiting": "straggler_wait",
-}
 
 
 def run_table(result: Result) -> Table:
@@ -75,7 +65,10 @@ def run_notes(result: Result) -> list[str]:
         f"traffic     {human(traffic.sent_by_busiest, DATA, 3)} sent per step by the busiest "
         f"worker, {human(bytes_per_sample, DATA, 3)} per sample"
         + (f", by {', '.join(traffic.algorithms)}" if traffic.algorithms else ""),
-        *(f"library     {each.library} ({each.why})" for each in result.libraries),
+        *(
+            f"library     {name_for_users(each.library, result.job.cluster).lower()} ({each.why})"
+            for each in result.libraries
+        ),
         *_software_notes(result.software),
     ]
 
@@ -90,7 +83,7 @@ def run_notes(result: Result) -> list[str]:
     lines += _resource_notes(result)
     lines += [] if result.to_target is None else to_target_notes(result.to_target)
     lines += [] if cost is None else _spending_notes(cost, result.energy)
-    lines += [] if result.total is None else _total_notes(result.total)
+    lines += [] if result.total is None else _total_notes(result, result.total)
     return [*lines, f"calibration {calibration_note(result.calibration)}"]
 
 
@@ -143,25 +136,6 @@ def rate_cells(result: Result, *, tokens: bool) -> dict[str, str]:
         cells["tokens/s"] = "" if found.tokens_per_s is None else amount(found.tokens_per_s)
         cells["MFU"] = "" if found.mfu is None else f"{found.mfu:.1%}"
     return cells
-
-
-def _spending_cells(result: Result, currency: str | None, *, tokens: bool) -> dict[str, str]:
-    """Return price and energy per million samples, or tokens if ``tokens``, by heading.
-
-    ``currency`` is that of all prices; None if there are several, and each cell has its own.
-    """
-    cost, energy, rate = result.cost, result.energy, result.throughput_samples_per_s
-    price = None if cost is None else cost.per_million_samples
-    if tokens:
-        # Models of images among models of text have no tokens.
-        rate = result.utilisation.tokens_per_s or 0.0
-        price = None if cost is None else cost.per_million_tokens
-    unit = "M tokens" if tokens else "M samples"
-    money = "" if price is None else amount(price)
-    if cost is not None and price is not None and currency is None:
-        money += f" {cost.currency}"
-    power = "" if energy is None or not rate else amount(energy.power_W / rate / 3.6)
-    return {f"{currency or 'price'}/{unit}": money, f"kWh/{unit}": power}
 
 
 def _engine_note(result: Result) -> str:
@@ -255,8 +229,10 @@ def _spending_notes(cost: Cost, energy: Energy | None) -> list[str]:
     return lines
 
 
-def _total_notes(total: Total) -> list[str]:
+def _total_notes(result: Result, total: Total) -> list[str]:
     """Return the totals of the training that the scenario asks about."""
+    batch, tokens = result.job.scenario.global_batch, result.job.model.tokens
+    text = f" ({amount(batch * tokens)} tokens)" if tokens else ""
     price = "not known: this GPU has no list price, so state cost.price_per_gpu_hour"
     if total.price is not None and total.price_per_gpu_hour is not None:
         price = (
@@ -265,7 +241,8 @@ def _total_notes(total: Total) -> list[str]:
         )
     energy = "" if total.energy_kwh is None else f", {amount(total.energy_kwh, 4)} kWh"
     return [
-        f"total       {amount(total.samples, 4)} samples take {human(total.time_s, TIME)}, "
+        f"total       {amount(total.samples, 4)} samples, in {amount(total.samples / batch, 4)} "
+        f"steps of {batch:,}{text}, take {human(total.time_s, TIME)}, "
         f"{amount(total.gpu_hours, 4)} GPU hours{energy}",
         f"price       {price}",
     ]
@@ -282,95 +259,6 @@ def total_cells(total: Total | None) -> dict[str, str]:
         "price": price,
         "kWh": "" if total.energy_kwh is None else amount(total.energy_kwh, 4),
     }
-
-
-def comparison_table(found: Comparison) -> Table:
-    """Return variants side by side, best first; ``change`` is that of the ranking's figure."""
-    changes = [found.change(row) for row in found.rows]
-    # The best is equivalent to itself, which needs no mark.
-    alike = [row is not found.best and bool(found.is_best_too(row)) for row in found.rows]
-    made = compare_table([(row.values, row.result) for row in found.rows], changes, alike)
-    made.title = f"ranked by {found.ranking.title}"
-    return made
-
-
-def scaling_table(found: Scaling) -> Table:
-    """Return a row for each number of nodes."""
-    numbered = zip(found.nodes, found.results, strict=True)
-    rows = [({"nodes": str(count)}, result) for count, result in numbered]
-    return compare_table(rows, errors=True)
-
-
-def compare_table(
-    rows: Iterable[tuple[Mapping[str, str], Result]],
-    changes: Iterable[float | None] | None = None,
-    alike: Iterable[bool] | None = None,
-    *,
-    errors: bool = False,
-) -> Table:
-    """Return variants side by side, in the order given.
-
-    A field that a variant does not set is ``-``. ``changes`` are relative; by default of the step
-    time against the first. Variants that are ``alike`` are marked. With ``errors`` the interval of
-    the step by the models' errors is shown.
-    """
-    listed = list(rows)
-    results = [result for _, result in listed]
-    figures = _figures(results)
-    first = results[0].step_time_s["mean"]
-    if changes is None:
-        changes = [result.step_time_s["mean"] / first - 1 for result in results]
-
-    paths = dict.fromkeys(path for variant, _ in listed for path in variant)
-    varied = headings(paths)
-    # Parts that are zero in all results are left out.
-    parts = {
-        heading: part
-        for heading, part in _COMPARED.items()
-        if any(result.parts_s[part] > 0 for result in results)
-    }
-    known = [WITHIN] if errors else []
-    numbers = ("step", *known, "change", *parts, *figures[0], "efficiency")
-    rows_of_cells = []
-    marks = [False] * len(listed) if alike is None else alike
-    for (variant, result), rates, change, marked in zip(
-        listed, figures, changes, marks, strict=True
-    ):
-        cells = (
-            *(variant.get(path, "-") for path in paths),
-            human(result.step_time_s["mean"], TIME),
-            *([within_cell(result.interval)] if errors else []),
-            f"~ {_change(change)}" if marked else _change(change),
-            *(human(result.parts_s[part], TIME, 3) for part in parts.values()),
-            *rates.values(),
-            f"{result.scaling_efficiency:.1%}",
-        )
-        rows_of_cells.append(cells)
-    return table("", (*varied, *numbers), rows_of_cells, left=varied)
-
-
-def _figures(results: Iterable[Result]) -> list[dict[str, str]]:
-    """Return the rates of each result by heading, and their costs if any has a price."""
-    listed = list(results)
-    # Columns of tokens only if some model reads text.
-    tokens = any(result.utilisation.tokens_per_s is not None for result in listed)
-    figures = [rate_cells(result, tokens=tokens) for result in listed]
-    currencies = {result.cost.currency for result in listed if result.cost is not None}
-    if currencies:
-        currency = next(iter(currencies)) if len(currencies) == 1 else None
-        for cells, result in zip(figures, listed, strict=True):
-            cells.update(_spending_cells(result, currency, tokens=tokens))
-    totals = [result.total for result in listed]
-    if any(totals):
-        for cells, total in zip(figures, totals, strict=True):
-            cells.update(total_cells(total))
-    return figures
-
-
-def _change(share: float | None) -> str:
-    if share is None:
-        return ""
-    return f"{share:+.1%}" if share < _MANIFOLD else f"x {1 + share:,.0f}"
 
 
 def headings(paths: Iterable[str]) -> list[str]:

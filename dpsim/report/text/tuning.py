@@ -53,18 +53,20 @@ def _figures(each: Evaluation | Refused, tuning: Tuning) -> dict[str, str]:
     """Return the figures by heading; none of an impossible configuration."""
     if isinstance(each, Refused):
         return {}
-    span, gain = tuning.objective.span, tuning.gain_of(each)
+    span, gain = tuning.span, tuning.gain_of(each)
     text, tokens = each.result.utilisation, dict[str, str]()
     if text.tokens_per_s is not None:
         mfu = "" if text.mfu is None else f"{text.mfu:.1%}"
         tokens = {"tokens": f"{amount(text.tokens_per_s)} tokens/s", "MFU": mfu}
+    spans = {
+        f"time {span}": human(each.time_s, TIME),
+        f"cost {span}": f"{amount(each.cost, 4)} {tuning.unit}",
+    }
     return {
         "step": human(each.result.step_time_s["mean"], TIME),
         "throughput": f"{amount(each.result.throughput_samples_per_s)} samples/s",
         **tokens,
-        f"time {span}": human(each.time_s, TIME),
-        f"cost {span}": f"{amount(each.cost, 4)} {tuning.unit}",
-        **({} if each.result.total is None else total_cells(each.result.total)),
+        **(spans if each.result.total is None else total_cells(each.result.total)),
         f"change of {tuning.objective.title}": ""
         if gain is None or each is tuning.baseline
         else f"{gain:+.1%}",
@@ -76,7 +78,7 @@ def front_table(tuning: Tuning) -> Table:
 
     Each row has the values that differ from the fastest.
     """
-    span = tuning.objective.span
+    span = tuning.span
     rows = (
         (human(each.time_s, TIME), amount(each.cost, 4), _settings(each))
         for each in tuning.front[:_MOST_FRONT]
@@ -120,5 +122,5 @@ def tuning_notes(tuning: Tuning) -> list[str]:
     lines += _reasons("same updates", tuning.why_exact)
     if tuning.exact is not tuning.best:
         lines += _reasons("changed ones", tuning.why)
-        lines += [f"price       {each}" for each in tuning.best.changes_updates]
+        lines += [f"changes     {each}" for each in tuning.best.changes_updates]
     return [*lines, *(f"note        {note}" for note in tuning.notes)]

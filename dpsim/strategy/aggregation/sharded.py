@@ -138,6 +138,16 @@ class ShardedConfig(Aggregation):
         """Return torch's BACKWARD_PRE as "pre"."""
         return when.lower().removeprefix("backward_") if isinstance(when, str) else when
 
+    @field_validator("stage", mode="before")
+    @classmethod
+    def _divides_something(cls, stage: object) -> object:
+        if stage in (0, "0"):
+            raise ValueError(
+                "must be 1, 2 or 3, since stage 0 divides nothing and is "
+                f"strategy.aggregation: {{kind: allreduce}}, but got {stage}"
+            )
+        return stage
+
     @model_validator(mode="after")
     def _whole_where_they_are_kept(self) -> Self:
         # An all-reduce leaves whole gradients on each worker, which these stages divide.

@@ -1,7 +1,7 @@
 """Explain what a step's time consists of: its critical path, and the effect of each knob."""
 
 from dpsim.studies.explain.critical_path import CriticalPath, Segment, critical_path
-from dpsim.studies.explain.explanation import Explanation, Turn, explain
+from dpsim.studies.explain.explanation import Explanation, explain
 from dpsim.studies.explain.knob import Change, Knob, as_options, changed
 from dpsim.studies.explain.knobs import KNOBS
 from dpsim.studies.explain.stragglers import (
@@ -12,6 +12,7 @@ from dpsim.studies.explain.stragglers import (
     straggler_cost,
 )
 from dpsim.studies.explain.trust import Measure, Trust, trust
+from dpsim.studies.explain.turn import Turn
 from dpsim.studies.explain.uncertainty import UncertainInput, Uncertainty, uncertainty_of
 from dpsim.studies.explain.verdict import link_words, verdict
 

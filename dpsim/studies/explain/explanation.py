@@ -5,7 +5,6 @@ The answer states the gain of each knob, and the reason if there is none.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
@@ -31,111 +30,20 @@ from dpsim.engine import (
 )
 from dpsim.scenario import Scenario
 from dpsim.studies.explain.critical_path import CriticalPath, critical_path
-from dpsim.studies.explain.knob import Change, Knob, Options, Values, as_options, changed
+from dpsim.studies.explain.knob import Change, Options, Values, changed
 from dpsim.studies.explain.knobs import KNOBS
 from dpsim.studies.explain.reasons import reason
 from dpsim.studies.explain.stragglers import StragglerCost, straggler_cost
+from dpsim.studies.explain.turn import Turn, gain, no_gain, percent
 from dpsim.studies.explain.uncertainty import Uncertainty, uncertainty_of
 from dpsim.studies.explain.verdict import verdict
 
 Predict = Callable[[Scenario], Result]
 
-NOTHING = 0.005  # a smaller change counts as none
 _STEADY = 1e-9
 _FEW = 2  # steps, if all are alike
 _SOME = 10
 _TRIAL = 4  # steps to compare several ways to turn a knob; the best is simulated in full
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Turn:
-    """A turned knob: its best change and the result.
-
-    Both are None if there is nothing to turn; ``why`` is the reason if nothing is gained.
-    """
-
-    name: str
-    knob: Knob
-    base: Result
-    change: Change | None
-    result: Result | None
-    why: str | None
-
-    @property
-    def step_change(self) -> float:
-        """The relative change of the step time; 0 if nothing is turned."""
-        return 0.0 if self.result is None else self.result.mean_step / self.base.mean_step - 1
-
-    @property
-    def change_per_sample(self) -> float:
-        """The relative change of the time per sample over all workers.
-
-        Equal to the step's change, unless the batch or the workers' pace differ.
-        """
-        if self.result is None:
-            return 0.0
-        return self.base.throughput_samples_per_s / self.result.throughput_samples_per_s - 1
-
-    @property
-    def nothing(self) -> float:
-        """The threshold below which a change counts as none.
-
-        Half a percent; for asynchronous workers at least the 95 % interval of the means.
-        """
-        # Asynchronous workers are chaotic: another seed gives other steps, and so does a knob
-        # without effect.
-        if self.result is None or not self.base.alone:
-            return NOTHING
-        return max(NOTHING, math.hypot(_scatter(self.base), _scatter(self.result)))
-
-    @property
-    def within_error(self) -> bool:
-        """Whether the gain is within the models' errors; errors common to both runs cancel."""
-        if self.result is None:
-            return False
-        before, after = (1 / each.throughput_samples_per_s for each in (self.base, self.result))
-        return self.base.alike(self.result, before, after)
-
-    @property
-    def gains(self) -> bool:
-        """Whether the change makes training faster."""
-        return self.change_per_sample <= -self.nothing
-
-    @property
-    def unclear(self) -> bool:
-        """Whether the scatter of the means hides if the change gains or loses anything."""
-        return NOTHING <= abs(self.change_per_sample) < self.nothing
-
-    @property
-    def elasticity(self) -> float | None:
-        """The percentage of step time per percent of the knob, over the whole change.
-
-        An arc elasticity: log(step after / before) / log(factor).
-        """
-        if self.change is None or self.change.factor is None:
-            return None
-        return math.log1p(self.step_change) / math.log(self.change.factor)
-
-    def to_json(self) -> dict[str, Any]:
-        """Return a row of ``dpsim explain --json``."""
-        return {
-            "knob": self.name,
-            "title": self.knob.title,
-            "change": None if self.change is None else self.change.words,
-            "factor": None if self.change is None else self.change.factor,
-            "set": [] if self.change is None else as_options(self.change.values),
-            "step_time_s": None if self.result is None else self.result.mean_step,
-            "before_s": self.base.mean_step,
-            "step_change": self.step_change,
-            "change_per_sample": self.change_per_sample,
-            "nothing_below": self.nothing,
-            "within_error": self.within_error,
-            "interval_s": None
-            if self.result is None or self.result.interval is None
-            else self.result.interval.to_json(),
-            "elasticity": self.elasticity,
-            "why": self.why,
-        }
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -158,9 +66,33 @@ class Explanation(Shown):
     @property
     def advice(self) -> list[str]:
         """Advice on what to try, best first, then on what gains nothing, with the reason."""
-        helps = [turn for turn in self.turns if turn.gains]
-        rest = [turn for turn in self.turns if turn.change is not None and not turn.gains]
-        return [*map(_gain, helps), *map(_no_gain, rest)]
+        return [line for lines in self.advice_by_heading.values() for line in lines]
+
+    @property
+    def advice_by_heading(self) -> dict[str, list[str]]:
+        """The advice, in groups by their heading."""
+        turned = [turn for turn in self.by_updates if turn.change is not None]
+        helps = [turn for turn in turned if turn.gains]
+        return {
+            "what to try": [gain(turn) for turn in helps if not turn.changes_updates],
+            "what to try if the updates may change (training may then take more steps)": [
+                gain(turn) for turn in helps if turn.changes_updates
+            ],
+            "what gains nothing": [no_gain(turn) for turn in turned if not turn.gains],
+        }
+
+    @property
+    def by_updates(self) -> list[Turn]:
+        """The knobs with gains that leave the updates as they are first, then other gains."""
+        # Another global batch alone changes updates less than a part of the strategy does.
+        return sorted(
+            self.turns,
+            key=lambda turn: (
+                not turn.gains,
+                turn.gains and bool(turn.changed_strategy),
+                turn.gains and bool(turn.changes_updates),
+            ),
+        )
 
     def to_json(self) -> dict[str, Any]:
         """Return the JSON object of ``dpsim explain FILE``."""
@@ -237,7 +169,7 @@ def explain(
     for name in sorted(options, key=lambda name: _ways(options[name])):
         turn = turns[name] = _turn(name, options[name], tried, before, pinned, predict)
         if forecast is not None and turn.change is not None:
-            say(f"{turn.change.words}: {_percent(turn.change_per_sample)} per sample")
+            say(f"{turn.change.words}: {percent(turn.change_per_sample)} per sample")
         found(turn)
         progress(len(turns))
 
@@ -356,30 +288,3 @@ def _with_reasons(turns: Iterable[Turn]) -> list[Turn]:
             why = reason(turn.knob, turn.change, turn.base, turn.result, instead)
         found.append(replace(turn, why=why))
     return found
-
-
-def _gain(turn: Turn) -> str:
-    assert turn.change is not None
-    left_open = ", which the models' errors leave open" if turn.within_error else ""
-    if abs(turn.step_change - turn.change_per_sample) < NOTHING:
-        return f"{turn.change.words}: {_percent(turn.step_change)}{left_open}"
-    per_sample, step = _percent(turn.change_per_sample), _percent(turn.step_change)
-    return f"{turn.change.words}: {per_sample} per sample (step {step}){left_open}"
-
-
-def _no_gain(turn: Turn) -> str:
-    assert turn.change is not None
-    size = "no gain"
-    if turn.unclear or turn.change_per_sample >= turn.nothing:
-        size = f"{_percent(turn.change_per_sample)} per sample"
-    return f"{turn.change.words}: {size}, {turn.why}"
-
-
-def _percent(change: float) -> str:
-    return f"{change * 100:+.2g} %" if abs(change) < 0.1 else f"{change * 100:+.0f} %"
-
-
-def _scatter(result: Result) -> float:
-    """Return half of the 95 % interval of the mean step, relative to the mean."""
-    step = result.step_time_s
-    return (step["high"] - step["low"]) / 2 / step["mean"]

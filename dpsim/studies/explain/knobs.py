@@ -11,6 +11,7 @@ from dpsim.hardware import Gpu
 from dpsim.network.libraries import chooses
 from dpsim.scenario import Scenario
 from dpsim.strategy.overlap import OverlapConfig
+from dpsim.studies.explain.batch_knobs import accumulation, batch, checkpoint, passes
 from dpsim.studies.explain.knob import Change, Knob, Options
 from dpsim.studies.explain.network_knobs import (
     SOURCE,
@@ -74,16 +75,6 @@ def _gpu(gpu: Gpu, arithmetic: float, memory: float) -> dict[str, Any]:
         # The power grows with the arithmetic rate, otherwise the board would not keep its clock.
         changed["power"] = {"value": exact(gpu.power.value * arithmetic, POWER), "source": SOURCE}
     return changed
-
-
-def _batch(scenario: Scenario) -> Options:
-    workload = scenario.workload
-    doubled = {"workload.batch_per_gpu": 2 * workload.batch_per_gpu}
-    if workload.global_batch is not None:
-        # First, since values are set one by one, and the number of passes must stay whole in
-        # between.
-        doubled = {"workload.global_batch": 2 * workload.global_batch, **doubled}
-    return (Change("2x the batch per GPU", doubled, 2.0),)
 
 
 def _jitter(scenario: Scenario) -> Options:
@@ -257,7 +248,10 @@ KNOBS: Registry[Knob] = Registry(
         "condition": Knob("how the cluster is kept", "exposed_comm", _condition),
         "gpu-speed": Knob("GPU speed", "compute", _gpu_speed),
         "memory-bandwidth": Knob("GPU memory bandwidth", "compute", _memory_bandwidth),
-        "batch": Knob("batch", "compute", _batch),
+        "checkpoint": Knob("activation checkpointing", "compute", checkpoint),
+        "passes": Knob("passes of a step", "compute", passes),
+        "batch": Knob("batch", "compute", batch),
+        "accumulation": Knob("gradient accumulation", "exposed_comm", accumulation),
         "memory-format": Knob("layout of images", "compute", _memory_format),
         "execution": Knob("how kernels are launched", "compute", _execution),
         "optimizer-kernels": Knob("kernels of the update", "compute", _optimizer_kernels),

@@ -93,6 +93,15 @@ class Sweep(Shown):
             "provenance": provenance(),
         }
 
+    @property
+    def failures_by_rule(self) -> dict[str, list[dict[str, Any]]]:
+        """The failed points by the rule that they break, such as too little memory."""
+        found: dict[str, list[dict[str, Any]]] = {}
+        for each in self._failures():
+            rule, _, _ = each["error"].partition(", but ")
+            found.setdefault(rule, []).append(each)
+        return found
+
     def _failures(self) -> list[dict[str, Any]]:
         """Return the number, file and error of each failed point."""
         # Invalid points have errors of their own, and no key for a row.

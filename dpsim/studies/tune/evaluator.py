@@ -15,7 +15,7 @@ from dpsim.scenario import Document, Plain, Scenario, apply_overrides, validate
 from dpsim.studies.explain import as_options
 from dpsim.studies.sweep import scenario_key
 from dpsim.studies.tune.limits import Limits
-from dpsim.studies.tune.objective import Objective, currency
+from dpsim.studies.tune.objective import Objective
 from dpsim.studies.tune.space import Choice, Space
 
 T = TypeVar("T")
@@ -214,7 +214,8 @@ class Evaluator:
             found = self._of(choice, scenario, self._result(scenario))
         except _NotPossibleError as refused:
             return Refused(self.space.plain(choice), str(refused))
-        broken = self._limits.over_budget(found.cost, currency(found.result))
+        unit = self.objective.currency(found.result)
+        broken = self._limits.over_budget(found.cost, unit, found.time_s)
         return found if broken is None else Refused(found.values, broken)
 
     def _result(self, scenario: Scenario) -> Result:

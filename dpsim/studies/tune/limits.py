@@ -1,6 +1,6 @@
 """The limits on configurations.
 
-Most are checked before simulating; the budget cannot be.
+Most are checked before simulating; budget and days cannot be.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ _OPTIONS: dict[str, tuple[str, int | None]] = {
     "batch": ("max-batch", 1),
     "nodes": ("max-nodes", 1),
     "budget": ("budget", None),
+    "days": ("within", None),
     "accuracy_penalty": ("max-accuracy-penalty", 0),
 }
 
@@ -28,11 +29,11 @@ _OPTIONS: dict[str, tuple[str, int | None]] = {
 class Limits:
     """Upper limits on a configuration; None means no limit.
 
-    ``memory``: bytes on each GPU. ``batch``: samples of all workers in a step. ``budget``: cost in
-    the scenario's currency (GPU hours if it has no price), of training to the target, or of a
-    million samples if the objective has no target. ``accuracy_penalty``: share of accuracy lost;
-    strategies with an unknown loss break any such limit. Raises DpsimError for limits that nothing
-    can meet.
+    ``memory``: bytes on each GPU. ``batch``: samples of all workers in a step. ``budget`` and
+    ``days``: cost (in GPU hours if there is no price) and time of training to the target; if the
+    objective has no target, of the total asked for, or else of a million samples.
+    ``accuracy_penalty``: share of accuracy lost; strategies with an unknown loss break any such
+    limit. Raises DpsimError for limits that nothing can meet.
     """
 
     memory: float | None = None
@@ -40,6 +41,7 @@ class Limits:
     nodes: int | None = None
     budget: float | None = None
     accuracy_penalty: float | None = None
+    days: float | None = None
 
     def __post_init__(self) -> None:
         for name, (option, least) in _OPTIONS.items():
@@ -72,8 +74,10 @@ class Limits:
         if self.memory is not None and memory.held.total > self.memory:
             yield f"more than {human(self.memory, DATA, 3)} on a GPU (--max-memory)"
 
-    def over_budget(self, cost: float | None, unit: str) -> str | None:
-        """Return a message if a cost is over the budget, None otherwise."""
-        if self.budget is None or (cost is not None and cost <= self.budget):
-            return None
-        return f"costs more than {self.budget:g} {unit} (--budget)"
+    def over_budget(self, cost: float, unit: str, time_s: float) -> str | None:
+        """Return a message if a cost is over the budget or a time too long, None otherwise."""
+        if self.budget is not None and cost > self.budget:
+            return f"costs more than {self.budget:g} {unit} (--budget)"
+        if self.days is not None and time_s > self.days * 86400:
+            return f"takes more than {self.days:g} days (--within)"
+        return None

@@ -37,7 +37,7 @@ class Objective:
         """Return the title and the figure of a result that has one."""
         figure = self.read(result)
         assert figure is not None
-        said = f"{figure:,.4g} {self.unit or currency(result)}"
+        said = f"{figure:,.4g} {self.unit or self.currency(result)}"
         return f"{self.title} {human(figure, TIME) if self.unit == 's' else said}"
 
     def gain(self, before: float, after: float) -> float:
@@ -45,23 +45,41 @@ class Objective:
         return after / before - 1
 
     def time_s(self, result: Result) -> float | None:
-        """Return the seconds to the target, or for a million samples."""
+        """Return the seconds to the target, for the total asked for, or for a million samples."""
         if self.to_target:
             return result.time_to_target_s
+        if result.total is not None:
+            return result.total.time_s
         return _MILLION / result.throughput_samples_per_s
 
     def cost(self, result: Result) -> float | None:
-        """Return the cost of that time: in GPU hours, or in money if the scenario has a price."""
-        seconds, spending = self.time_s(result), result.spending
+        """Return the cost of that time: in GPU hours, or in money if there is a price.
+
+        It is the scenario's own price; list prices only count for a total asked for.
+        """
+        seconds, spending, total = self.time_s(result), result.spending, result.total
+        if total is not None and not self.to_target:
+            return total.gpu_hours if total.price is None else total.price
         if seconds is None:
             return None
         price = spending.config.price_per_gpu_hour
         return seconds / _HOUR * spending.gpus * (1.0 if price is None else price)
 
-    @property
-    def span(self) -> str:
-        """The words for what time and cost refer to."""
-        return "to the target" if self.to_target else "of a million samples"
+    def currency(self, result: Result) -> str:
+        """Return the unit of costs: a currency, or GPU hours."""
+        total = result.total
+        if total is not None and total.price is not None and not self.to_target:
+            return total.currency
+        return "GPU hours" if result.cost is None else result.cost.currency
+
+    def span(self, result: Result) -> str:
+        """Return the words for what time and cost refer to."""
+        if self.to_target:
+            return "to the target"
+        cost = result.job.scenario.cost
+        asked = {"tokens": cost.tokens, "samples": cost.samples, "epochs": cost.epochs}
+        of = (f"of {number:,.10g} {what}" for what, number in asked.items() if number is not None)
+        return next(of, "of a million samples")
 
 
 _TO_TARGET = Objective(
@@ -85,9 +103,3 @@ OBJECTIVES: Registry[Objective] = Registry(
         ),
     },
 )
-
-
-def currency(result: Result) -> str:
-    """Return the unit of costs: the scenario's currency, GPU hours if it has no price."""
-    cost = result.cost
-    return "GPU hours" if cost is None else cost.currency

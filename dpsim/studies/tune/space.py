@@ -9,6 +9,7 @@ from typing import TypeAlias, cast
 
 from dpsim.base.errors import DpsimError
 from dpsim.base.units import DATA, exact
+from dpsim.engine import memory_use
 from dpsim.network.libraries import chooses
 from dpsim.scenario import Override, Plain, Scenario, shape_of
 from dpsim.strategy.aggregation import Aggregation
@@ -29,6 +30,7 @@ _BUCKETS = (1, 5, 25, 100)  # MiB
 _SYNCS = ("bsp", "ssp", "local-sgd")
 _CODECS = ("none", "cast", "int8", "powersgd")
 _PLAIN_SYNC, _PLAIN_CODEC = ("bsp",), ("none",)
+_CHECKPOINTS = ("none", "selective", "full")
 _BATCHES = (0.25, 0.5, 1, 2, 4)
 _LEARNERS = (1, 2, 4)
 _SHARES = (4, 2, 1)
@@ -159,8 +161,10 @@ def default_values(
     unknown loss of accuracy are left out.
     """
     values = _strategy(scenario, objective, limits)
-    if objective.name != "step-time":
-        values |= _scale(scenario, limits)
+    if objective.name == "step-time":
+        values |= _checkpoints(scenario, [scenario.workload.batch_per_gpu])
+    else:
+        values |= _checkpoints(scenario, _batches(scenario)) | _scale(scenario, limits)
     return {path: several for path, several in values.items() if len(set(several)) > 1}
 
 
@@ -208,17 +212,32 @@ def _algorithms(aggregation: Aggregation) -> dict[str, tuple[object, ...]]:
     return {"strategy.aggregation.algorithm": (own.algorithm, *_ALGORITHMS)}
 
 
+def _checkpoints(scenario: Scenario, batches: list[int]) -> dict[str, tuple[object, ...]]:
+    """Return what to recompute; nothing to search if all of ``batches`` fit without recomputing."""
+    workload = scenario.workload
+    # A share of the blocks is chosen by hand.
+    if not isinstance(workload.checkpoint, str) or workload.checkpointing is not None:
+        return {}
+    if workload.recompute is None and memory_use(scenario).changed(batch=max(batches)).fits:
+        return {}
+    return {"workload.checkpoint": (workload.checkpoint, *_CHECKPOINTS)}
+
+
 def _scale(scenario: Scenario, limits: Limits) -> dict[str, tuple[object, ...]]:
     """Return values for batch, learners and nodes; nodes up to the limit or the file's number."""
     workload = scenario.workload
-    batches = sorted({max(1, round(factor * workload.batch_per_gpu)) for factor in _BATCHES})
     values: dict[str, tuple[object, ...]] = {
-        "workload.batch_per_gpu": tuple(batches),
+        "workload.batch_per_gpu": tuple(_batches(scenario)),
         "workload.learners_per_gpu": (workload.learners_per_gpu, *_LEARNERS),
     }
     if scenario.testbed is None and not scenario.cluster.groups:
         values["cluster.nodes"] = tuple(_nodes(scenario.cluster.nodes, limits.nodes))
     return values
+
+
+def _batches(scenario: Scenario) -> list[int]:
+    own = scenario.workload.batch_per_gpu
+    return sorted({max(1, round(factor * own)) for factor in _BATCHES})
 
 
 def _nodes(own: int, most: int | None) -> list[int]:

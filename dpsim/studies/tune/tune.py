@@ -230,7 +230,7 @@ def _tuning(
     if not full:
         raise DpsimError(
             "no configuration keeps to the budget with all steps of the file, but some do with "
-            "few: raise --budget"
+            "few: raise --budget or --within"
         )
     best = sorted(full.values(), key=lambda each: evaluator.objective.score(each.figure))
     rest = ranked if evaluator.partial else []

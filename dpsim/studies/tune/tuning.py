@@ -29,9 +29,10 @@ from dpsim.scenario import (
     from_text,
     validate,
 )
+from dpsim.studies.cautions import cautions
 from dpsim.studies.sweep import scenario_key
 from dpsim.studies.tune.evaluator import Evaluation, Refused
-from dpsim.studies.tune.objective import Objective, currency
+from dpsim.studies.tune.objective import Objective
 from dpsim.studies.tune.space import Space
 
 
@@ -104,7 +105,12 @@ class Tuning(Shown):
     @property
     def unit(self) -> str:
         """The unit of costs."""
-        return currency(self.best.result)
+        return self.objective.currency(self.best.result)
+
+    @property
+    def span(self) -> str:
+        """The words for what time and cost refer to."""
+        return self.objective.span(self.best.result)
 
     @property
     def reasons(self) -> list[tuple[str, int, Refused]]:
@@ -145,6 +151,10 @@ class Tuning(Shown):
                 "--max-accuracy-penalty 0 leaves it out)"
             )
         yield from self._note_on_batch()
+        shown = {"as the file is": self.baseline, "the same updates": self.exact, "best": self.best}
+        yield from cautions(
+            (words, each.result) for words, each in shown.items() if isinstance(each, Evaluation)
+        )
         if self.partial:
             yield (
                 f"the time limit ({TIME_LIMIT}) ended the search, or the simulation of its best "
@@ -233,7 +243,7 @@ class Tuning(Shown):
             "front": [
                 {**each.to_json(), "is_best_too": self.is_best_too(each)} for each in self.front
             ],
-            "span": self.objective.span,
+            "span": self.span,
             "cost_unit": self.unit,
             "rows": [each.to_json() for each in self.evaluations],
             "infeasible": [

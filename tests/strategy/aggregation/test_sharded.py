@@ -33,6 +33,11 @@ NEEDED = [
 ]
 
 
+def test_stage_0_is_an_all_reduce():
+    with pytest.raises(ValueError, match=r"must be 1, 2 or 3, .* \{kind: allreduce\}, but got 0"):
+        ShardedConfig(kind="sharded", stage=0)
+
+
 def gathers(prefetch):
     config = ShardedConfig(kind="sharded", stage=3, unit_size="2 MB", prefetch=prefetch)
     return [

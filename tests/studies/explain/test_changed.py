@@ -63,9 +63,10 @@ def test_every_knob_is_turned_somewhere_or_says_why_not():
     stored = load_scenario(SCENARIOS / "quickstart.yaml", ["workload.input.kind=storage"])
     half = load_scenario(SCENARIOS / "quickstart.yaml", ["workload.precision=fp16"])
     ordinary = load_scenario(SCENARIOS / "quickstart.yaml", ["cluster.condition=ordinary"])
-    turned = {
-        name for scenario in [*scenarios, stored, half, ordinary] for name, _ in ways(scenario)
-    }
+    passes = ["workload.gradient_accumulation=2", "workload.checkpoint=full"]
+    again = load_scenario(SCENARIOS / "quickstart.yaml", passes)
+    given = [*scenarios, stored, half, ordinary, again]
+    turned = {name for scenario in given for name, _ in ways(scenario)}
     assert turned == set(KNOBS)
     for name, knob in KNOBS.items():
         for scenario in scenarios:

@@ -10,7 +10,7 @@ from tiny_sweeps import ROOT, SWEEP, TINY, documented
 
 from dpsim import sweep
 from dpsim.base.errors import DpsimError
-from dpsim.studies.sweep import query
+from dpsim.studies.sweep import Answer, pareto_points, query
 
 
 @pytest.fixture(scope="module")
@@ -107,7 +107,36 @@ def test_the_front_has_the_points_that_no_other_beats_in_both(dpsim, swept, tmp_
     }
     assert set(found) == points - beaten
     assert found == sorted(found)
-    assert "step time (s) against" in drawn.read_text()
+    assert "step time (ms) against" in drawn.read_text()
+
+
+def pareto(rows, monkeypatch):
+    """The front in price and time of points with these figures, and its notes."""
+    columns = ("point", "total_price", "total_time_s")
+    numbered = tuple((number, *row) for number, row in enumerate(rows))
+    every = Answer(columns, numbered, len(rows), len(rows))
+    monkeypatch.setattr("dpsim.studies.sweep.pareto.query", lambda folder: every)
+    found = pareto_points("folder", "price,time")
+    return [row[0] for row in found.front.rows], found.notes
+
+
+def test_points_that_are_equal_in_both_are_all_in_the_front(monkeypatch):
+    """Of as many GPUs price is time times a constant, so that there is nothing to weigh up."""
+    front, notes = pareto([(6.0, 3.0), (4.0, 2.0), (8.0, 4.0), (4.0, 2.0)], monkeypatch)
+    assert front == [1, 3]
+    (note,) = notes
+    assert note.startswith("one point is best in both total_price and total_time_s, as are all 2")
+    assert note.endswith("in proportion to total_price in all points, since it is of as many GPUs")
+    front, (note,) = pareto([(4.0, 2.0), (8.0, 3.0)], monkeypatch)
+    assert (front, note) == ([0], "one point is best in both total_price and total_time_s")
+
+
+def test_a_front_says_where_a_figure_hardly_differs(monkeypatch):
+    front, notes = pareto([(100.0, 9.0), (100.5, 5.0), (200.0, 4.0), (300.0, 8.0)], monkeypatch)
+    assert front == [0, 1, 2]
+    assert notes == [
+        "points 0, 1 are within 1% of the least total_price: choose among them by total_time_s"
+    ]
 
 
 PARETO = {

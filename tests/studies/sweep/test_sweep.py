@@ -114,6 +114,12 @@ def test_the_command_says_what_it_did_and_ends_with_3_where_points_failed(dpsim,
     assert code == 3
     assert "16 points: 12 scenarios computed now, 0 points were there, 10 failed" in out
     assert err == ""
+    _, *groups, everything = out.partition("\n\n")[0].splitlines()
+    assert everything.startswith("  ... all of them: --sql")
+    counted = [int(line.split()[0]) for line in groups if " points, such as " in line]
+    assert sum(counted) + sum(line.startswith("  point ") for line in groups) == 10
+    assert len(groups) < 4
+    assert any(": workload: must fit in the " in line for line in groups)
     code, out, err = dpsim(
         "sweep", write(SWEEP), "-o", tmp_path / "out", "--workers", 1, "--resume", "--json"
     )

@@ -1,5 +1,7 @@
 """What is searched: fields that mean something together, and clear words for those that do not."""
 
+from pathlib import Path
+
 import pytest
 
 from dpsim.base.errors import DpsimError, ScenarioError
@@ -68,6 +70,25 @@ def test_the_step_time_alone_leaves_batch_learners_and_nodes(tiny):
         for path, several in values["throughput"].items()
         if path not in values["step-time"]
     }
+
+
+LLM = Path(__file__).parents[3] / "scenarios" / "llm" / "llama3-8b-8xh100.yaml"
+
+
+@pytest.mark.parametrize(
+    ("changes", "values"),
+    [
+        (["workload.checkpoint=full"], {"none", "selective", "full"}),
+        (["workload.checkpoint=none", "workload.batch_per_gpu=8"], {"none", "selective", "full"}),
+        # It fits as it is, so that recomputing would only take longer.
+        (["workload.checkpoint=none", "workload.batch_per_gpu=1"], None),
+        (["workload.checkpoint={every: 2}"], None),
+    ],
+)
+def test_activations_are_recomputed_or_not_where_memory_matters(changes, values):
+    scenario = load_scenario(LLM, changes)
+    found = default_values(scenario, OBJECTIVES["step-time"], Limits()).get("workload.checkpoint")
+    assert (None if found is None else set(found)) == values
 
 
 def test_a_target_leaves_out_what_makes_its_steps_unknown(tiny):

@@ -1,0 +1,47 @@
+"""Cautions about several results that stand side by side, each once with the results it is of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from dpsim.engine import Result
+
+_MOST = 4  # names that are listed
+
+
+def cautions(results: Iterable[tuple[str, Result]]) -> list[str]:
+    """Return what named results extrapolate and warn of, and the names unless it is all of them."""
+    listed = list(results)
+    said: dict[str, list[str]] = {}
+    for name, result in listed:
+        extrapolated = () if result.interval is None else result.interval.extrapolated
+        texts = [
+            *(f"extrapolated: {each}" for each in extrapolated),
+            *(f"warning: {each}" for each in result.warnings),
+        ]
+        for text in dict.fromkeys(texts):
+            said.setdefault(text, []).append(name)
+    return [
+        text if len(names) == len(listed) else f"{text} ({_listed(names)})"
+        for text, names in said.items()
+    ]
+
+
+def unlike_batches(batches: Mapping[str, int]) -> list[str]:
+    """Return a caution if global batches (samples a step) differ; ``batches`` is by name."""
+    low, high = (
+        f"{size:,} ({_listed([name for name in batches if batches[name] == size])})"
+        for size in (min(batches.values()), max(batches.values()))
+    )
+    if low == high:
+        return []
+    return [
+        f"global batches differ, from {low} to {high}: "
+        "samples to the same accuracy change, which is not in this"
+    ]
+
+
+def _listed(names: list[str]) -> str:
+    # Semicolons, because the name of a variant of several values has commas.
+    more = len(names) - _MOST
+    return "; ".join(names[:_MOST]) + (f"; and {more:,} more" if more > 0 else "")

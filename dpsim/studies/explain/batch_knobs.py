@@ -1,0 +1,95 @@
+"""Knobs of a step's samples: the batch, the passes it comes in, and what they keep for backward."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from dpsim.engine import memory_use
+from dpsim.scenario import Scenario
+from dpsim.studies.explain.knob import Change, Options, changed
+
+_BATCH, _PASSES = "workload.batch_per_gpu", "workload.gradient_accumulation"
+_SYNCED = "strategy.aggregation.gradients.sync_each_pass"
+_KEEPS_MORE = ("none", "selective")  # values of checkpoint, the one that keeps most first
+
+
+def batch(scenario: Scenario) -> Options:
+    """Double the samples of a pass."""
+    values = _doubled(scenario, {_BATCH: 2 * scenario.workload.batch_per_gpu})
+    return (Change("2x the batch per GPU", values, 2.0),)
+
+
+def accumulation(scenario: Scenario) -> Options:
+    """Double the passes of a step, so that gradients meet half as often."""
+    now = scenario.workload.gradient_accumulation
+    values = _doubled(scenario, {_PASSES: 2 * now})
+    return (Change(f"gradient accumulation {now} -> {2 * now} passes", values, 2.0),)
+
+
+def _doubled(scenario: Scenario, values: dict[str, Any]) -> dict[str, Any]:
+    together = scenario.workload.global_batch
+    if together is None:
+        return values
+    # First, since values are set one by one, and the number of passes must stay whole in between.
+    return {"workload.global_batch": 2 * together, **values}
+
+
+def passes(scenario: Scenario) -> Options:
+    """Take the samples of a step in fewer, larger passes."""
+    now = scenario.workload.gradient_accumulation
+    if now == 1:
+        return "a step is one pass"
+    return tuple(
+        Change(f"gradient accumulation {now} -> {fewer} passes of as many samples", values)
+        for fewer, values in _in_passes(scenario)
+        if fewer < now
+    )
+
+
+def checkpoint(scenario: Scenario) -> Options:
+    """Keep more activations; if memory does not suffice, with smaller passes of as many samples."""
+    workload = scenario.workload
+    if workload.recompute is None:
+        return "all activations are kept already"
+    older = {} if workload.checkpointing is None else {"workload.checkpointing": None}
+    now = workload.checkpointing or workload.checkpoint
+    found = []
+    for kept in _KEEPS_MORE:
+        if kept != now:
+            values = {**older, "workload.checkpoint": kept}
+            words = f"checkpoint {now if isinstance(now, str) else 'in part'} -> {kept}"
+            found.append(_that_fits(scenario, Change(words, values)))
+    return tuple(found)
+
+
+def _that_fits(scenario: Scenario, change: Change) -> Change:
+    """Return the change with the largest passes that fit; as it is if it fits, or none do."""
+    turned = changed(scenario, change.values)
+    if memory_use(turned).fits:
+        return change
+    now = turned.workload.gradient_accumulation
+    for number, split in _in_passes(turned):
+        for said, way in (("", {}), (", which divide their gradients", _synced(turned))):
+            values = {**change.values, **split, **way}
+            if number >= now and memory_use(changed(scenario, values)).fits:
+                passes = "1 pass" if number == 1 else f"{number} passes"
+                return Change(f"{change.words}, in {passes} of as many samples{said}", values)
+    return change
+
+
+def _synced(scenario: Scenario) -> dict[str, Any]:
+    """Return the values with which sharded gradients are not kept whole over passes."""
+    sharded = scenario.strategy.aggregation.sharding_stage is not None
+    return {_SYNCED: True} if sharded else {}
+
+
+def _in_passes(scenario: Scenario) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yield each number of passes in which a step's samples can come, and its values."""
+    workload = scenario.workload
+    samples = workload.batch_per_gpu * workload.gradient_accumulation
+    # The batch and its passes then say the same, and may differ from it in between.
+    stated = {} if workload.global_batch is None else {"workload.global_batch": None}
+    for number in range(1, samples + 1):
+        if samples % number == 0:
+            yield number, {**stated, _BATCH: samples // number, _PASSES: number}
