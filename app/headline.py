@@ -10,9 +10,8 @@ import streamlit as st
 
 from app.words import of_capacity
 from dpsim.base.uncertainty import PredictionInterval
-from dpsim.base.units import POWER, TIME, human
+from dpsim.base.units import POWER, TIME, amount, human
 from dpsim.engine import MemoryUse, Result
-from dpsim.report.text.tables import amount
 
 _DIGITS = 3
 _WIDE = 2.0  # ratio of its ends above which an interval is called wide

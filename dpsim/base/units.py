@@ -238,6 +238,12 @@ _LONG = 1000.0
 _LONG_TIMES = (("days", 86_400.0), ("h", 3600.0), ("min", 60.0))
 
 
+def amount(number: float, digits: int = 3) -> str:
+    """Format a number: whole if it has at least ``digits`` digits, otherwise with that many."""
+    is_whole = abs(number) >= 10 ** (digits - 1) - 0.5
+    return f"{number:,.0f}" if is_whole else f"{number:.{digits}g}"
+
+
 def human(value: float, dimension: Dimension, digits: int = 4) -> str:
     """Return ``value`` for display, with a decimal prefix.
 

@@ -19,11 +19,10 @@ from typer.testing import CliRunner
 from app.headline import numbers
 from app.presets import FIRST, preset_path
 from dpsim import cli
-from dpsim.base.units import RATE, TIME, human, parse
+from dpsim.base.units import RATE, TIME, amount, human, parse
 from dpsim.collectives import algorithm
 from dpsim.engine import simulate
 from dpsim.network import MessageCosts, schedule_on
-from dpsim.report.text.tables import amount
 from dpsim.scenario import load_scenario
 from dpsim.studies.walkthrough import walk
 from dpsim.topology import UniformSwitch

@@ -4,8 +4,9 @@ import json
 
 import pytest
 
+from dpsim.base.units import amount
 from dpsim.report.text.comparison import comparison_table
-from dpsim.report.text.tables import amount, headings
+from dpsim.report.text.tables import headings
 from dpsim.scenario import Scenario, full_path
 from dpsim.studies.compare import compare
 from dpsim.studies.variants import parse_alternative

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from dpsim.report.text.tables import amount
+from dpsim.base.units import amount
 
 ROOT = Path(__file__).parents[2]
 QUICKSTART = ROOT / "scenarios" / "quickstart.yaml"

@@ -13,7 +13,7 @@ from typing import Any
 import plotly.graph_objects as go
 
 from dpsim.base.provenance import __version__
-from dpsim.base.units import DATA, RATE, TIME, human, size
+from dpsim.base.units import DATA, RATE, TIME, amount, human, size
 from dpsim.engine import PARTS, Run
 from dpsim.report.figures.batch_figures import (
     cost_figure,
@@ -32,7 +32,7 @@ from dpsim.report.figures.style import Answer
 from dpsim.report.figures.timeline_figure import called_by, timeline_figure
 from dpsim.report.pages.document import document, figure_html, folded, table_html
 from dpsim.report.pages.result_files import Source, as_printed
-from dpsim.report.text.tables import amount, calibration_note
+from dpsim.report.text.tables import calibration_note
 from dpsim.workload import constants_file
 
 MOST_ROWS = 200

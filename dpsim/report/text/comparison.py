@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 from rich.table import Table
 
 from dpsim.base.terminal import table
-from dpsim.base.units import TIME, human
+from dpsim.base.units import TIME, amount, human
 from dpsim.engine import PartName, Result
 from dpsim.report.text.model_error import WITHIN, within_cell
-from dpsim.report.text.tables import amount, headings, rate_cells, total_cells
+from dpsim.report.text.tables import headings, rate_cells, total_cells
 
 if TYPE_CHECKING:
     from dpsim.studies.compare import Comparison, Scaling

@@ -5,9 +5,8 @@ from __future__ import annotations
 from rich.table import Table
 
 from dpsim.base.terminal import table
-from dpsim.base.units import TIME, human
+from dpsim.base.units import TIME, amount, human
 from dpsim.report.text.model_error import WITHIN, trust_notes, within
-from dpsim.report.text.tables import amount
 from dpsim.studies.explain import (
     CriticalPath,
     Explanation,

@@ -8,10 +8,9 @@ from typing import Any
 from rich.table import Table
 
 from dpsim.base.terminal import table
-from dpsim.base.units import DATA, human
+from dpsim.base.units import DATA, amount, human
 from dpsim.engine import MemoryUse
 from dpsim.report.text.model_error import interval_notes
-from dpsim.report.text.tables import amount
 from dpsim.workload import STAGE_NAMES, LearnersRow
 
 PART_NAMES = {

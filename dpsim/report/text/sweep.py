@@ -8,9 +8,9 @@ from itertools import islice
 from rich.table import Table
 
 from dpsim.base.terminal import table
-from dpsim.base.units import DATA, TIME, human
+from dpsim.base.units import DATA, TIME, amount, human
 from dpsim.report.text.model_error import WITHIN, within
-from dpsim.report.text.tables import amount, cell, headings
+from dpsim.report.text.tables import cell, headings
 from dpsim.studies.sweep import BETWEEN_SENTENCES, COLUMNS, Answer
 
 _FIRST_RESULT = COLUMNS[0].name

@@ -9,7 +9,7 @@ from typing import Any
 from rich.table import Table
 
 from dpsim.base.terminal import table
-from dpsim.base.units import DATA, POWER, RATE, TIME, human, size
+from dpsim.base.units import DATA, POWER, RATE, TIME, amount, human, size
 from dpsim.engine import (
     PARTS,
     Cost,
@@ -120,12 +120,6 @@ def _utilisation_notes(found: Utilisation) -> list[str]:
             f"{amount(found.tflops_per_gpu or 0)} TFLOP/s per GPU{saved}"
         )
     return lines
-
-
-def amount(number: float, digits: int = 3) -> str:
-    """Format a number: whole if it has at least ``digits`` digits, otherwise with that many."""
-    is_whole = abs(number) >= 10 ** (digits - 1) - 0.5
-    return f"{number:,.0f}" if is_whole else f"{number:.{digits}g}"
 
 
 def rate_cells(result: Result, *, tokens: bool) -> dict[str, str]:

@@ -7,9 +7,9 @@ from collections.abc import Iterable
 from rich.table import Table
 
 from dpsim.base.terminal import table
-from dpsim.base.units import TIME, human
+from dpsim.base.units import TIME, amount, human
 from dpsim.engine import PARTS
-from dpsim.report.text.tables import amount, total_cells
+from dpsim.report.text.tables import total_cells
 from dpsim.studies.tune import Evaluation, Reason, Refused, Tuning
 
 _MOST_FRONT = 12
