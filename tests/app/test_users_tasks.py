@@ -65,7 +65,11 @@ class User:
 
     def compare(self):
         self.press_icon("Add to comparison")
-        self.page.get_by_role("button", name="Remove from comparison").wait_for()
+        done = self.page.get_by_role("button", name="Remove from comparison")
+        # Streamlit may lose a click that comes while a part of its page asks to run again.
+        if not soon(done.is_visible, 20):
+            self.page.get_by_role("button", name="Add to comparison").click()
+        done.wait_for()
 
     def reads(self, title):
         expect(self.page.get_by_role("heading", level=1)).to_contain_text(title, timeout=PATIENCE)
