@@ -20,7 +20,6 @@ from dpsim.base.provenance import stamp
 from dpsim.workload import MeasuredTimes, Model, ModelProfile, trace_module
 from validate.microbench.benchmark import Benchmark, Row, Tick, seconds, timed, too_large
 from validate.microbench.layer_clock import LayerClock, forward_and_backward, outputs_of
-from validate.microbench.machine import device_name
 from validate.microbench.models import measured_here, subject
 from validate.microbench.precision import computing_in
 from validate.microbench.settings import Settings
@@ -84,6 +83,7 @@ def _measure(
     for prefix, times in passes.items():
         row |= {prefix + name: value for name, value in timed(times).items()}
     row["optimizer"] = UPDATE
+    row["device"] = world.face.name
     return row
 
 
@@ -183,11 +183,6 @@ def profile(rows: Sequence[Row], settings: Settings) -> ModelProfile:
     return ModelProfile.of(replace(traced(measured), measured=times), provenance)
 
 
-def _with_device(world: World, settings: Settings, tick: Tick) -> Iterator[Row]:
-    for row in _rows(world, settings, tick):
-        yield {**row, "device": device_name(world)}
-
-
 def _count(world: World, settings: Settings) -> int:
     return len(settings.batch_sizes)
 
@@ -196,6 +191,6 @@ LAYERS = Benchmark(
     "layers",
     "forward and backward seconds of each layer over batch sizes",
     False,
-    _with_device,
+    _rows,
     _count,
 )
