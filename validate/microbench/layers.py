@@ -22,6 +22,7 @@ from validate.microbench.benchmark import Benchmark, Row, Tick, seconds, timed, 
 from validate.microbench.layer_clock import LayerClock, forward_and_backward, outputs_of
 from validate.microbench.models import measured_here, subject
 from validate.microbench.precision import computing_in
+from validate.microbench.run_file import of_layers
 from validate.microbench.settings import Settings
 from validate.microbench.software import executed
 from validate.microbench.updates import optimizer_of
@@ -78,7 +79,7 @@ def _measure(
     }
     for way, shares_of in (("forward", clock.forward_shares), ("backward", clock.backward_shares)):
         shares = _shares(names, root, partial(shares_of, batch), settings)
-        row[f"{way}_s"] = of_layers(shares, passes[f"{way}_pass_"])
+        row[f"{way}_s"] = of_layers(shares, passes[f"{way}_pass_"]).tolist()
         row[f"{way}_shares"] = shares
     for prefix, times in passes.items():
         row |= {prefix + name: value for name, value in timed(times).items()}
@@ -129,15 +130,6 @@ def of_a_step(apart: Iterable[Sequence[float]], whole: Sequence[float]) -> float
     Never above 1: a step's work besides its passes (clearing gradients) is not part of them.
     """
     return min(float(np.median(whole)) / sum(float(np.median(times)) for times in apart), 1.0)
-
-
-def of_layers(shares: Sequence[Sequence[float]], passes: Sequence[float]) -> list[float]:
-    """Return the seconds of each layer: its median share of the median pass.
-
-    ``shares`` has a row per repetition, a number per layer.
-    """
-    by_layer = np.median(shares, axis=0)
-    return [float(each) for each in by_layer / by_layer.sum() * np.median(passes)]
 
 
 def _shares(
