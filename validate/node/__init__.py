@@ -18,7 +18,7 @@ from validate.node.hardware import Here, as_here, check, here
 from validate.node.items import Item
 from validate.node.measure import items_of
 from validate.node.methods import method_on
-from validate.node.node_profile import best_of, node_profile, profile_in, scenario_here
+from validate.node.node_profile import node_profile, profile_in, scenario_here
 from validate.node.plan_runner import carry
 from validate.node.program import carry_out, twin_of
 from validate.node.rows import Attempt, Rows
@@ -33,7 +33,6 @@ __all__ = [
     "ScenarioTask",
     "as_here",
     "beside_prediction",
-    "best_of",
     "carry",
     "carry_out",
     "check",
