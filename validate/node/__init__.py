@@ -20,21 +20,17 @@ from validate.node.measure import items_of
 from validate.node.methods import method_on
 from validate.node.node_profile import node_profile, profile_in, scenario_here
 from validate.node.plan_runner import carry
-from validate.node.program import carry_out, twin_of
 from validate.node.rows import Attempt, Rows
 from validate.node.run import beside_prediction, on_node
-from validate.node.task import ScenarioTask
 
 __all__ = [
     "Attempt",
     "Here",
     "Item",
     "Rows",
-    "ScenarioTask",
     "as_here",
     "beside_prediction",
     "carry",
-    "carry_out",
     "check",
     "diagnosis",
     "here",
@@ -44,5 +40,4 @@ __all__ = [
     "on_node",
     "profile_in",
     "scenario_here",
-    "twin_of",
 ]
