@@ -6,7 +6,6 @@ import shutil
 import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 
 from dpsim.base.errors import DpsimError
 from validate.ranks.launch.environment import environments
@@ -79,22 +78,20 @@ def launch(
         notes += tuple(f"process {pid} did not end when it was killed" for pid in immortal)
         ranks = []
         for rank, host in enumerate(hosts):
-            ranks.append(_rank_run(rank, host, codes[rank], output, folder))
+            ranks.append(
+                RankRun(
+                    rank,
+                    host.name,
+                    codes[rank],
+                    output.text(rank, "stdout"),
+                    output.text(rank, "stderr"),
+                    read_rows(folder, rank),
+                )
+            )
         run = Run(tuple(ranks), time.monotonic() - began, notes)
     if trouble:
         raise RunFailed(trouble.rank, trouble.reason, run, trouble.others)
     return run
-
-
-def _rank_run(rank: int, host: Host, code: int | None, output: Output, folder: Path) -> RankRun:
-    return RankRun(
-        rank,
-        host.name,
-        code,
-        output.text(rank, "stdout"),
-        output.text(rank, "stderr"),
-        read_rows(folder, rank),
-    )
 
 
 def _check(
