@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -40,13 +40,7 @@ class Reference:
             "groups": self.groups,
             **rows_json(self.counted, self.apart, self.fitted, summary),
             "not_understood": [
-                {
-                    "column": note.column,
-                    "text": note.text,
-                    "taken_as": note.taken_as,
-                    "machine": machine,
-                }
-                for note, machine in self.notes
+                {**asdict(note), "machine": machine} for note, machine in self.notes
             ],
             "constants": self.constants,
         }
