@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 
 from dpsim.base.errors import DpsimError
 from validate.ranks.launch.environment import environments
@@ -17,7 +18,7 @@ from validate.ranks.launch.output import OnLine, Output
 from validate.ranks.launch.own_folder import own_folder
 from validate.ranks.launch.rows import read_rows
 from validate.ranks.launch.run import RankRun, Run, RunFailed
-from validate.ranks.launch.watch import Limits, Watch
+from validate.ranks.launch.watch import Watch
 
 ENDED_WITHIN_S = 5.0
 """Seconds at most after a rank's failure or a limit until all ranks are gone."""
@@ -52,7 +53,7 @@ def launch(
     with (
         own_folder() as folder,
         ProcessGroup() as group,
-        Output(on_line) as output,
+        closing(Output(on_line)) as output,
     ):
         # Limits count from here: starting many ranks takes a while, and is part of the run.
         began = time.monotonic()
@@ -68,8 +69,8 @@ def launch(
             assert process.stderr
             output.add(rank, "stdout", process.stdout)
             output.add(rank, "stderr", process.stderr)
-        limits = Limits(began, timeout_s, connect_timeout_s)
-        trouble = Watch(group.processes, output, folder, look).wait(limits)
+        limits = began, timeout_s, connect_timeout_s
+        trouble = Watch(group.processes, output, folder, look, *limits).wait()
         # Before the rest are killed, so that ranks that still ran have no exit code.
         codes = [process.poll() for process in group.processes]
         # Of the time to end, half is for killing and a quarter for the last output.
