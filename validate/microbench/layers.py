@@ -8,7 +8,7 @@ layer before.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -112,7 +112,9 @@ def _passes(module: Any, batch: Any, world: World, settings: Settings) -> dict[s
         "optimizer_": seconds(update.step, world, settings),
     }
     whole = seconds(partial(step_of, module, batch, update), world, settings)
-    factor = of_a_step(apart.values(), whole)
+    parts = sum(float(np.median(times)) for times in apart.values())
+    # Never above 1: a step's work besides its passes (clearing gradients) is not part of them.
+    factor = min(float(np.median(whole)) / parts, 1.0)
     inside = {name: [factor * each for each in times] for name, times in apart.items()}
     return {**inside, "step_": whole}
 
@@ -122,14 +124,6 @@ def step_of(module: Any, batch: Any, update: Any) -> None:
     module.zero_grad(set_to_none=True)
     forward_and_backward(module, batch)
     update.step()
-
-
-def of_a_step(apart: Iterable[Sequence[float]], whole: Sequence[float]) -> float:
-    """Return the factor that scales separately timed parts to the ``whole`` step.
-
-    Never above 1: a step's work besides its passes (clearing gradients) is not part of them.
-    """
-    return min(float(np.median(whole)) / sum(float(np.median(times)) for times in apart), 1.0)
 
 
 def _shares(
