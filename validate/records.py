@@ -8,6 +8,7 @@ from __future__ import annotations
 import gzip
 import os
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -138,8 +139,12 @@ def run_records_in(name: str | os.PathLike[str], content: bytes, most: int) -> R
     """
     text = unpacked(name, content, most)
     try:
-        return _parsed(text)
+        return RunRecords.model_validate_json(text)
     except ValidationError as error:
+        with suppress(ValidationError):
+            return RunRecords(runs=(RunRecord.model_validate_json(text),))
+        # A file that is neither gets the error for what it most likely was meant to be: many
+        # records.
         raise DpsimError(f"{name}: {first_problem(error)}") from None
 
 
@@ -183,16 +188,3 @@ def _beside(record: RunRecord, file: Path) -> RunRecord:
         return record
     case = {**record.case, "scenario": str(file.parent / Path(scenario).name)}
     return record.model_copy(update={"case": case})
-
-
-def _parsed(text: bytes) -> RunRecords:
-    """Parse a file of many records, or of one."""
-    try:
-        return RunRecords.model_validate_json(text)
-    except ValidationError as error:
-        try:
-            return RunRecords(runs=(RunRecord.model_validate_json(text),))
-        except ValidationError:
-            # A file that is neither gets the error for what it most likely was meant to be: many
-            # records.
-            raise error from None

@@ -34,7 +34,7 @@ class _Message(Collective):
     def __init__(self, world: World) -> None:
         last = world.size - 1
         parts = (Part(0, _ELEMENTS, (0,), 0),) if world.rank == last else ()
-        super().__init__("send", "send", world, (_ELEMENTS, _ELEMENTS), parts)
+        super().__init__(world, (_ELEMENTS, _ELEMENTS), parts)
 
     def run(self, source: Any, target: Any) -> None:
         if self.world.rank == 0:

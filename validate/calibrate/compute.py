@@ -20,7 +20,7 @@ from dpsim.base.errors import DpsimError
 from dpsim.hardware import MeasuredModel
 from dpsim.workload import between
 from validate.calibrate.line import RESAMPLES, drawn, parameter
-from validate.microbench.run_file import RunFile
+from validate.microbench.run_file import RunFile, of_layers
 
 Row = Mapping[str, Any]
 
@@ -133,13 +133,6 @@ def _layers(rows: Sequence[Row], way: str, generator: np.random.Generator) -> Fl
     for _ in range(RESAMPLES):
         some_shares = generator.choice(shares, len(shares))
         some_passes = generator.choice(passes, len(passes))
-        draws.append(_of_layers(some_shares, some_passes))
+        draws.append(of_layers(some_shares, some_passes))
     interval = np.percentile(draws, [2.5, 97.5], axis=0)
-    return np.vstack([_of_layers(shares, passes), interval])
-
-
-def _of_layers(shares: FloatArray, passes: FloatArray) -> FloatArray:
-    """Return each layer's median share of the median pass."""
-    # Medians of shares do not add up to 1, so they are scaled: layers must add up to the pass.
-    median = np.median(shares, axis=0)
-    return np.asarray(median / median.sum() * np.median(passes))
+    return np.vstack([of_layers(shares, passes), interval])

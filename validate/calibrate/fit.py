@@ -121,7 +121,8 @@ def fit(
     values = {name: start for name, (start, _) in START.items() if name not in known}
     for _ in range(_PASSES if len(grid) > 1 else 1):
         # (points, cases): kept by case, since the bootstrap sums them over other draws of cases.
-        costs = np.array([_soft(residuals({**known, **values, **point})) for point in grid])
+        found = np.array([residuals({**known, **values, **point}) for point in grid])
+        costs = 2 * (np.sqrt(1 + found**2) - 1)  # soft_l1
         best = grid[int(costs.sum(axis=1).argmin())]
         descent = _descend(residuals, values, {**known, **best})
         values = descent.values
@@ -148,11 +149,6 @@ def _residuals(
         return np.asarray((predicted - logs) * weights)
 
     return residuals
-
-
-def _soft(residuals: FloatArray) -> FloatArray:
-    """Return the soft_l1 cost of each residual."""
-    return np.asarray(2 * (np.sqrt(1 + residuals**2) - 1))
 
 
 def _descend(residuals: Residuals, start: Values, fixed: Values) -> _Descent:

@@ -123,7 +123,8 @@ def fit_duplex(messages: Sequence[Messages], transport: Transport) -> Parameter:
     for times in drawn([one.times_s for pair in pairs for way in pair for one in way]):
         # (testbeds, factors): all factors are compared at once.
         off = predicted - _ratios(pairs, times)[:, None]
-        found.append(_FACTORS[_cost(off / _RELATIVE).argmin()])
+        costs = np.sqrt(1 + (off / _RELATIVE) ** 2) - 1  # soft_l1
+        found.append(_FACTORS[costs.sum(axis=0).argmin()])
     return parameter(np.array(found), "1")
 
 
@@ -176,11 +177,6 @@ def _ratios(
 def _slope(messages: Sequence[Messages], seconds: FloatArray) -> float:
     """Return the seconds per byte: the line with the least relative errors."""
     return float(np.polyfit([float(one.nbytes) for one in messages], seconds, 1, w=1 / seconds)[0])
-
-
-def _cost(off: FloatArray) -> FloatArray:
-    """Return each factor's sum of soft_l1 over testbeds."""
-    return np.asarray((np.sqrt(1 + off**2) - 1).sum(axis=0))
 
 
 def message_errors(messages: Sequence[Messages], transport: Transport) -> list[float]:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from dpsim.base.errors import DpsimError
 from dpsim.base.provenance import stamp
-from dpsim.hardware import TRANSPORT, CalibrationProfile, Counted, Parameter, Residuals
+from dpsim.hardware import TRANSPORT, CalibrationProfile, Parameter, Residuals
 from dpsim.topology import TestbedConfig
 from validate.calibrate.cases import case_of
 from validate.calibrate.fit import LARGE, fit
@@ -65,7 +65,7 @@ def fit_collectives(
         kind=TRANSPORT,
         formula=FORMULA,
         parameters={**found.parameters, **not_fitted},
-        residuals=_residuals(held_out or told, _counted(every > 1)),
+        residuals=_residuals(held_out or told, held_out=every > 1),
         residuals_by=_parts(told),
         runs=dict(sources or {}),
         provenance={**(provenance or {}), **stamp()},
@@ -109,19 +109,13 @@ def _parts(records: Sequence[RunRecord]) -> dict[str, Residuals]:
     for record in out:
         parts.setdefault(f"held out, {case_of(record).algorithm}", []).append(record)
     return {
-        name: _residuals(rows, _counted(name != "fitted on"))
-        for name, rows in parts.items()
-        if rows
+        name: _residuals(rows, held_out=name != "fitted on") for name, rows in parts.items() if rows
     }
 
 
-def _counted(held_out: bool) -> Counted:
-    return "held-out rows" if held_out else "fitted rows"
-
-
-def _residuals(records: Sequence[RunRecord], counted_on: Counted) -> Residuals:
+def _residuals(records: Sequence[RunRecord], *, held_out: bool) -> Residuals:
     return Residuals.of(
         [record.error or 0.0 for record in records],
-        counted_on,
+        "held-out rows" if held_out else "fitted rows",
         [case_of(record).bytes for record in records],
     )

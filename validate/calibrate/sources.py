@@ -15,11 +15,11 @@ from validate.calibrate.cases import LIBRARY, CollectiveCase
 from validate.calibrate.copies import Copies, copies_of
 from validate.calibrate.messages import Messages, messages_of
 from validate.microbench.run_file import RunFile, load_run_file
+from validate.microbench.settings import LIBRARY as OF_BACKEND
 from validate.ranks.testbed import load_testbed
 from validate.records import RunRecord, load_run_records
 
 _MICROBENCH = b'"kind": "microbench"'
-_LIBRARY = "library"  # the microbenchmarks' name of the backend's own algorithm
 _KEYS = ("hosts", "rate", "mtu")
 # The benchmarks that calibration reads; the last is only used together with layers.
 USED = ("collectives", "point-to-point", "copies", "layers", "optimizer")
@@ -67,7 +67,7 @@ def _take(path: Path, testbed: TestbedConfig | None, found: Measurements) -> int
             f"{path}: must have {', '.join(USED[:-2])} or {USED[-2]}, but has {', '.join(run.what)}"
         )
     if used["collectives"]:
-        found.records.extend(_of_microbenchmarks(path, testbed))
+        found.records.extend(_of_collectives(run, _checked(path, testbed, len(run.ranks))))
     if used["point-to-point"]:
         found.messages.extend(messages_of(run, _checked(path, testbed, len(run.ranks))))
     found.copies.extend(copies_of(run))
@@ -120,16 +120,11 @@ def parse_testbed(text: str) -> TestbedConfig:
         raise DpsimError(str(error)) from None
 
 
-def _of_microbenchmarks(path: Path, testbed: TestbedConfig | None) -> Iterator[RunRecord]:
-    run = load_run_file(path)
-    rows = run.of("collectives")
-    if not rows:
-        raise DpsimError(f"{path}: must have collectives, but has {', '.join(run.what)}")
-    testbed = _checked(path, testbed, len(run.ranks))
-    for row in rows:
+def _of_collectives(run: RunFile, testbed: TestbedConfig) -> Iterator[RunRecord]:
+    for row in run.of("collectives"):
         in_place_alone = row["times_s"] is None
         times_s = row["in_place_times_s"] if in_place_alone else row["times_s"]
-        name = LIBRARY if row["algorithm"] == _LIBRARY else row["algorithm"]
+        name = LIBRARY if row["algorithm"] == OF_BACKEND else row["algorithm"]
         case = CollectiveCase(
             testbed=testbed, operation=row["operation"], algorithm=name, bytes=row["bytes"]
         )

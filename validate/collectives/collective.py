@@ -27,15 +27,11 @@ class Collective(ABC):
 
     def __init__(
         self,
-        operation: str,
-        name: str,
         world: World,
         elements: tuple[int, int],
         parts: Sequence[Part],
         dtype: Any = torch.float32,
     ) -> None:
-        self.operation = operation
-        self.name = name
         self.world = world
         self.elements_in, self.elements_out = elements
         self.parts = parts
@@ -69,7 +65,3 @@ class Collective(ABC):
     @cached_property
     def _check(self) -> Check:
         return Check(self.parts, self.dtype, self.world.device)
-
-    def __repr__(self) -> str:
-        amount = f"{self.elements_in} elements on {self.world.size} ranks"
-        return f"<{self.operation}/{self.name} of {amount}>"

@@ -71,9 +71,7 @@ class Executor(Collective):
         chunking = schedule.chunking(elements)
         total = elements * schedule.vectors
         parts = promised(schedule.operation, world.rank, world.size, chunking)
-        super().__init__(
-            schedule.operation, schedule.algorithm, world, (total, total), parts, dtype
-        )
+        super().__init__(world, (total, total), parts, dtype)
         self._tag = tag
         self._in_groups = world.backend == "nccl"
         self._rounds = rank_rounds(schedule, chunking, world.rank)

@@ -44,7 +44,7 @@ class LibraryCollective(Collective):
         whole = _whole_chunks(operation, elements, ranks)
         self._chunk = whole // ranks
         parts = _parts(operation, world.rank, ranks, whole)
-        super().__init__(operation, world.backend, world, (whole, whole), parts, dtype)
+        super().__init__(world, (whole, whole), parts, dtype)
         # In place, what arrives would overwrite chunks that have not been sent yet.
         self.in_place = operation != "all-to-all"
         # By name, so that an operation without a method here fails when it is asked for.

@@ -59,7 +59,7 @@ def cause(record: RunRecord) -> Cause:
     return Cause(record.name, error, worst_part, off[worst_part], parts)
 
 
-def worst(records: list[RunRecord], most: int = 5) -> list[Cause]:
-    """Return the worst cases, worst first."""
+def worst(records: list[RunRecord]) -> list[Cause]:
+    """Return the five worst cases, worst first."""
     by_error = sorted(records, key=lambda record: -abs(record.error or 0.0))
-    return [cause(record) for record in by_error[:most]]
+    return [cause(record) for record in by_error[:5]]

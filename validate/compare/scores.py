@@ -12,6 +12,7 @@ from dpsim.base.uncertainty import error_summary
 from validate.records import RunRecord
 
 SMALL = 2**18  # bytes: below, latencies matter as much as rates
+_KINDS = ("steps", "collectives")  # the groups that come first
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +58,8 @@ def groups(records: Iterable[RunRecord]) -> dict[str, list[RunRecord]]:
     for record in records:
         for name in _groups(record):
             found.setdefault(name, []).append(record)
-    return {name: found[name] for name in sorted(found, key=_order)}
+    names = sorted(found, key=lambda name: (name not in _KINDS, name))
+    return {name: found[name] for name in names}
 
 
 def _groups(record: RunRecord) -> Iterator[str]:
@@ -72,7 +74,3 @@ def _groups(record: RunRecord) -> Iterator[str]:
     if "bytes" in record.case:
         side = "below" if record.case["bytes"] < SMALL else "from"
         yield f"collectives, {side} 256 KiB"
-
-
-def _order(name: str) -> tuple[int, str]:
-    return (0 if name in ("steps", "collectives") else 1, name)

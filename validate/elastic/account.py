@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -94,7 +94,9 @@ def killed(job: Job, rows: Sequence[Mapping[str, Any]], kills: Sequence[Kill]) -
                     restart_s=begins[number + 1] - kill.at,
                 )
             )
-        saving = sum(after["at"] - row["at"] for row, after in _saved(kept))
+        # Each checkpoint's note follows that of its step.
+        noted = pairwise(kept)
+        saving = sum(after["at"] - row["at"] for row, after in noted if after["event"] == "saved")
         checkpoints += saving
         useful += kept[-1]["at"] - begin - saving
     return Killed(
@@ -106,11 +108,6 @@ def killed(job: Job, rows: Sequence[Mapping[str, Any]], kills: Sequence[Kill]) -
         restarting=sum(stop.restart_s for stop in stops),
         stops=tuple(stops),
     )
-
-
-def _saved(rows: Sequence[Mapping[str, Any]]) -> Iterator[tuple[Mapping[str, Any], ...]]:
-    """Yield each checkpoint's note with the one before it, of the step that it follows."""
-    return ((row, after) for row, after in pairwise(rows) if after["event"] == "saved")
 
 
 def mean_restart(found: Killed) -> float:

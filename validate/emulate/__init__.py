@@ -25,14 +25,12 @@ if find_spec("torch") is None:
 
 from validate.emulate.placement import Placement, check, placement
 from validate.emulate.program import emulate
-from validate.emulate.ranks import Case, Measured, as_rank, carry_out, measured, run_cases
+from validate.emulate.ranks import Case, Measured, measured, run_cases
 
 __all__ = [
     "Case",
     "Measured",
     "Placement",
-    "as_rank",
-    "carry_out",
     "check",
     "emulate",
     "measured",

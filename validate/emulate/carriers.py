@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from dpsim.collectives import Schedule, algorithm
 from dpsim.engine import Job, StagedCall
 from dpsim.network import CollectiveModel, HostPathModel, schedule_on
 from dpsim.network.libraries import GlooModel
-from validate.collectives import Executor, LibraryCollective
+from validate.collectives import Collective, Executor, LibraryCollective
 from validate.emulate.clock import now, sleep_until
 from validate.emulate.push_pull import Client
 from validate.ranks.processes import Place, World
@@ -20,77 +20,51 @@ _FLOAT = 4
 _BESIDE = 500  # the first tag of collectives that run beside others of the same ranks
 _SIDE_BY_SIDE = ("outer", "replicas")  # groups whose collectives do
 
-
-class Carrier(ABC):
-    """Carries out one collective of one size repeatedly, for one rank."""
-
-    @abstractmethod
-    def carry(self) -> None:
-        """Take part, from this rank's start to its end."""
+Carry = Callable[[], None]
+"""One rank's part in one collective of one size, from its start to its end; called repeatedly."""
 
 
-class Scheduled(Carrier):
-    """A schedule's transfers by the executor, on a vector of zeros of the right size."""
-
-    def __init__(
-        self, schedule: Schedule, nbytes: int, world: World, *, beside: bool = False
-    ) -> None:
-        # A rank's result of gossip depends on the graph; the executor promises only common results.
-        # As a barrier the same transfers take place, and nothing is promised.
-        if schedule.operation == "gossip":
-            schedule = replace(schedule, operation="barrier")
-        tag = _BESIDE if beside else 0
-        elements = max(-(-nbytes // _FLOAT), 1)
-        self._executor = Executor(schedule, elements, world, tag=tag)
-        self._vector, _ = self._executor.buffers(in_place=True)
-        # Zeros can be summed in place repeatedly; other numbers would overflow.
-        self._vector.zero_()
-
-    def carry(self) -> None:
-        self._executor.run(self._vector, self._vector)
+def scheduled(schedule: Schedule, nbytes: int, world: World, *, beside: bool = False) -> Carry:
+    """Return a schedule's transfers by the executor, on a vector of the right size."""
+    # A rank's result of gossip depends on the graph; the executor promises only common results. As
+    # a barrier the same transfers take place, and nothing is promised.
+    if schedule.operation == "gossip":
+        schedule = replace(schedule, operation="barrier")
+    tag = _BESIDE if beside else 0
+    return _on_zeros(Executor(schedule, _elements(nbytes), world, tag=tag))
 
 
-class ByLibrary(Carrier):
-    """The backend's own collective, on a vector of zeros of the right size."""
-
-    def __init__(self, operation: str, nbytes: int, world: World) -> None:
-        self._collective = LibraryCollective(operation, max(-(-nbytes // _FLOAT), 1), world)
-        self._vector, _ = self._collective.buffers(in_place=True)
-        self._vector.zero_()
-
-    def carry(self) -> None:
-        self._collective.run(self._vector, self._vector)
+def by_library(operation: str, nbytes: int, world: World) -> Carry:
+    """Return the backend's own collective, on a vector of the right size."""
+    return _on_zeros(LibraryCollective(operation, _elements(nbytes), world))
 
 
-class ThroughHost(Carrier):
-    """A host's CPU takes the vector of its one GPU, then CPUs all-reduce by a ring.
+def _elements(nbytes: int) -> int:
+    return max(-(-nbytes // _FLOAT), 1)
 
-    The summing is a timed wait.
+
+def _on_zeros(collective: Collective) -> Carry:
+    vector, _ = collective.buffers(in_place=True)
+    # Zeros can be summed in place repeatedly; other numbers would overflow.
+    vector.zero_()
+    return partial(collective.run, vector, vector)
+
+
+def through_host(model: HostPathModel, nbytes: int, world: World) -> Carry:
+    """Return what a host's CPU does: it takes the vector of its one GPU, then CPUs all-reduce.
+
+    They do so by a ring; the summing is a timed wait.
     """
+    seconds = nbytes / model.sum_rate
+    ring = algorithm("ring").schedule(world.size)
+    between = scheduled(ring, nbytes, world) if world.size > 1 else None
 
-    def __init__(self, model: HostPathModel, nbytes: int, world: World) -> None:
-        self._seconds = nbytes / model.sum_rate
-        ring = algorithm("ring").schedule(world.size)
-        self._between = Scheduled(ring, nbytes, world) if world.size > 1 else None
+    def carry() -> None:
+        sleep_until(now() + seconds)
+        if between is not None:
+            between()
 
-    def carry(self) -> None:
-        """Sum, then all-reduce between hosts."""
-        sleep_until(now() + self._seconds)
-        if self._between is not None:
-            self._between.carry()
-
-
-class PushPull(Carrier):
-    """A push to the servers, and the pull once all workers' shares are applied."""
-
-    def __init__(self, client: Client, push: int, pull: int) -> None:
-        self._client, self._push, self._pull = client, push, pull
-
-    def carry(self) -> None:
-        """Post receives for the answer, send a share to each server, wait."""
-        self._client.expect(self._pull)
-        self._client.push(self._push)
-        self._client.pull()
+    return carry
 
 
 class Carriers:
@@ -100,7 +74,7 @@ class Carriers:
         self._job = job
         self._client = client
         self._world = replace(world, place=Place(world.rank, job.workers))
-        self._made: dict[tuple[str, int, int, bool], Carrier] = {}
+        self._made: dict[tuple[str, int, int, bool], Carry] = {}
         # A collective may differ from step to step, as a graph's turns do: the steps of its longest
         # cycle make every carrier, so that none is made during the measured time.
         for calls in job.calls_of.values():
@@ -109,42 +83,35 @@ class Carriers:
                 for turn in range(turns):
                     self.of(call, turn)
 
-    def of(self, call: StagedCall, step: int) -> list[Carrier]:
+    def of(self, call: StagedCall, step: int) -> list[Carry]:
         """Return the carriers of ``call`` in step ``step``, one after the other."""
         stages = dict(call.stages)
         if "push" in stages:
-            return [self._kept(("push", stages["push"], stages["pull"], False), self._push_pull)]
+            assert self._client
+            return [partial(self._client.push_and_pull, stages["push"], stages["pull"])]
         carriers = []
         for name, nbytes in call.stages:
             turn = step % len(self._job.collectives[name])
             key = name, nbytes, turn, call.group in _SIDE_BY_SIDE
-            carriers.append(self._kept(key, self._collective))
+            if key not in self._made:
+                self._made[key] = self._collective(*key)
+            carriers.append(self._made[key])
         return carriers
 
     def warm_up(self) -> None:
         """Carry out every collective once; all workers in the same order."""
         # The first messages between two ranks open their connection. Pushes are left out, as
         # servers count them.
-        for carrier in self._made.values():
-            if not isinstance(carrier, PushPull):
-                carrier.carry()
+        for carry in self._made.values():
+            carry()
 
-    def _kept(self, key: tuple[str, int, int, bool], make: Callable[..., Carrier]) -> Carrier:
-        if key not in self._made:
-            self._made[key] = make(*key)
-        return self._made[key]
-
-    def _push_pull(self, _: str, push: int, pull: int, __: bool) -> Carrier:
-        assert self._client
-        return PushPull(self._client, push, pull)
-
-    def _collective(self, name: str, nbytes: int, turn: int, beside: bool) -> Carrier:
+    def _collective(self, name: str, nbytes: int, turn: int, beside: bool) -> Carry:
         model = self._job.collective(name, turn)
         if isinstance(model, HostPathModel):
-            return ThroughHost(model, nbytes, self._world)
+            return through_host(model, nbytes, self._world)
         if isinstance(model, GlooModel):
-            return ByLibrary(model.operation, nbytes, self._world)
-        return Scheduled(self._schedule(model, nbytes), nbytes, self._world, beside=beside)
+            return by_library(model.operation, nbytes, self._world)
+        return scheduled(self._schedule(model, nbytes), nbytes, self._world, beside=beside)
 
     def _schedule(self, model: CollectiveModel, nbytes: int) -> Schedule:
         """Return a model's own schedule, or that of the algorithm it chooses for the size."""

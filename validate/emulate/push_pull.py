@@ -87,6 +87,12 @@ class Client:
         """Wait for the servers' answers."""
         wait_all(self._coming)
 
+    def push_and_pull(self, push: int, pull: int) -> None:
+        """Push a message, and wait for the answer once all workers' shares are applied."""
+        self.expect(pull)
+        self.push(push)
+        self.pull()
+
     def go(self, iteration: int) -> None:
         """Tell the servers that an iteration begins, or that there are no more (`LEAVE`)."""
         word = torch.tensor([iteration])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -42,13 +42,11 @@ class Case:
 class Measured:
     """The measurements of one case.
 
-    ``steps`` are all its steps, warm-up included, ``collectives`` the mean seconds of each call,
-    and ``failed`` is the reason if they are incomplete.
+    ``steps`` are all its steps, warm-up included, ``collectives`` the mean seconds of each call.
     """
 
     steps: Steps
     collectives: dict[str, float]
-    failed: str | None = None
 
 
 def run_cases(
@@ -81,22 +79,17 @@ def run_cases(
 
 
 def as_rank(text: str) -> None:
-    """Run one rank of all cases, started by `run_cases`."""
-    jobs = [Case(file, tuple(set_)).job() for file, set_ in json.loads(text)]
-    carry_out(jobs, write_row)
-
-
-def carry_out(jobs: Iterable[Job], say: Callable[[Mapping[str, Any]], None]) -> None:
-    """Run ``jobs`` as one of the ranks given by the environment.
+    """Run one rank of all cases, started by `run_cases`.
 
     On a testbed it has real-time priority from here on.
     """
+    jobs = [Case(file, tuple(set_)).job() for file, set_ in json.loads(text)]
     if REALTIME in os.environ:
         before_all_others()
     with joined("gloo", "cpu", CONNECT_TIMEOUT) as world:
         connected()
         for number, job in enumerate(jobs):
-            emulate(job, world, number, say)
+            emulate(job, world, number, write_row)
 
 
 def measured(job: Job, rows: Rows, number: int) -> Measured:

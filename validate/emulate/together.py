@@ -71,9 +71,9 @@ class Courier:
             for number, (step, call) in enumerate(self._calls):
                 self._quorum.wait(number)
                 stamps = []
-                for carrier in self._carriers.of(call, step):
+                for carry in self._carriers.of(call, step):
                     began = now()
-                    carrier.carry()
+                    carry()
                     stamps.append((began, now()))
                 self._tickets[number].set()
                 if number in self.followed_by:

@@ -8,7 +8,7 @@ layer before.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -20,9 +20,9 @@ from dpsim.base.provenance import stamp
 from dpsim.workload import MeasuredTimes, Model, ModelProfile, trace_module
 from validate.microbench.benchmark import Benchmark, Row, Tick, seconds, timed, too_large
 from validate.microbench.layer_clock import LayerClock, forward_and_backward, outputs_of
-from validate.microbench.machine import device_name
 from validate.microbench.models import measured_here, subject
 from validate.microbench.precision import computing_in
+from validate.microbench.run_file import of_layers
 from validate.microbench.settings import Settings
 from validate.microbench.software import executed
 from validate.microbench.updates import optimizer_of
@@ -79,11 +79,12 @@ def _measure(
     }
     for way, shares_of in (("forward", clock.forward_shares), ("backward", clock.backward_shares)):
         shares = _shares(names, root, partial(shares_of, batch), settings)
-        row[f"{way}_s"] = of_layers(shares, passes[f"{way}_pass_"])
+        row[f"{way}_s"] = of_layers(shares, passes[f"{way}_pass_"]).tolist()
         row[f"{way}_shares"] = shares
     for prefix, times in passes.items():
         row |= {prefix + name: value for name, value in timed(times).items()}
     row["optimizer"] = UPDATE
+    row["device"] = world.face.name
     return row
 
 
@@ -111,7 +112,9 @@ def _passes(module: Any, batch: Any, world: World, settings: Settings) -> dict[s
         "optimizer_": seconds(update.step, world, settings),
     }
     whole = seconds(partial(step_of, module, batch, update), world, settings)
-    factor = of_a_step(apart.values(), whole)
+    parts = sum(float(np.median(times)) for times in apart.values())
+    # Never above 1: a step's work besides its passes (clearing gradients) is not part of them.
+    factor = min(float(np.median(whole)) / parts, 1.0)
     inside = {name: [factor * each for each in times] for name, times in apart.items()}
     return {**inside, "step_": whole}
 
@@ -121,23 +124,6 @@ def step_of(module: Any, batch: Any, update: Any) -> None:
     module.zero_grad(set_to_none=True)
     forward_and_backward(module, batch)
     update.step()
-
-
-def of_a_step(apart: Iterable[Sequence[float]], whole: Sequence[float]) -> float:
-    """Return the factor that scales separately timed parts to the ``whole`` step.
-
-    Never above 1: a step's work besides its passes (clearing gradients) is not part of them.
-    """
-    return min(float(np.median(whole)) / sum(float(np.median(times)) for times in apart), 1.0)
-
-
-def of_layers(shares: Sequence[Sequence[float]], passes: Sequence[float]) -> list[float]:
-    """Return the seconds of each layer: its median share of the median pass.
-
-    ``shares`` has a row per repetition, a number per layer.
-    """
-    by_layer = np.median(shares, axis=0)
-    return [float(each) for each in by_layer / by_layer.sum() * np.median(passes)]
 
 
 def _shares(
@@ -183,11 +169,6 @@ def profile(rows: Sequence[Row], settings: Settings) -> ModelProfile:
     return ModelProfile.of(replace(traced(measured), measured=times), provenance)
 
 
-def _with_device(world: World, settings: Settings, tick: Tick) -> Iterator[Row]:
-    for row in _rows(world, settings, tick):
-        yield {**row, "device": device_name(world)}
-
-
 def _count(world: World, settings: Settings) -> int:
     return len(settings.batch_sizes)
 
@@ -196,6 +177,6 @@ LAYERS = Benchmark(
     "layers",
     "forward and backward seconds of each layer over batch sizes",
     False,
-    _with_device,
+    _rows,
     _count,
 )

@@ -12,7 +12,6 @@ import torch
 
 from dpsim.base.provenance import stamp
 from validate.ranks.device import processor
-from validate.ranks.processes import World
 from validate.ranks.smi import ask, mps_runs
 
 # nvidia-smi's names. Of clocks, the one set for applications and the maximum.
@@ -24,11 +23,6 @@ _STATE = (
     "ecc.mode.current",
     "mig.mode.current",
 )
-
-
-def device_name(world: World) -> str:
-    """Return the name of a rank's device: its GPU's, or the CPU's with torch's thread count."""
-    return world.face.name
 
 
 def machine() -> dict[str, Any]:

@@ -113,13 +113,6 @@ FACTORY_OF = {
 """The scenarios' names of the built-in models."""
 
 
-def _of_catalogue(name: str) -> Subject:
-    twin = subject_of(WorkloadConfig(model=name, batch_per_gpu=1))
-    if twin is None:
-        raise DpsimError(f"--model must be one that torch can build here, but got {name!r}")
-    return twin
-
-
 def subject(settings: Settings) -> Subject:
     """Return the model that ``--model`` names.
 
@@ -128,7 +121,12 @@ def subject(settings: Settings) -> Subject:
     if settings.model in BUILT_IN:
         return BUILT_IN[settings.model]
     if settings.model in MODELS:
-        return _of_catalogue(settings.model)
+        twin = subject_of(WorkloadConfig(model=settings.model, batch_per_gpu=1))
+        if twin is None:
+            raise DpsimError(
+                f"--model must be one that torch can build here, but got {settings.model!r}"
+            )
+        return twin
     if ":" not in settings.model:
         raise DpsimError(
             f"--model must be {', '.join(BUILT_IN)}, a model of the catalogue or "

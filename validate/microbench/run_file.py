@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
 from pydantic import Field, NonNegativeInt, ValidationError
 
+from dpsim.base.arrays import FloatArray
 from dpsim.base.config import Config, first_problem
 from dpsim.base.errors import DpsimError
 from dpsim.workload import read_file
@@ -63,3 +66,15 @@ def load_run_file(path: str | os.PathLike[str]) -> RunFile:
         return RunFile.model_validate_json(read_file(Path(path)))
     except ValidationError as error:
         raise DpsimError(f"{path}: {first_problem(error)}") from None
+
+
+def of_layers(
+    shares: FloatArray | Sequence[Sequence[float]], passes: FloatArray | Sequence[float]
+) -> FloatArray:
+    """Return the seconds of each layer: its median share of the median pass.
+
+    ``shares`` has a row per repetition, a number per layer.
+    """
+    # Medians of shares do not add up to 1, so they are scaled: layers must add up to the pass.
+    median = np.median(shares, axis=0)
+    return np.asarray(median / median.sum() * np.median(passes))

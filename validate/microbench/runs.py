@@ -11,7 +11,7 @@ from typing import Any
 
 from dpsim.base.errors import DpsimError
 from validate.microbench.benchmarks import BENCHMARKS, Progress, run_benchmarks
-from validate.microbench.machine import device_name, machine, provenance
+from validate.microbench.machine import machine, provenance
 from validate.microbench.run_file import RankPlace, RunFile
 from validate.microbench.settings import Settings
 from validate.ranks.launch import Host, RunFailed, connected, launch, write_row
@@ -25,9 +25,7 @@ _PROGRESS_EVERY_S = 0.2
 Row = dict[str, Any]
 
 
-def launched(
-    settings: Settings, hosts: Sequence[Host], progress: Progress, *, timeout: float = _TIMEOUT_S
-) -> RunFile:
+def launched(settings: Settings, hosts: Sequence[Host], progress: Progress) -> RunFile:
     """Start a rank on each of ``hosts``, measure, and end them.
 
     If that fails, return the measurements until then, with the reason.
@@ -39,7 +37,7 @@ def launched(
         rows = launch(
             command,
             hosts,
-            timeout_s=timeout,
+            timeout_s=_TIMEOUT_S,
             connect_timeout_s=settings.timeout,
             preload=[__name__],
             on_line=_listener(progress),
@@ -118,7 +116,7 @@ def place_of(world: World) -> RankPlace:
         host=socket.gethostname(),
         pid=os.getpid(),
         device=str(world.device),
-        device_name=device_name(world),
+        device_name=world.face.name,
     )
 
 

@@ -18,24 +18,19 @@ from validate.node.hardware import Here, as_here, check, here
 from validate.node.items import Item
 from validate.node.measure import items_of
 from validate.node.methods import method_on
-from validate.node.node_profile import best_of, node_profile, profile_in, scenario_here
+from validate.node.node_profile import node_profile, profile_in, scenario_here
 from validate.node.plan_runner import carry
-from validate.node.program import carry_out, twin_of
 from validate.node.rows import Attempt, Rows
 from validate.node.run import beside_prediction, on_node
-from validate.node.task import ScenarioTask
 
 __all__ = [
     "Attempt",
     "Here",
     "Item",
     "Rows",
-    "ScenarioTask",
     "as_here",
     "beside_prediction",
-    "best_of",
     "carry",
-    "carry_out",
     "check",
     "diagnosis",
     "here",
@@ -45,5 +40,4 @@ __all__ = [
     "on_node",
     "profile_in",
     "scenario_here",
-    "twin_of",
 ]

@@ -56,10 +56,6 @@ class Item(Config):
     alone: bool = False
     traced: str | None = None
 
-    def same_ranks(self, other: Item) -> bool:
-        """Return whether the ranks of one item can measure the other."""
-        return (self.ranks, self.backend) == (other.ranks, other.backend)
-
     @property
     def identity(self) -> Row:
         """The fields that identify this measurement."""

@@ -81,7 +81,7 @@ def _by_all(
         yield from (make.wrapped(model, usual) for model in models[:_FIRST_MODELS])
     yield from collectives[1:]
     if ranks > 1 and node.kind == "cpu":
-        yield make.served()
+        yield served_item(node, ranks, backend, _SECONDS[node.kind]["other"])
     yield from (make.model(model, usual) for model in models[_FIRST_MODELS:])
     yield make.other("codecs", *(["point-to-point"] if ranks > 1 else []))
     yield from (make.model(model, precision) for precision, model in product(others, models))
@@ -176,10 +176,6 @@ class _Maker:
         batch = self._batches(model, precision)[-1]
         told = self._node, self._ranks, self._backend, model, precision, batch
         return wrapped_item(*told, self._seconds["model"])
-
-    def served(self) -> Item:
-        """Return pushes to a server and pulls from it."""
-        return served_item(self._node, self._ranks, self._backend, self._seconds["other"])
 
     def _batches(self, model: str, precision: str) -> tuple[int, ...]:
         """Return four batch sizes, each twice the previous one, that should fit the memory."""

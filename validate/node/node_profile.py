@@ -93,10 +93,15 @@ def profile_in(
     rows: Rows, items: Sequence[Item], scenario: Scenario, name: str
 ) -> CalibrationProfile:
     """Return the profile from the ``rows`` of ``items``. Raises DpsimError if there are too few."""
-    runs = list(_runs(items, rows))
+    tried = [
+        (item, found)
+        for item in items
+        if (found := rows.best(item.name, item.identity)) is not None
+    ]
+    runs = list(_runs(tried))
     if not runs:
         raise DpsimError("a profile must have measurements, but there are none: give it more time")
-    notes = [*dict.fromkeys(note for each in best_of(items, rows) for note in each.notes)]
+    notes = [*dict.fromkeys(note for _, found in tried for note in found.notes)]
     for note in notes:
         narrate(note)
     made = {**provenance(), **runs[0].provenance}
@@ -104,18 +109,10 @@ def profile_in(
         made["disturbed"] = "; ".join(notes)
     carried = [
         (item, found)
-        for item in items
-        if item.scenario is not None
-        and (found := rows.best(item.name, item.identity)) is not None
-        and found.ended == "done"
+        for item, found in tried
+        if item.scenario is not None and found.ended == "done"
     ]
     return profile_of(runs, scenario, name, made, carried)
-
-
-def best_of(items: Sequence[Item], rows: Rows) -> list[Attempt]:
-    """Return the best attempt of each of ``items`` that has one."""
-    found = [rows.best(item.name, item.identity) for item in items]
-    return [each for each in found if each is not None]
 
 
 def _check_machine(rows: Rows) -> None:
@@ -131,10 +128,9 @@ def _check_machine(rows: Rows) -> None:
             )
 
 
-def _runs(items: Sequence[Item], rows: Rows) -> Iterator[RunFile]:
-    for item in items:
-        found = rows.best(item.name, item.identity)
-        if found is None or item.settings is None or not found.rows:
+def _runs(tried: Sequence[tuple[Item, Attempt]]) -> Iterator[RunFile]:
+    for item, found in tried:
+        if item.settings is None or not found.rows:
             continue
         for what, why in ((row["what"], row["not_run"]) for row in found.rows if "not_run" in row):
             narrate(f"{item.name}: {what}: not measured: {why}")

@@ -70,8 +70,8 @@ def _next(waiting: Sequence[Item], left_s: float) -> list[Item]:
     fitting = [item for item in waiting if item.seconds / 2 <= left_s]
     if left_s < _WORTH_A_START_S or not fitting:
         return []
-    first = fitting[0]
-    return [*takewhile(lambda item: item.same_ranks(first), fitting)]
+    first = fitting[0].ranks, fitting[0].backend
+    return [*takewhile(lambda item: (item.ranks, item.backend) == first, fitting)]
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,7 +34,6 @@ class Attempt:
     notes: list[str] = field(default_factory=list)
     ended: str = ""
     why: str = ""
-    seconds: float = 0.0
 
 
 class Rows:
@@ -123,7 +122,6 @@ class Rows:
                 if ended in told:
                     last.ended, last.why = ended, told[ended]
             last.ended = last.ended or "done"
-            last.seconds = told.get("seconds", 0.0)
 
 
 def _newline(path: Path) -> bytes:

@@ -1,7 +1,7 @@
 """Published measurements and what dpsim predicts for them."""
 
 from validate.published.nccl.reference import Reference, compare
-from validate.published.nccl.table import KINDS, Kind
+from validate.published.nccl.table import KINDS
 from validate.published.step_reference import TABLES as STEP_TABLES
 from validate.published.step_reference import compare_steps
 from validate.published.tables.published_step import STEP_KINDS, StepKind
@@ -11,7 +11,6 @@ __all__ = [
     "KINDS",
     "STEP_KINDS",
     "STEP_TABLES",
-    "Kind",
     "Reference",
     "StepKind",
     "StepReference",

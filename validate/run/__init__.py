@@ -10,7 +10,7 @@ yields the records that `validate.compare` reads.
 
 from validate.run.methods import library_of, method_of
 from validate.run.plan import Plan, load_plan, run_plan
-from validate.run.real import real_run, waits_of
+from validate.run.real import real_run
 from validate.run.runs import PartialRunError, here, on_testbed
 from validate.run.step_run import EVERY_STEP, StepRun, step_run, typical
 
@@ -28,5 +28,4 @@ __all__ = [
     "run_plan",
     "step_run",
     "typical",
-    "waits_of",
 ]

@@ -5,7 +5,7 @@ On testbeds, those with the same ranks in one launch; or in the run that a launc
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from dpsim.base.errors import DpsimError, FailedError
@@ -17,8 +17,6 @@ from validate.run.step_run import EVERY_STEP, StepRun, step_run
 
 _START_S = 180.0  # until ranks have loaded everything and met, at most
 _PATIENCE = 4.0  # times the prediction
-
-Progress = Callable[[int], None]
 
 
 class PartialRunError(FailedError):

@@ -16,7 +16,6 @@ if find_spec("torch") is None:
 
 from validate.training.all_workers import Replayed
 from validate.training.fsdp import blocks_of
-from validate.training.local import Replica
 from validate.training.method import Method
 from validate.training.models import cnn
 from validate.training.proof import Proof, names_of, prove
@@ -33,7 +32,6 @@ __all__ = [
     "Proof",
     "RankRecord",
     "Replayed",
-    "Replica",
     "Task",
     "Training",
     "alone",

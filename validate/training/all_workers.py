@@ -30,7 +30,7 @@ class AllWorkers:
     def __init__(self, training: Training, workers: int) -> None:
         self.training = training
         self.digits = Digits(training, "cpu")
-        self.replicas = [Replica(training) for _ in range(workers)]
+        self.replicas = [Replica(training, self.digits) for _ in range(workers)]
         self.shards = [
             Shard(len(self.digits), each, workers, training.batch, training.seed)
             for each in range(workers)

@@ -11,8 +11,7 @@ centralized algorithms?", NeurIPS 2017.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import torch
 import torch.distributed as dist
@@ -62,16 +61,11 @@ class Gossip(Method):
         consensus(worker, worker.replica.weights)
 
 
-@dataclass(slots=True, init=False, eq=False)
 class _Turn:
     """One worker's part of a turn, through host memory.
 
     It sends its model to some workers and receives those of ``heard``.
     """
-
-    heard: list[int]
-    models: list[Tensor]
-    works: list[Any]
 
     def __init__(self, worker: Worker, schedule: Schedule) -> None:
         (edges,) = schedule.each_round()

@@ -73,7 +73,7 @@ class Learners(Method):
                 moved = threads.submit(average.move, total)
                 with worker.part("compute"):
                     found = group.learn_all(threads, step)
-                worker.record_loss(torch.stack(found).mean())
+                worker.losses.append(torch.stack(found).mean())
                 with worker.part("communication"):
                     moved.result()
                     average.join()

@@ -27,14 +27,13 @@ class Replica:
     def __init__(
         self,
         training: Training,
-        device: Any = "cpu",
-        seed: int | None = None,
         task: Task | None = None,
+        seed: int | None = None,
         *,
         flat: bool = True,
         divides: bool = False,
     ) -> None:
-        self.task = task or Digits(training, device)
+        self.task = task or Digits(training)
         make = self.task.outline if divides else self.task.model
         self.model = make(training.seed if seed is None else seed)
         self.flat = flat

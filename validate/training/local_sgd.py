@@ -23,7 +23,7 @@ from torch import Tensor
 from dpsim.base.config import Config
 from dpsim.base.errors import DpsimError
 from dpsim.strategy.sync import OuterConfig
-from validate.training.method import Method
+from validate.training.method import Method, group_of
 from validate.training.worker import Worker
 
 AVERAGED_GRADIENTS, AVERAGED_MODELS = "gradients averaged", "models averaged"
@@ -75,7 +75,9 @@ class LocalSgd(Method):
 
     def run(self, worker: Worker) -> None:
         """Train; average once more at the end unless the last step was followed by an average."""
-        group, size = own_group(worker, self.group)
+        group, size = worker.world.group, self.group or worker.workers
+        if size < worker.workers:
+            group = group_of(worker, size)
         steps = worker.training.steps
         outer = None if self.outer is None else OuterStep(self.outer, worker)
         averagings = 0
@@ -153,17 +155,6 @@ class OuterStep:
         anchor.sub_(mean + settings.momentum * velocity, alpha=settings.learning_rate)
         meanwhile = self._weights[part] - left
         self._weights[part].copy_(anchor + meanwhile)
-
-
-def own_group(worker: Worker, size: int | None) -> tuple[Any, int]:
-    """Return the process group of the worker's neighbours, and its size."""
-    if size is None or size == worker.workers:
-        return worker.world.group, worker.workers
-    # Every rank must create every group, its own or not.
-    groups = [
-        dist.new_group(range(first, first + size)) for first in range(0, worker.workers, size)
-    ]
-    return groups[worker.rank // size], size
 
 
 def _average(worker: Worker, vector: Tensor, what: str, step: int, group: Any, size: int) -> None:

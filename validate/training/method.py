@@ -80,8 +80,14 @@ def silent_group(worker: Worker, size: int) -> Any:
     # Torch's group for tests, registered by its import; it has no public name.
     from torch.testing._internal.distributed import fake_pg  # noqa: F401
 
+    return group_of(worker, size, "fake")
+
+
+def group_of(worker: Worker, size: int, backend: str | None = None) -> Any:
+    """Return a new group of this rank and its neighbours, ``size`` in all."""
+    # Every rank must create every group, its own or not.
     starts = range(0, worker.workers, size)
-    groups = [dist.new_group([*range(at, at + size)], backend="fake") for at in starts]
+    groups = [dist.new_group(range(at, at + size), backend=backend) for at in starts]
     return groups[worker.rank // size]
 
 

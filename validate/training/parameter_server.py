@@ -94,7 +94,7 @@ def work(worker: Worker, weights: Tensor, shares: tuple[Tensor, ...]) -> None:
 
     ``shares`` are the servers' parts of ``weights``, into which they are received.
     """
-    arriving = _receive(worker, shares)
+    arriving = _begun(dist.irecv, worker, shares)
     for step in worker.steps():
         with worker.part("communication"):
             _wait(arriving)
@@ -106,8 +106,8 @@ def work(worker: Worker, weights: Tensor, shares: tuple[Tensor, ...]) -> None:
             last = step == worker.training.steps - 1
             # Posted before the change is sent, as gloo is slower the other way round. The change is
             # a separate vector, which the receive cannot overwrite.
-            arriving = [] if last else _receive(worker, shares)
-            _wait(_send(worker, change.tensor_split(len(shares))))
+            arriving = [] if last else _begun(dist.irecv, worker, shares)
+            _wait(_begun(dist.isend, worker, change.tensor_split(len(shares))))
 
 
 def serve(worker: Worker, state: ServerState, client: int) -> None:
@@ -123,16 +123,10 @@ def serve(worker: Worker, state: ServerState, client: int) -> None:
         state.push(client, change.clone())
 
 
-def _receive(worker: Worker, shares: tuple[Tensor, ...]) -> list[Any]:
+def _begun(move: Any, worker: Worker, shares: tuple[Tensor, ...]) -> list[Any]:
+    """Begin to ``move`` each share from or to its server."""
     return [
-        dist.irecv(share, worker.workers + server, worker.host_group)
-        for server, share in enumerate(shares)
-    ]
-
-
-def _send(worker: Worker, shares: tuple[Tensor, ...]) -> list[Any]:
-    return [
-        dist.isend(share, worker.workers + server, worker.host_group)
+        move(share, worker.workers + server, worker.host_group)
         for server, share in enumerate(shares)
     ]
 

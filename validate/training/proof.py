@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import pickle
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -48,15 +48,7 @@ class Proof:
 
     def to_json(self) -> dict[str, Any]:
         """Return the proof as a row."""
-        return {
-            "method": self.method,
-            "losses": list(self.losses),
-            "step_s": self.step_s,
-            "parts_s": self.parts_s,
-            "off": self.off,
-            "equal": self.equal,
-            "not_run": self.not_run or None,
-        }
+        return {**asdict(self), "losses": list(self.losses), "not_run": self.not_run or None}
 
 
 def prove(

@@ -5,7 +5,7 @@ Losses, times, final weights, and the order of events at the rank.
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 import numpy as np
@@ -54,14 +54,6 @@ class RankRecord:
     def summary(self) -> dict[str, Any]:
         """Return all but the weights, as plain values for JSON."""
         # Not by `asdict`, which would copy the weights first.
-        return {
-            "method": self.method,
-            "rank": self.rank,
-            "ranks": self.ranks,
-            "losses": self.losses,
-            "step_s": self.step_s,
-            "parts_s": self.parts_s,
-            "carried": self.carried,
-            "log": [asdict(event) for event in self.log],
-            "not_run": self.not_run,
-        }
+        told = {each.name: getattr(self, each.name) for each in fields(self)}
+        del told["weights"]
+        return {**told, "log": [asdict(event) for event in self.log]}

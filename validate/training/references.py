@@ -131,5 +131,5 @@ def learn_whole_batches(worker: Worker, forward: nn.Module) -> None:
         images = torch.cat([images for images, _ in batches])
         labels = torch.cat([labels for _, labels in batches])
         with worker.part("compute"):
-            worker.record_loss(worker.replica.compute_gradient(images, labels, forward))
+            worker.losses.append(worker.replica.compute_gradient(images, labels, forward))
         worker.update()

@@ -10,7 +10,6 @@ weights.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from torch import Tensor
 
@@ -19,15 +18,6 @@ from validate.ranks.gatekeeper import Gatekeeper
 
 READ, PUSHED, UPDATED, DROPPED = "read", "pushed", "updated", "dropped"
 Note = Callable[[str, int, int, int], None]
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Change:
-    """The change that the iteration ``clock`` of a worker adds to the weights."""
-
-    worker: int
-    clock: int
-    vector: Tensor
 
 
 class ServerState:
@@ -54,7 +44,7 @@ class ServerState:
         self._note = note
         self._is_over = is_over
         self._gate = gate
-        self._held: list[Change] = []
+        self._held: list[tuple[int, int, Tensor]] = []
         self._newest = (0, weights.clone())
         self._readable: dict[int, tuple[int, Tensor]] = {}
         self._keeper = Gatekeeper(gate, self._goes_on)
@@ -73,25 +63,24 @@ class ServerState:
         # Called while the gate is locked: no thread may push or read between the gate's decision to
         # update and the updated weights.
         def count(outcome: GradientOutcome) -> None:
-            change = Change(worker, self._gate.clocks[worker] - 1, vector)
-            self._count(change, outcome)
+            self._count(worker, self._gate.clocks[worker] - 1, vector, outcome)
 
         self._keeper.hand_over(worker, count)
 
-    def _count(self, change: Change, outcome: GradientOutcome) -> None:
+    def _count(self, worker: int, clock: int, vector: Tensor, outcome: GradientOutcome) -> None:
         # The gate has decided already: the gradient that completes an update has advanced it.
         committed = self._gate.version
         before = committed - 1 if outcome is GradientOutcome.APPLIED else committed
-        self._note(PUSHED, change.worker, change.clock, before)
+        self._note(PUSHED, worker, clock, before)
         if outcome is GradientOutcome.DROPPED:
-            self._note(DROPPED, change.worker, change.clock, before)
+            self._note(DROPPED, worker, clock, before)
             return
-        self._held.append(change)
+        self._held.append((worker, clock, vector))
         if outcome is GradientOutcome.HELD:
             return
-        for each in self._held:
-            self.weights.add_(each.vector, alpha=self._scale)
-            self._note(UPDATED, each.worker, each.clock, committed)
+        for each, iteration, change in self._held:
+            self.weights.add_(change, alpha=self._scale)
+            self._note(UPDATED, each, iteration, committed)
         self._held = []
 
     def _goes_on(self, worker: int, staleness: int, version: int) -> None:

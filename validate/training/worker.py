@@ -26,7 +26,8 @@ class Worker:
     """One rank of ``world``; ranks from ``workers`` on have no shard, since they only serve.
 
     ``host_group`` carries tensors in host memory, for methods ``via_host_memory``. Replicas start
-    with different weights on each rank: `replicate` makes them equal.
+    with different weights on each rank: `replicate` makes them equal. ``losses`` are those of the
+    iterations so far.
     """
 
     def __init__(
@@ -47,7 +48,7 @@ class Worker:
         self.rank = world.rank
         self.workers = workers
         seed = training.seed + world.rank
-        self.replica = Replica(training, world.device, seed, self.task, flat=flat, divides=divides)
+        self.replica = Replica(training, self.task, seed, flat=flat, divides=divides)
         self.record = RankRecord(method, world.rank, world.size)
         # NCCL carries only tensors on GPUs, gloo those in host memory. Created only if needed: it
         # fails where a node's name has no address.
@@ -56,7 +57,7 @@ class Worker:
         self._steps: list[tuple[Any, Any]] = []
         self._parts: list[dict[str, list[tuple[Any, Any]]]] = []
         self._carried: list[list[tuple[int, Any, Any]]] = []
-        self._losses: list[Tensor] = []
+        self.losses: list[Tensor] = []
         self._began = time.perf_counter()
         self._writing = threading.Lock()
 
@@ -73,7 +74,7 @@ class Worker:
 
     def replica_like(self) -> Replica:
         """Return another replica of the same task, with weights of its own."""
-        return Replica(self.training, self.world.device, None, self.task)
+        return Replica(self.training, self.task)
 
     def steps(self) -> Iterator[int]:
         """Yield the numbers of this rank's iterations, each timed."""
@@ -114,11 +115,7 @@ class Worker:
         with self.part("compute"):
             self.pause(step)
             batch = self.batch(self.shard(), step)
-            self.record_loss(self.replica.compute_gradient(*batch, forward, between))
-
-    def record_loss(self, loss: Tensor) -> None:
-        """Record the loss of an iteration."""
-        self._losses.append(loss)
+            self.losses.append(self.replica.compute_gradient(*batch, forward, between))
 
     def pause(self, step: int) -> None:
         """Keep the device busy as long as the settings say for this worker in ``step``."""
@@ -161,7 +158,7 @@ class Worker:
             ]
             record.carried.append(seconds)
         # Read only now: reading a number from a GPU waits for all of its work.
-        record.losses = [float(loss) for loss in self._losses]
+        record.losses = [float(loss) for loss in self.losses]
         if self.task.keeps_weights:
             record.weights = self.replica.final().numpy()
         return record

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,7 @@ from dpsim.network.libraries.nccl import Note
 from validate.published.nccl.regimes import REGIMES
 from validate.published.nccl.scores import Score, grouped, scored, summary
 from validate.published.nccl.sources import assign
-from validate.published.nccl.table import Case, Kind, read_table
+from validate.published.nccl.table import Kind, read_table
 from validate.published.tables.published_step import Regime
 from validate.published.tables.step_scores import constants_of, rows_json
 
@@ -40,13 +40,7 @@ class Reference:
             "groups": self.groups,
             **rows_json(self.counted, self.apart, self.fitted, summary),
             "not_understood": [
-                {
-                    "column": note.column,
-                    "text": note.text,
-                    "taken_as": note.taken_as,
-                    "machine": machine,
-                }
-                for note, machine in self.notes
+                {**asdict(note), "machine": machine} for note, machine in self.notes
             ],
             "constants": self.constants,
         }
@@ -95,8 +89,5 @@ def compare(
         progress("predicting", done, machines)
     for rows in (counted, apart, fitted):
         rows.sort(key=lambda score: score.line)
-    return Reference(kind, regime, counted, apart, fitted, _notes(cases))
-
-
-def _notes(cases: Sequence[Case]) -> list[tuple[Note, str]]:
-    return sorted({(note, case.machine_name) for case in cases for note in case.notes})
+    notes = sorted({(note, case.machine_name) for case in cases for note in case.notes})
+    return Reference(kind, regime, counted, apart, fitted, notes)

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
-from importlib.resources import files
 from typing import Any
 
 import numpy as np
 
+from dpsim.base.shipped import shipped_json
 from dpsim.network.libraries.nccl import (
     Measured,
     Neighbour,
@@ -95,13 +93,11 @@ def assign(cases: Sequence[Case]) -> Iterator[Assigned]:
         yield Assigned(own, known, neighbours(without), words)
 
 
-@cache
 def left_out_file() -> dict[str, Any]:
     """Return the content of left_out.json.
 
     ``without`` (machine, group, name, ln value), and ``curves`` (fingerprint, machine) of the cases
     fitted on.
     """
-    text = files("validate.published.nccl").joinpath(LEFT_OUT_FILE).read_text(encoding="utf-8")
-    content: dict[str, Any] = json.loads(text)
+    content: dict[str, Any] = shipped_json("validate.published.nccl", LEFT_OUT_FILE)
     return content

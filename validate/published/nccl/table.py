@@ -222,14 +222,13 @@ def _system_case(row: Row, identity: dict[str, str]) -> Case:
         raise row.error("op", f"must be one of {', '.join(OPS)}")
     size, notes = _element(row)
     name = " ".join(identity.values())
-    kind: Kind = "nccl-single-node"
     return Case(
         name,
         row.text("system"),
         described.machine,
         operation,
         size,
-        kind,
+        "nccl-single-node",
         identity,
         notes=described.notes + notes,
     )
@@ -239,14 +238,13 @@ def _vtrain_case(row: Row, identity: dict[str, str]) -> Case:
     system = {"system": row.text("gpu"), "num_gpus": str(row.count("num_gpus")), "nccl_version": ""}
     described = describe_system(system)
     name = f"vtrain {row.text('gpu')}"
-    kind: Kind = "vtrain-allreduce"
     return Case(
         f"{name} {row.text('num_gpus')}",
         name,
         described.machine,
         "all_reduce",
         4,
-        kind,
+        "vtrain-allreduce",
         identity,
         notes=described.notes,
     )

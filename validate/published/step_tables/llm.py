@@ -46,9 +46,13 @@ def read(row: Row) -> PublishedStep:
 def published(row: Row) -> PublishedStep:
     """Return the row as a scenario; the measured time is NaN where no step is stated."""
     gpu, placement = _gpu(row), _placement(row)
-    config, text = config_file(_sizes(row), gated=_is_gated(row))
+    gated = any(name in row.text("model") for name in constants_file(SETTINGS)["gated"])
+    config, text = config_file(_sizes(row), gated=gated)
     workload = _workload(row, config)
     cards = cards_together(row.number("nic_gbps_per_node"))
+    network = "the machine's own (not stated)"
+    if cards:
+        network = f"{cards['nics_per_node']} x {cards['nic']} (stated)"
     memory = row.number("mem_gb_per_gpu")
     return published_step(
         row,
@@ -64,16 +68,8 @@ def published(row: Row) -> PublishedStep:
         series=row.text("case_id"),
         files={config: text},
         memory=None if memory is None else memory * 1e9,
-        shown={"network": assumed_network(row)},
+        shown={"network": network},
     )
-
-
-def assumed_network(row: Row) -> str:
-    """Return the network cards assumed for a row, in words."""
-    cards = cards_together(row.number("nic_gbps_per_node"))
-    if not cards:
-        return "the machine's own (not stated)"
-    return f"{cards['nics_per_node']} x {cards['nic']} (stated)"
 
 
 def group_of(row: Row) -> str:
@@ -131,10 +127,6 @@ def _workload(row: Row, config: str) -> dict[str, Any]:
         "execution": "compile" if row.text("compiled") in ("1", "1.0") else "eager",
         **{name: value for name, value in kernels.items() if name != "words"},
     }
-
-
-def _is_gated(row: Row) -> bool:
-    return any(name in row.text("model") for name in constants_file(SETTINGS)["gated"])
 
 
 def _sizes(row: Row) -> Sizes:

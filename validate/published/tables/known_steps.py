@@ -73,14 +73,13 @@ class ScaledToKnown:
         return self._scales[base.row_id]
 
 
-def _unlike(one: PublishedStep, other: PublishedStep) -> tuple[bool, bool]:
+def _unlike(one: PublishedStep, other: PublishedStep) -> list[bool]:
     """Return how two rows' passes differ: another batch changes a kernel's efficiency."""
     mine, theirs = one.scenario["workload"], other.scenario["workload"]
-    differs = [
+    return [
         mine.get(name, 1) != theirs.get(name, 1)
         for name in ("batch_per_gpu", "gradient_accumulation")
     ]
-    return differs[0], differs[1]
 
 
 def _scaled(

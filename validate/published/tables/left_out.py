@@ -7,13 +7,9 @@ scenario, which ``dpsim run`` then uses. Written by ``python -m tools.refits.com
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
 from dataclasses import replace
-from functools import cache
-from importlib.resources import files
-from typing import Any
 
+from dpsim.base.shipped import shipped_json
 from dpsim.hardware import CalibrationProfile, Parameter, Residuals
 from dpsim.scenario import Scenario
 from dpsim.workload import CONSTANTS, composed, members_of, of_products
@@ -31,7 +27,7 @@ def unseen(step: PublishedStep, group: str, scenario: Scenario) -> PublishedStep
 
     ``scenario`` is the row's. If the fit had no row of the group, the shipped constants are kept.
     """
-    values = _without().get(group)
+    values = shipped_json("validate.published", FILE).get(group)
     if values is None or "calibration" in step.scenario:
         return step
     workload, model = scenario.workload, scenario.build_model()
@@ -51,11 +47,3 @@ def unseen(step: PublishedStep, group: str, scenario: Scenario) -> PublishedStep
         files={**step.files, name: profile.to_json()},
         constants=f"shipped, without {group}",
     )
-
-
-@cache
-def _without() -> Mapping[str, Mapping[str, Any]]:
-    """Return the shipped constants without each group, as written by the refit."""
-    path = files("validate.published").joinpath(FILE)
-    loaded: dict[str, Any] = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
-    return loaded

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -13,33 +13,19 @@ from dpsim.base.uncertainty import PredictionInterval, error_summary
 from validate.published.tables.csv_file import Row
 from validate.published.tables.published_step import PublishedStep, Regime, Status, StepKind
 
-
-class Scored(Protocol):
-    """A row beside its prediction; ``constants`` says what its prediction's were fitted on."""
-
-    @property
-    def constants(self) -> str:
-        """In words."""
-
-    def to_json(self) -> dict[str, Any]:
-        """The row in the command's JSON."""
+Rows = Sequence[Any]  # of step times or of collectives, with ``constants`` and ``to_json``
 
 
-AnyRow = TypeVar("AnyRow", bound=Scored)
-Errors = dict[str, float | int]
-Summary = Callable[[Sequence[AnyRow]], Errors]
-
-
-def constants_of(rows: Iterable[Scored]) -> dict[str, int]:
+def constants_of(rows: Rows) -> dict[str, int]:
     """How many rows were predicted with which constants."""
     return dict(sorted(Counter(row.constants for row in rows).items()))
 
 
 def rows_json(
-    counted: Sequence[AnyRow],
-    apart: Sequence[AnyRow],
-    fitted: Sequence[AnyRow],
-    summary: Summary[AnyRow],
+    counted: Rows,
+    apart: Rows,
+    fitted: Rows,
+    summary: Callable[[Rows], dict[str, float | int]],
 ) -> dict[str, Any]:
     """The rows in JSON, and the errors of those that stand apart."""
     return {

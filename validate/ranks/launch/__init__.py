@@ -50,7 +50,7 @@ from validate.ranks.launch.host import LOOPBACK, Host, loopback
 from validate.ranks.launch.launcher import ENDED_WITHIN_S, REALTIME, launch
 from validate.ranks.launch.own_folder import own_folder
 from validate.ranks.launch.rows import connected, write_row
-from validate.ranks.launch.run import RankRun, Run, RunFailed
+from validate.ranks.launch.run import Run, RunFailed
 
 __all__ = [
     "ENDED_WITHIN_S",
@@ -59,7 +59,6 @@ __all__ = [
     "Host",
     "Process",
     "ProcessGroup",
-    "RankRun",
     "Run",
     "RunFailed",
     "connected",

@@ -6,7 +6,7 @@ import shutil
 import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
+from contextlib import closing
 
 from dpsim.base.errors import DpsimError
 from validate.ranks.launch.environment import environments
@@ -18,7 +18,7 @@ from validate.ranks.launch.output import OnLine, Output
 from validate.ranks.launch.own_folder import own_folder
 from validate.ranks.launch.rows import read_rows
 from validate.ranks.launch.run import RankRun, Run, RunFailed
-from validate.ranks.launch.watch import Limits, Watch
+from validate.ranks.launch.watch import Watch
 
 ENDED_WITHIN_S = 5.0
 """Seconds at most after a rank's failure or a limit until all ranks are gone."""
@@ -53,7 +53,7 @@ def launch(
     with (
         own_folder() as folder,
         ProcessGroup() as group,
-        Output(on_line) as output,
+        closing(Output(on_line)) as output,
     ):
         # Limits count from here: starting many ranks takes a while, and is part of the run.
         began = time.monotonic()
@@ -69,8 +69,8 @@ def launch(
             assert process.stderr
             output.add(rank, "stdout", process.stdout)
             output.add(rank, "stderr", process.stderr)
-        limits = Limits(began, timeout_s, connect_timeout_s)
-        trouble = Watch(group.processes, output, folder, look).wait(limits)
+        limits = began, timeout_s, connect_timeout_s
+        trouble = Watch(group.processes, output, folder, look, *limits).wait()
         # Before the rest are killed, so that ranks that still ran have no exit code.
         codes = [process.poll() for process in group.processes]
         # Of the time to end, half is for killing and a quarter for the last output.
@@ -79,22 +79,20 @@ def launch(
         notes += tuple(f"process {pid} did not end when it was killed" for pid in immortal)
         ranks = []
         for rank, host in enumerate(hosts):
-            ranks.append(_rank_run(rank, host, codes[rank], output, folder))
+            ranks.append(
+                RankRun(
+                    rank,
+                    host.name,
+                    codes[rank],
+                    output.text(rank, "stdout"),
+                    output.text(rank, "stderr"),
+                    read_rows(folder, rank),
+                )
+            )
         run = Run(tuple(ranks), time.monotonic() - began, notes)
     if trouble:
         raise RunFailed(trouble.rank, trouble.reason, run, trouble.others)
     return run
-
-
-def _rank_run(rank: int, host: Host, code: int | None, output: Output, folder: Path) -> RankRun:
-    return RankRun(
-        rank,
-        host.name,
-        code,
-        output.text(rank, "stdout"),
-        output.text(rank, "stderr"),
-        read_rows(folder, rank),
-    )
 
 
 def _check(

@@ -6,7 +6,7 @@ import os
 import selectors
 import time
 from collections.abc import Callable
-from typing import IO, Self
+from typing import IO
 
 OnLine = Callable[[int, str, str], None]
 
@@ -26,10 +26,8 @@ class Output:
         self._kept: dict[tuple[int, str], bytearray] = {}
         self._unfinished: dict[tuple[int, str], bytes] = {}
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
+    def close(self) -> None:
+        """Read no more."""
         self._selector.close()
 
     def add(self, rank: int, stream: str, pipe: IO[bytes]) -> None:

@@ -73,7 +73,15 @@ def check(testbed: Testbed, repeats: int = 3, timeout_s: float = 60.0) -> list[C
     for number, (name, flows) in enumerate(sized.items()):
         # Slow moments of the machine then affect runs of several patterns, not all of one.
         of_pattern = tuple(took[number :: len(sized)])  # patterns take turns
-        found.append(_row(testbed.config, name, flows, of_pattern))
+        found.append(
+            CheckRow(
+                name,
+                sum(size for *_, size in flows),
+                nominal_s(testbed.config, flows),
+                statistics.median(of_pattern),
+                of_pattern,
+            )
+        )
     return found
 
 
@@ -137,13 +145,3 @@ def _makespan(rows: list[dict[str, Any]], number: int) -> float:
     began: float = min(row["began"] for row in of_run if "began" in row)
     ended: float = max(row["ended"] for row in of_run if "ended" in row)
     return ended - began
-
-
-def _row(config: TestbedConfig, name: str, flows: list[Flow], took: tuple[float, ...]) -> CheckRow:
-    return CheckRow(
-        name,
-        sum(size for *_, size in flows),
-        nominal_s(config, flows),
-        statistics.median(took),
-        took,
-    )
