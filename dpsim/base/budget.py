@@ -69,37 +69,43 @@ def limited(seconds: float | None = None, whole: float | None = None) -> Iterato
 
     Raises FailedError, from `check`, if it takes longer, and if it needs more memory than there is.
     """
-    limit = _limit.get()
-    is_first = limit is None
+    before = limit = _limit.get()
     if limit is None:
         seconds = time_limit() if seconds is None else seconds
         named = seconds if whole is None else whole
         limit = _Limit(named, thread_time() + seconds, monotonic() + seconds)
-    token = _limit.set(limit)
-    asks = is_first and _signal_asks() and math.isfinite(time_left())
+    _limit.set(limit)
+    asks = before is None and _signal_asks() and math.isfinite(time_left())
     try:
-        if asks:
-            signal.setitimer(signal.ITIMER_PROF, max(time_left(), _ASKS_EVERY), _ASKS_EVERY)
-        yield
+        try:
+            if asks:
+                signal.setitimer(signal.ITIMER_PROF, max(time_left(), _ASKS_EVERY), _ASKS_EVERY)
+            yield
+        except Exception as error:
+            # A C library may turn the signal's exception into an error of its own, as DuckDB does.
+            if asks and not isinstance(error, DpsimError) and not time_left():
+                raise over_time(limit.seconds) from None
+            if not isinstance(error, MemoryError):
+                raise
+            said = f": {error}" if str(error) else ""
+            raise FailedError(
+                f"needs more memory than this machine gives ({memory_here() / 1e9:.3g} GB){said}; "
+                f"{_WAY_OUT}"
+            ) from None
+        finally:
+            _end(before, asks=asks)
     except _TimeIsUp:
-        if not is_first:
+        # The signal may come at any instruction until then, in the lines above too.
+        _end(before, asks=asks)
+        if before is not None:
             raise
         raise over_time(limit.seconds) from None
-    except Exception as error:
-        # A C library may turn the signal's exception into an error of its own, as DuckDB does.
-        if asks and not isinstance(error, DpsimError) and not time_left():
-            raise over_time(limit.seconds) from None
-        if not isinstance(error, MemoryError):
-            raise
-        said = f": {error}" if str(error) else ""
-        raise FailedError(
-            f"needs more memory than this machine gives ({memory_here() / 1e9:.3g} GB){said}; "
-            f"{_WAY_OUT}"
-        ) from None
-    finally:
-        if asks:
-            signal.setitimer(signal.ITIMER_PROF, 0.0)
-        _limit.reset(token)
+
+
+def _end(before: _Limit | None, *, asks: bool) -> None:
+    _limit.set(before)  # a signal that comes now finds no limit
+    if asks:
+        signal.setitimer(signal.ITIMER_PROF, 0.0)
 
 
 def ask_by_signal() -> None:

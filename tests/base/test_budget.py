@@ -217,6 +217,20 @@ def test_commands_without_steps_are_held_to_it_too(command, dpsim, monkeypatch, 
     assert "takes more than 0.05 s of the processor, the limit" in err
 
 
+class AskingError(MemoryError):
+    """An error in whose handler the signal comes."""
+
+    def __str__(self):
+        budget._ask(0, None)
+        return "shown"
+
+
+def test_a_signal_while_an_error_is_handled_is_the_limit_s_error():
+    with pytest.raises(FailedError, match=r"takes more than 0 s"), budget.limited(0.0):
+        raise AskingError
+    budget._ask(0, None)  # no limit is left
+
+
 def test_a_signal_in_a_finalizer_prints_nothing_and_asks_again():
     code = """
 import time, weakref
