@@ -82,7 +82,7 @@ class Calibration:
     def warnings(self) -> list[str]:
         """Warnings about runs that cannot be so, unknown constants, and a poor fit."""
         found = self.found
-        said = [each for each in map(links_too_slow, found.runs) if each is not None]
+        said = [each for each in map(links_too_slow, found.runs, found.jobs) if each is not None]
         several = sum(part.nodes for part in self.target.cluster.parts) > 1
         if several and not tell_network(found.known):
             said.append(_NO_NODES)
@@ -128,16 +128,15 @@ class Calibration:
     def rows(self) -> list[dict[str, Any]]:
         """The fitted runs, measured and predicted."""
         found = self.found
-        each = zip(found.runs, found.seconds, found.intervals, found.left_out, strict=True)
+        predicted = zip(found.seconds.tolist(), found.exposed, found.intervals, strict=True)
+        each = zip(found.runs, predicted, found.left_out, strict=True)
         return [
             {
-                **_row(run, float(seconds), low, high),
-                "predicted_exposed_ms": None
-                if run.exposed is None
-                else 1e3 * found.exposed(run, float(seconds)),
+                **_row(run, seconds, low, high),
+                "predicted_exposed_ms": None if run.exposed is None else 1e3 * exposed,
                 "left_out": None if isnan(apart) else -float(apart),
             }
-            for run, seconds, (low, high), apart in each
+            for run, (seconds, exposed, (low, high)), apart in each
         ]
 
 

@@ -70,14 +70,15 @@ class MeasuredRun:
 class Fitted:
     """Fitted constants with their posterior, and their predictions of the runs.
 
-    ``free`` are the priors of the fitted constants, ``at`` is the posterior's centre in their units
-    (logarithms, logits) and ``covariance`` its covariance. ``residuals`` are ln(measured /
-    predicted) of the ``runs`` by the constants alone, and ``slopes`` the derivatives of the
-    predictions' logarithms by ``at``. ``noise`` is the unexplained spread of a run, and ``shared``
-    what runs nearby share besides.
+    ``jobs`` are those of the ``runs``, without step constants. ``free`` are the priors of the
+    fitted constants, ``at`` is the posterior's centre in their units (logarithms, logits) and
+    ``covariance`` its covariance. ``residuals`` are ln(measured / predicted) of the runs by the
+    constants alone, and ``slopes`` the derivatives of the predictions' logarithms by ``at``.
+    ``noise`` is the unexplained spread of a run, and ``shared`` what runs nearby share besides.
     """
 
     runs: tuple[MeasuredRun, ...]
+    jobs: tuple[Job, ...]
     fixed: tuple[Prior, ...]
     free: tuple[Prior, ...]
     at: FloatArray
@@ -103,18 +104,24 @@ class Fitted:
         """The covariance of the runs' residuals: what runs nearby share, and noise."""
         return known_covariance(self.known, self.shared)
 
-    def exposed(self, run: MeasuredRun, step: float) -> float:
-        """Return the predicted exposed communication (s) of a run whose step takes ``step`` s."""
-        return exposed_seconds(prepare(_plain(run.scenario)), self._corrected(run), step)
-
     @cached_property
     def seconds(self) -> FloatArray:
         """The predicted steps of the runs, corrected by the residuals nearby (s)."""
-        jobs = [(prepare(_plain(run.scenario)), self._corrected(run)) for run in self.runs]
-        return np.array([mean_step(adjusted(job, constants)) for job, constants in jobs])
+        return np.array([mean_step(adjusted(job, each)) for job, each in self._corrected])
 
-    def _corrected(self, run: MeasuredRun) -> StepConstants:
-        return corrected(self.constants, self.known, run.place, self.shared)
+    @property
+    def exposed(self) -> list[float]:
+        """The predicted exposed communication of the runs (s)."""
+        pairs = zip(self._corrected, self.seconds.tolist(), strict=True)
+        return [exposed_seconds(job, constants, step) for (job, constants), step in pairs]
+
+    @cached_property
+    def _corrected(self) -> list[tuple[Job, StepConstants]]:
+        """Each run's job, and the constants that predict it."""
+        pairs = zip(self.jobs, self.known, strict=True)
+        return [
+            (job, corrected(self.constants, self.known, run, self.shared)) for job, run in pairs
+        ]
 
     @property
     def _weights(self) -> FloatArray:
@@ -164,7 +171,7 @@ def fitted(runs: Sequence[MeasuredRun]) -> Fitted:
     priors = tuple(priors_of(runs[0].scenario))
     free = tuple(prior for prior in priors if prior.spread)
     fixed = tuple(prior for prior in priors if not prior.spread)
-    jobs = [prepare(_plain(run.scenario)) for run in runs]
+    jobs = tuple(prepare(_plain(run.scenario)) for run in runs)
     measured = np.log([run.step_time for run in runs])
     noise = step_noise()
     shared = residual_prior(runs[0].scenario)
@@ -199,12 +206,11 @@ def fitted(runs: Sequence[MeasuredRun]) -> Fitted:
     slopes = correlated @ jacobian[: len(runs)]
     covariance = np.asarray(np.linalg.inv(jacobian.T @ jacobian))
     left = measured - logarithms(found.x)
-    return Fitted(tuple(runs), fixed, free, found.x, covariance, left, slopes, noise, shared)
+    return Fitted(tuple(runs), jobs, fixed, free, found.x, covariance, left, slopes, noise, shared)
 
 
-def links_too_slow(run: MeasuredRun) -> str | None:
-    """Return a sentence if the described links could not carry what a run sent in its step."""
-    job = prepare(_plain(run.scenario))
+def links_too_slow(run: MeasuredRun, job: Job) -> str | None:
+    """Return a sentence if the links of a run's ``job`` could not carry what its step sent."""
     if len(job.calls_of) > 1:
         return None  # steps differ in what they send
     loads, capacities = link_loads(job).bytes, job.cluster.capacities

@@ -129,9 +129,7 @@ def test_exposed_communication_tells_network_from_computing(own):
     index = [prior.name for prior in told.free].index("between")
     assert told.is_identified(index)
     assert told.covariance[index, index] < 0.5 * alone.covariance[index, index]
-    assert told.exposed(run, float(told.seconds[0])) == pytest.approx(
-        exposed, abs=0.05 * run.step_time
-    )
+    assert told.exposed[0] == pytest.approx(exposed, abs=0.05 * run.step_time)
 
 
 def test_two_nodes_alone_leave_open_whether_more_reach_the_same_rate(own):
