@@ -33,7 +33,7 @@ from validate.calibrate.copies import copies_of, fit_copies
 from validate.microbench.models import subject
 from validate.microbench.run_file import RunFile
 from validate.node.items import Item
-from validate.node.rows import Attempt
+from validate.node.rows import Attempt, usual_s
 from validate.node.spreads import EVERY, at_once, spreads_of
 from validate.node.strategies import served_tables, with_wrappers
 
@@ -140,7 +140,7 @@ def _seconds(row: Mapping[str, Any]) -> float:
     """Return the seconds since the last rank began, if clocks are shared: waiting is separate."""
     way = "" if row["times_s"] is not None else "in_place_"
     since_last = row[f"{way}since_last_s"]
-    return float(np.median(since_last if since_last is not None else row[f"{way}times_s"]))
+    return usual_s(since_last if since_last is not None else row[f"{way}times_s"])
 
 
 def _of_collectives(tables: Sequence[Held], scenario: Scenario) -> dict[str, Residuals]:

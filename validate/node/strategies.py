@@ -20,7 +20,7 @@ from validate.microbench.models import FACTORY_OF, subject
 from validate.microbench.settings import Settings
 from validate.node.hardware import Here, cluster_here
 from validate.node.items import Item
-from validate.node.rows import Attempt
+from validate.node.rows import Attempt, usual_s
 from validate.node.sent import SIZES
 
 SERVERS = 1
@@ -148,7 +148,7 @@ def _tables(item: Item, attempt: Attempt) -> list[Measured]:
         "hosts": len({place["host"] for place in attempt.world["ranks"]}),
         "devices": tuple(dict.fromkeys(p["device_name"] for p in attempt.world["ranks"])),
         "sizes_bytes": tuple(sorted(taken)),
-        "times_s": tuple(float(np.median(taken[size])) / 2 for size in sorted(taken)),
+        "times_s": tuple(usual_s(taken[size]) / 2 for size in sorted(taken)),
         "backend": attempt.world["backend"],
         "servers": SERVERS,
     }

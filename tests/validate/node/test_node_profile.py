@@ -19,7 +19,7 @@ from validate.microbench.settings import Settings
 from validate.node.hardware import Here, cluster_here
 from validate.node.node_profile import scenario_here
 from validate.node.profile import base_of, profile_of
-from validate.node.rows import Attempt
+from validate.node.rows import Attempt, usual_s
 from validate.node.run import as_measured
 from validate.node.strategies import served_item, wrapped_item
 from validate.records import records_of
@@ -311,6 +311,11 @@ def with_profile(tmp_path, profile, *sets):
     return load_scenario(HERE / "small.yaml", (f"calibration={file}", cluster, *sets))
 
 
+def test_a_collective_takes_its_mean_without_the_slowest_tenth():
+    # Two usual times of 1 and 4 ms, and one disturbance of a second.
+    assert usual_s([0.001] * 6 + [1.0] + [0.004] * 3) == pytest.approx(0.002)
+
+
 def test_pushes_and_pulls_take_what_was_measured(tmp_path):
     rows = [
         {"rank": rank, "variant": name, "parts_s": {"communication": [9.0] * 3 + [seconds] * 17}}
@@ -324,7 +329,7 @@ def test_pushes_and_pulls_take_what_was_measured(tmp_path):
         ("push", 2, 1),
         ("pull", 2, 1),
     ]
-    assert tables[0].times_s == (0.001, 0.002, 0.005, 0.017)
+    assert tables[0].times_s == pytest.approx((0.001, 0.002, 0.005, 0.017))
     servers = "strategy.aggregation={kind: parameter-server, servers: 1, colocated: false}"
     scenario = with_profile(tmp_path, found, servers, "strategy.overlap.kind=sequential")
     # 1.2 MB, in between: 2 ms and 8 ms a MiB.
@@ -355,7 +360,7 @@ def test_computing_loses_what_is_sent_beside_it_and_that_is_measured_as_communic
 
 
 def test_recorded_strategies_are_predicted_from_a_profile_of_their_node():
-    folder = ROOT / "validate" / "recorded" / "two-busy-cores"
+    folder = ROOT / "validate" / "recorded" / "two-cores"
     records = records_of([folder])
     assert len(records) == 10
     totals, computing = [], []
@@ -372,7 +377,7 @@ def test_recorded_strategies_are_predicted_from_a_profile_of_their_node():
 
 
 def test_a_measured_update_is_that_of_the_kernels_that_were_measured():
-    file = ROOT / "validate" / "recorded" / "two-busy-cores" / "scenario.yaml"
+    file = ROOT / "validate" / "recorded" / "two-cores" / "scenario.yaml"
     by_default, foreach, fused = (
         prepare(load_scenario(file, sets)).times[0].optimizer
         for sets in (
