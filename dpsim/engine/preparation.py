@@ -15,6 +15,7 @@ from dpsim.engine.calls import LOSS
 from dpsim.engine.conditions import conditions_on
 from dpsim.engine.gpu_times import learner_times
 from dpsim.engine.job import Job
+from dpsim.engine.shared_statistics import statistics_waits
 from dpsim.hardware import Gpu, Transport
 from dpsim.network import CollectiveModel, MessageCosts, ModelKind
 from dpsim.scenario import Scenario
@@ -79,6 +80,12 @@ def prepare(
     times = tuple(
         _times(scenario, model, gpu, cluster.ranks, constants) for gpu, _ in cluster.accelerators
     )
+    waits = statistics_waits(scenario, model, setting)
+    if waits is not None:
+        times = tuple(
+            replace(each, forward=each.forward + waits, backward=each.backward + waits)
+            for each in times
+        )
     least = min(each.one_pass for each in times)
     if least < TIME.least:
         # Without compute time there is no pace. Some layers' measured times may be 0, but not all.

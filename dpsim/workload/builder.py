@@ -86,6 +86,16 @@ class Builder(LayerStack):
         Forward reads to compute the moments, then reads and writes to normalise; backward reads two
         tensors twice and writes one.
         """
+        self._by_channel(name, kept=kept, over_batch=True)
+
+    def group_norm(self, name: str) -> None:
+        """Add a normalisation over groups of one sample's channels, with a batch norm's traffic.
+
+        With as many groups as channels it is an instance norm.
+        """
+        self._by_channel(name)
+
+    def _by_channel(self, name: str, *, kept: bool = True, over_batch: bool = False) -> None:
         channels = self.shape[0]
         self._memory(
             name,
@@ -94,14 +104,8 @@ class Builder(LayerStack):
             5 * self.size,
             parameters=(channels, channels),
             kept=self.size if kept else 0,
+            over_batch=over_batch,
         )
-
-    def group_norm(self, name: str) -> None:
-        """Add a normalisation over groups of one sample's channels, with a batch norm's traffic.
-
-        With as many groups as channels it is an instance norm.
-        """
-        self.batch_norm(name)
 
     def pool(
         self, name: str, kernel: Size, stride: int = 1, padding: Size = 0, *, ceil: bool = False

@@ -268,6 +268,16 @@ class WorkloadConfig(Config):
         examples=["kept", {"removed": {"mean_length": 256}}],
     )
     input: InputConfig = Field(MemoryInput(kind="memory"), description="Where samples come from.")
+    sync_batch_norm: int = Field(
+        1,
+        ge=1,
+        le=MOST_SAMPLES,
+        description=(
+            "GPUs that share the statistics of each batch normalisation (SyncBatchNorm; MLPerf's "
+            "group batch norm). Groups of neighbouring ranks all-reduce them in the forward and "
+            "the backward pass, which wait; the time counts as computing. 1: each GPU its own."
+        ),
+    )
     dataset: DatasetConfig | None = Field(
         None, description="The samples of an epoch; no epoch is reported if left out."
     )

@@ -40,6 +40,7 @@ Amount = Literal[
     "trained_weights",
     "borrowed",
     "steps",
+    "over_batch",
 ]
 
 # An image in the description of a sample: "224x224 image".
@@ -63,7 +64,8 @@ class Layer:
     recurrent layer), each with kernels of its own. ``shape`` is rows per sample, inner terms and
     columns of a product of tokens with weights, None for others; ``head`` is the width of a head of
     fused attention, 0 for others. The weights of a ``frozen`` layer, its own and borrowed ones, are
-    read and never changed.
+    read and never changed. ``over_batch``: it normalises over the batch, by statistics that workers
+    may share.
     """
 
     name: str
@@ -79,6 +81,7 @@ class Layer:
     shape: tuple[int, int, int] | None = None
     head: int = 0
     frozen: bool = False
+    over_batch: bool = False
 
     @property
     def own_weights(self) -> int:

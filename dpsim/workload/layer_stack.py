@@ -79,6 +79,7 @@ class LayerStack:
         *,
         parameters: tuple[int, ...] = (),
         kept: int = 0,
+        over_batch: bool = False,
     ) -> None:
         """Add a layer without matrix products: elements moved forward and backward."""
         self._layers.append(
@@ -90,6 +91,7 @@ class LayerStack:
                 # Layers before the first weights need no gradient.
                 backward_traffic=backward if self._learns else 0,
                 activations=kept,
+                over_batch=over_batch,
             )
         )
 

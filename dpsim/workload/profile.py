@@ -57,6 +57,7 @@ class ProfileLayer(Config):
     shape: tuple[PositiveInt, PositiveInt, PositiveInt] | None = None
     head: NonNegativeInt = 0
     frozen: bool = False
+    over_batch: bool = False
 
 
 class MeasuredCollective(Config):

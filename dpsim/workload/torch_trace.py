@@ -305,7 +305,9 @@ class _Seen:
                 shown = path or type(self._root).__name__
                 layer = _layer(shown, amounts, tuple(own), borrowed)
                 # A module that is partly trained counts as trained.
-                layers.append(replace(layer, frozen=bool(own or borrowed) and not trains))
+                frozen = bool(own or borrowed) and not trains
+                over_batch = isinstance(modules[path], self._torch.nn.modules.batchnorm._BatchNorm)
+                layers.append(replace(layer, frozen=frozen, over_batch=over_batch))
         return Model(name, tuple(layers), sample, notes=self._notes(idle))
 
     def _is_used(self, module: Any) -> bool:

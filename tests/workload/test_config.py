@@ -22,6 +22,7 @@ def test_defaults():
         "attention": None,
         "optimizer": "momentum",
         "input": {"kind": "memory"},
+        "sync_batch_norm": 1,
         "dataset": None,
         "learners_per_gpu": 1,
         "software": "typical",

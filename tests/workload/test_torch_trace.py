@@ -61,6 +61,7 @@ def test_the_flop_counter_agrees_with_the_catalogue(twin, shape, dtype, name):
 def test_traffic_and_activations_of_a_traced_resnet_are_near_the_catalogue_s():
     traced = traced_once(f"{TWINS}:resnet50", (3, 224, 224), "float32")
     built = build_model("resnet50")
+    assert traced.vector("over_batch").sum() == built.vector("over_batch").sum() == 53
     assert traced.activations == pytest.approx(built.activations, rel=0.05)
     assert traced.vector("forward_traffic").sum() == pytest.approx(
         built.vector("forward_traffic").sum(), rel=0.05

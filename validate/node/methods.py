@@ -55,6 +55,11 @@ def deviations(scenario: Scenario, *, on_gpu: bool) -> list[str]:
             "workload.optimizer_kernels sharded: each worker updates all weights by one kernel, "
             "and the prediction counts its share"
         )
+    if workload.sync_batch_norm > 1 and not on_gpu:
+        found.append(
+            f"workload.sync_batch_norm {workload.sync_batch_norm}: torch shares statistics on "
+            "GPUs only; each rank has its own, and the prediction waits for the group's"
+        )
     codec = scenario.strategy.compression
     if method.kind == "ddp" and not codec.exact:
         from validate.microbench.torch_codecs import has_operators

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch import distributed as dist
 from torch.nn import functional
 
 from dpsim.base.errors import DpsimError
@@ -59,17 +60,27 @@ class ScenarioTask(Task):
 
     def model(self, seed: int) -> nn.Module:
         """Return the subject's model, compiled and with recomputation as in the scenario."""
-        module: nn.Module = laid_out(self._subject.module(self._face.place, seed), self._words)
+        module = self._normalised(self._subject.module(self._face.place, seed))
+        module = laid_out(module, self._words)
         checkpoint(module, self._workload)
         self._execute([module], graphs=self._face.on_gpu)
         return module
 
     def outline(self, seed: int) -> nn.Module:
         """Return the model without weights, compiled by block: gathers come in between."""
-        module: nn.Module = self._subject.outline(self._face.place, seed)
+        module = self._normalised(self._subject.outline(self._face.place, seed))
         checkpoint(module, self._workload)
         self._execute(blocks_of(module), graphs=False)
         return module
+
+    def _normalised(self, module: nn.Module) -> nn.Module:
+        """Return ``module`` with the scenario's groups of batch norm, which torch has on GPUs."""
+        group = self._workload.sync_batch_norm
+        if group == 1 or not self._face.on_gpu:
+            return module
+        own, _ = dist.new_subgroups(group)
+        shared: nn.Module = nn.SyncBatchNorm.convert_sync_batchnorm(module, own)
+        return shared
 
     def fill(self, part: nn.Module) -> None:
         """Draw the weights of ``part`` by each module's own rule."""

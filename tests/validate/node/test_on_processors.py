@@ -182,6 +182,7 @@ def test_learners_without_a_method_are_refused():
 SAID = {
     "workload.execution=cuda-graph": "a processor has no CUDA graphs",
     "workload.optimizer_kernels=sharded": "each worker updates all weights by one kernel",
+    "workload.sync_batch_norm=2": "torch shares statistics on GPUs only; each rank has its own",
     "workload.software=tuned": "",
 }
 
