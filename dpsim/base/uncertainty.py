@@ -7,9 +7,10 @@ predicted) of left-out rows, so that nine in ten of the rows lie inside by const
 
 from __future__ import annotations
 
+import math
 import zlib
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from statistics import NormalDist
 from typing import Any, NamedTuple
@@ -22,7 +23,7 @@ CONFIDENCE = 0.9
 ENDS = ((1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2)
 LEVELS = (0.5, 0.8, CONFIDENCE)
 # Each half of an interval, in logarithms, is at least this share of the other, so that no
-# prediction lies at an end of its interval.
+# prediction lies at an end of its interval, unless a physical limit is nearer.
 LEAST_HALF_WIDTH = 1 / 3
 # Half-widths of ln(measured / predicted) below and above 0, for each of LEVELS of the rows.
 Spread = Sequence[Sequence[float]]
@@ -122,6 +123,17 @@ class ModelError:
         return PredictionInterval(
             low, high, CONFIDENCE, self.basis, self.extrapolated, sources, self.nearest
         )
+
+    def at_least(self, factor: float) -> ModelError:
+        """Return the error without measured values below ``factor`` times the predicted one.
+
+        A physical limit may lie nearer to the prediction than `LEAST_HALF_WIDTH` of the other half.
+        """
+        if not self.spread or factor <= 0:
+            return self
+        most = max(-math.log(factor), 0.0)
+        below, above = self.spread
+        return replace(self, spread=([min(half, most) for half in below], above))
 
     def ppf(self, levels: FloatArray) -> FloatArray:
         """Return measured over predicted at ``levels`` from 0 to 1, named as in scipy."""

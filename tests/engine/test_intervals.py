@@ -126,7 +126,21 @@ def test_collectives_of_machines_that_were_measured_are_surer():
 
 def error(transport, operation="all_reduce"):
     rate = {"nodes": 2, "transport": transport, "nic_rate": 50e9}
-    return machine_error(NcclMachine("h100", 90, "nvswitch", 450e9, **rate), operation, 2**30)
+    return machine_error(NcclMachine("h100", 90, "nvswitch", 450e9, **rate), operation, 2**30, 0.1)
+
+
+def test_no_interval_promises_more_than_the_links_carry():
+    machine = NcclMachine("a100", 80, "nvswitch", 300e9, nodes=4, transport="ib", nic_rate=200e9)
+    least = (
+        1.5 * 2**30 / 200e9
+    )  # three of four parts leave each node, once to add and once to share
+    far, near = (
+        machine_error(machine, "all_reduce", 2**30, predicted).around(predicted)
+        for predicted in (3 * least, 1.05 * least)
+    )
+    assert far.low > least
+    assert near.low == pytest.approx(least)
+    assert near.high / 1.05 == pytest.approx(far.high / 3)
 
 
 def test_a_generation_of_one_machine_is_extrapolated():

@@ -25,4 +25,4 @@ def test_the_twelve_numbers_lie_inside_their_intervals():
 
 def test_a_thread_that_is_answered_wrong_is_said_to_be():
     outside = [row.said["thread"] for row in rows("threads") if row.is_inside is False]
-    assert outside == ["pytorch 36298", "llm-foundry 336"]
+    assert outside == ["pytorch 36298", "llm-foundry 336", "fairseq 789"]

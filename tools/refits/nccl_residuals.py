@@ -108,7 +108,7 @@ def coverage(by_machine: Sequence[Score], by_generation: Sequence[Score]) -> dic
         for score in by_machine:
             if score.case.machine_name == machine:
                 model_error = machine_error(
-                    score.case.machine, score.case.op, score.nbytes, residuals
+                    score.case.machine, score.case.op, score.nbytes, score.predicted, residuals
                 )
                 found = model_error.around(score.predicted)
                 row = found.low <= score.measured <= found.high, found.high / found.low

@@ -50,7 +50,8 @@ class Score:
         if self.is_calibrated:
             model_error = calibrated_error(case.machine.nodes == 1, self.nbytes >= MIB)
             return model_error.around(self.predicted)
-        return machine_error(case.machine, case.op, self.nbytes).around(self.predicted)
+        model_error = machine_error(case.machine, case.op, self.nbytes, self.predicted)
+        return model_error.around(self.predicted)
 
     @property
     def is_inside(self) -> bool:

@@ -126,7 +126,7 @@ def explain(
     more = farther(found.algorithm[0])
     took, terms["latency"] = took + more, terms["latency"] + more
     below, above = _switches(machine, op, element_bytes, nbytes, chosen)
-    model_error = machine_error(machine, op, nbytes)
+    model_error = machine_error(machine, op, nbytes, took)
     return Explanation(
         nbytes,
         chosen,

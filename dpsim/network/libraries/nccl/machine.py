@@ -30,6 +30,8 @@ TRANSPORTS: Final = (
     "unknown",
 )
 RCCL: Final = "rccl"  # AMD's version of NCCL, on any network
+# How often an operation's bytes pass one of p ports, times p / (p - 1).
+_TIMES: Final = {"all_reduce": 2.0, "all_gather": 1.0, "reduce_scatter": 1.0}
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +152,23 @@ class NcclMachine:
     def ranks(self) -> int:
         """The number of GPUs of the job."""
         return self.nodes * self.gpus_per_node
+
+    def least_seconds(self, operation: str, nbytes: float) -> float:
+        """Return the seconds that the links need for an operation by any algorithm, 0 if unknown.
+
+        Each GPU's port carries its part inside one node, each node's cards theirs between nodes; an
+        all-reduce without reducing switches sends its data 2 (p - 1) / p times (Patarasuk and Yuan
+        2009).
+        """
+        inside = self.nodes == 1
+        parts, rate = (self.ranks, self.intra_rate) if inside else (self.nodes, self.nic_rate)
+        if self.bus.one_way and inside:
+            return 0.0  # bridges carry an unknown part
+        if operation == "all_reduce" and inside and self.intra == NVSWITCH and self.multicast:
+            times = 1.0
+        else:
+            times = _TIMES.get(operation, 0.0) * (parts - 1) / parts
+        return times * nbytes / rate
 
     def version_at_least(self, *wanted: int) -> bool:
         """Return whether NCCL has at least this version; an unstated version counts as recent."""

@@ -242,7 +242,7 @@ class NcclModel(LeavingTogether):
         """Return the error from the residuals on machines of this generation."""
         from dpsim.network.libraries.nccl.model_error import machine_error
 
-        return machine_error(self.machine, self.operation, nbytes)
+        return machine_error(self.machine, self.operation, nbytes, self.time_together(nbytes))
 
     @cached_property
     def nearest_machines(self) -> tuple[str, ...]:

@@ -54,12 +54,22 @@ def machine_error(
     machine: NcclMachine,
     operation: str,
     nbytes: float,
+    predicted: float,
     residuals: Mapping[str, Any] | None = None,
 ) -> ModelError:
     """Return the error of NCCL's ``operation``, by its own name, on a described machine.
 
-    ``residuals`` replace the shipped ones.
+    No error makes the ``predicted`` seconds less than the links need. ``residuals`` replace the
+    shipped ones.
     """
+    found = _of_likes(machine, operation, nbytes, residuals)
+    return found.at_least(machine.least_seconds(operation, nbytes) / predicted)
+
+
+def _of_likes(
+    machine: NcclMachine, operation: str, nbytes: float, residuals: Mapping[str, Any] | None
+) -> ModelError:
+    """Return the error on machines like this one, whatever its links allow."""
     table = nccl_residuals() if residuals is None else residuals
     family, sizes = family_of(machine, operation), size_class(nbytes)
     of = f"{machine.gpu}, {machine.generation}"
