@@ -100,6 +100,7 @@ class _Chunks:
         self._at_once = at_once
         self._most = most
         self._number = 1.0
+        self._reports = 0
         self._grows = True
 
     def next(self, in_flight: int) -> list[str]:
@@ -119,7 +120,9 @@ class _Chunks:
         self._todo.extendleft(reversed(keys[done:]))
         # Later points may take longer, so chunks grow gradually.
         wanted = done * _CHUNK / max(seconds, 1e-6)
-        self._grows = wanted > 2 * self._number
+        self._reports += 1
+        # A worker's first chunk takes longer, since it loads what it needs.
+        self._grows = self._reports <= self._workers or wanted > 2 * self._number
         self._number = max(1.0, min(2 * self._number, wanted))
 
 

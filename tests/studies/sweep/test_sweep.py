@@ -278,6 +278,9 @@ def test_workers_are_handed_chunks_of_about_a_second():
 def test_until_a_chunk_takes_a_second_few_are_handed_out():
     chunks = _Chunks(map(str, range(1000)), workers=2, at_once=400)
     assert [len(chunks.next(in_flight)) for in_flight in range(6)] == [1, 1, 1, 1, 0, 0]
+    for _ in range(2):  # each worker's first chunk says little
+        chunks.took(["1000"], 1, 1.0)
+        assert not chunks.next(in_flight=4)
     chunks.took(["1000"], 1, 1.0)
     assert len(chunks.next(in_flight=399)) == 1
 
