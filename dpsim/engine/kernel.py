@@ -240,7 +240,7 @@ def _quicker(job: Job) -> str:
     run, steps = job.scenario.run, job.counted.stop
     if run.network_model == "flows":
         return "set run.network_model: auto, or "
-    if with_quick_engine(job.scenario, job) is job.scenario:
+    if run.engine != "events" or job.acts_alone or job.setting.disturbed:
         return ""
     few = run.model_copy(update={"steps": min(steps, _TRIED), "warmup": 0})
     tried = job.lasting(job.scenario.model_copy(update={"run": few}))
@@ -249,7 +249,9 @@ def _quicker(job: Job) -> str:
         begin = thread_time()
         run_vector(tried, all_slow_downs(tried), lambda done: None, None, None)
     seconds = float(f"{(thread_time() - begin) * steps / few.steps:.2g}")
-    return f"set run.engine: auto (the same answer in about {seconds:,g} s), or "
+    if exact_for(job) is None:
+        return f"set run.engine: auto (the same answer in about {seconds:,g} s), or "
+    return f"set run.engine: vector (an approximation in about {seconds:,g} s), or "
 
 
 def _staggered(slowed: FloatArray, warmup: int, seed: int) -> FloatArray:

@@ -28,7 +28,7 @@ from dpsim.hardware.calibration import (
     load_profile,
     tell_network,
 )
-from dpsim.hardware.catalogue import Catalogue, normalised
+from dpsim.hardware.catalogue import Catalogue, normalised, own_folder
 from dpsim.hardware.gpu import (
     Gpu,
     GpuRef,
@@ -97,6 +97,7 @@ __all__ = [
     "load_profile",
     "nodes",
     "normalised",
+    "own_folder",
     "pcie_link_name",
     "pcie_rate",
     "tell_network",

@@ -124,6 +124,13 @@ def test_a_refusal_names_the_engine_that_says_the_same_in_less_time(tiny, monkey
         ),
         (
             [
+                "cluster.nodes=4096",
+                "strategy.aggregation={kind: sharded, stage: 3, weight_bytes: 2, shard_group: 16}",
+            ],
+            r"set run\.engine: vector \(an approximation in about [\d.]+ s\), or",
+        ),
+        (
+            [
                 "cluster.nodes=64",
                 "run.network_model=flows",
                 "strategy.aggregation={kind: allreduce, algorithm: ring, library: ideal}",

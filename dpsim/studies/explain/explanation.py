@@ -133,7 +133,8 @@ def explain(
     knob as soon as it is turned, the quickest first; ``tick`` is called at every simulated step.
     If turning all knobs takes more than a few seconds, ``say`` gets the step time, a forecast of
     the remaining time, and then the effect of each knob as soon as it is known. Knobs for which no
-    time is left are not turned.
+    time is left are not turned. The vector engine simulates wherever it is exact, even if the
+    scenario asks for events.
 
     Compute times that are scaled to a measured step keep their scale while knobs are turned. Raises
     DpsimError as `simulate` does.
@@ -148,7 +149,7 @@ def explain(
 
     begun = thread_time()
     with budget.part(), prepared_by(jobs.prepare):
-        run = run_scenario(scenario, Recording(steps=None), lambda _: tick())
+        run = run_scenario(scenario, Recording(steps=None), lambda _: tick(), quick=True)
     # This run keeps all intervals, since the critical path is read off them.
     base, pinned = run.result, _pinned(run)
     path = critical_path(run, _typical(run))

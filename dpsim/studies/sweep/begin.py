@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable
+from contextlib import ExitStack
+from functools import cache, partial
 
 from dpsim.base.budget import check_memory
 from dpsim.base.errors import DpsimError
-from dpsim.studies.sweep.execute import check_address, execute
-from dpsim.studies.sweep.expand import Plan, plan
+from dpsim.studies.sweep.execute import check_address, connected, execute, points_by
+from dpsim.studies.sweep.expand import Plan, plan, points_here
 from dpsim.studies.sweep.store import Store
 from dpsim.studies.sweep.summary import Sweep, manifest
 from dpsim.studies.sweep.tables import points_table, results_table
@@ -46,16 +48,21 @@ def sweep(
             "workers must be at least 1, and stand without dask, but got "
             f"{workers}{' with dask' if dask else ''}"
         )
-    planned = plan([paths] if isinstance(paths, (str, os.PathLike)) else paths, overrides)
     check_address(dask)
-    with Store(output).open(resume) as store:
+    given = [paths] if isinstance(paths, (str, os.PathLike)) else paths
+    with ExitStack() as stack:
+        # Once for making points and computing them, and not before files have been read.
+        client = cache(lambda: stack.enter_context(connected(dask)) if dask else None)
+        make = partial(points_by, client) if dask else points_here
+        planned = plan(given, overrides, make)
+        store = stack.enter_context(Store(output).open(resume))
         begun = _begin(store, planned)
         started(begun)
         missing = begun.missing
         # All processes are started at once: more of them than points would only take memory.
         number = min(workers or cpu_count(), max(1, len(missing)))
         check_memory(number * _WORKER_BYTES, f"{number:,} workers", "take fewer workers")
-        for done, _ in enumerate(execute(missing, store, number, dask), 1):
+        for done, _ in enumerate(execute(missing, store, number, client()), 1):
             progress(done)
         return _end(store, begun)
 

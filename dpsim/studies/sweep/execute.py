@@ -7,27 +7,41 @@ from __future__ import annotations
 
 import logging
 import os
-import pickle
 import re
 import zlib
 from collections import deque
-from collections.abc import Generator, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import CancelledError, Executor, Future
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager, suppress
 from functools import cache
 from queue import Empty, SimpleQueue
 from time import monotonic
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from dpsim.base.child import end_with
 from dpsim.base.errors import DpsimError, FailedError, how_to_install
 from dpsim.engine import KeptJobs, prepared_by, simulate
+from dpsim.studies.sweep.axis import Values
 from dpsim.studies.sweep.columns import row
-from dpsim.studies.sweep.store import Row, Store
+from dpsim.studies.sweep.point import (
+    Content,
+    Made,
+    Point,
+    made_elsewhere,
+    pack,
+    received,
+    scenario_of,
+    surroundings,
+    unpack,
+)
+from dpsim.studies.sweep.store import Row, Store, in_log
 
 if TYPE_CHECKING:
     from distributed import Client
+
+T = TypeVar("T")
+Computed: TypeAlias = Future[tuple[bytes, int, float]]
 
 _CONNECT_WITHIN = 10  # seconds
 _LOOKS_EVERY = 1.0  # s between two checks whether a cluster has workers
@@ -36,37 +50,39 @@ _STARTS = 3  # of a pool whose workers die before they compute anything
 _AT_ONCE_BY_DASK = 1_000  # minimum of chunks submitted to the scheduler; more for more workers
 _CHUNK = 1.0  # s of wall-clock time that a chunk should take
 _MOST_IN_A_CHUNK = 1_000
+_MADE_AT_ONCE = 1_000  # points that a worker makes, half a millisecond each
 _KILLER = "failed: its worker process was killed while it was alone with it, as for want of memory"
 
 
 def execute(
-    contents: Mapping[str, bytes], store: Store, workers: int, dask: str | None
-) -> Iterator[Row]:
-    """Yield the rows of pickled scenarios as they are computed, each stored in ``store`` first.
+    contents: Mapping[str, Content], store: Store, workers: int, client: Client | None
+) -> Iterator[str]:
+    """Yield the keys of scenarios as they are computed, each row stored in ``store`` first.
 
     One worker is this process; several get chunks of about a second. If a worker dies, the
     scenarios in flight are computed one by one, and a scenario that kills its worker again becomes
     a row with an error. Raises FailedError if workers die before they have begun anything, or the
-    cluster cannot be reached or is lost.
+    cluster is lost.
     """
-    if workers == 1 and dask is None:
+    if workers == 1 and client is None:
         for key, content in contents.items():
-            yield store.add(compute(key, content))
+            store.add(compute(key, content))
+            yield key
         return
     waiting = dict(contents)
-    with _client(dask) as client:
-        if client:
-            workers = sum(client.nthreads().values())
-        at_once = max(2 * workers, _AT_ONCE_BY_DASK if client else 0)
-        while waiting:
-            chunks = _Chunks(waiting, workers, at_once)
-            lost = yield from _until_death(chunks, waiting, store, workers, client)
-            while lost:
-                alone = _Chunks(lost, 1, 1, most=1)
-                for key in (yield from _until_death(alone, waiting, store, 1, client)):
-                    yield store.add({"key": key, "error": _KILLER, "retry": True})
-                    del waiting[key]
-                lost = [key for key in lost if key in waiting]
+    if client:
+        workers = _threads(client)
+    at_once = max(2 * workers, _AT_ONCE_BY_DASK if client else 0)
+    while waiting:
+        chunks = _Chunks(waiting, workers, at_once)
+        lost = yield from _until_death(chunks, waiting, store, workers, client)
+        while lost:
+            alone = _Chunks(lost, 1, 1, most=1)
+            for key in (yield from _until_death(alone, waiting, store, 1, client)):
+                store.add(in_log({"key": key, "error": _KILLER, "retry": True}))
+                del waiting[key]
+                yield key
+            lost = [key for key in lost if key in waiting]
 
 
 class _Chunks:
@@ -84,46 +100,51 @@ class _Chunks:
         self._at_once = at_once
         self._most = most
         self._number = 1.0
+        self._reports = 0
+        self._grows = True
 
     def next(self, in_flight: int) -> list[str]:
         """Return the keys of the next chunk; none if all are submitted, or enough are in flight."""
-        if in_flight >= self._at_once:
+        # Until it is known how many points take a second, more chunks would be too small.
+        few = min(2 * self._workers, self._at_once)
+        if in_flight >= (few if self._grows else self._at_once):
             return []
         share = -(-len(self._todo) // (2 * self._workers))
-        number = min(int(self._number), self._most, share)
+        most = min(int(self._number), self._most)
+        # The last ones are no shorter than an eighth: a chunk takes the client a millisecond.
+        number = min(max(share, most // 8), most, len(self._todo))
         return [self._todo.popleft() for _ in range(number)]
 
     def took(self, keys: list[str], done: int, seconds: float) -> None:
         """Record that the first ``done`` of ``keys`` took ``seconds``, and requeue the others."""
         self._todo.extendleft(reversed(keys[done:]))
         # Later points may take longer, so chunks grow gradually.
-        self._number = max(1.0, min(2 * self._number, done * _CHUNK / max(seconds, 1e-6)))
+        wanted = done * _CHUNK / max(seconds, 1e-6)
+        self._reports += 1
+        # A worker's first chunk takes longer, since it loads what it needs.
+        self._grows = self._reports <= self._workers or wanted > 2 * self._number
+        self._number = max(1.0, min(2 * self._number, wanted))
 
 
-def compute_chunk(packed: bytes) -> tuple[list[Row], float]:
-    """Return the rows of a packed chunk of scenarios, and how many seconds they took.
+def compute_chunk(packed: bytes) -> tuple[bytes, int, float]:
+    """Return the compressed rows of a packed chunk, their number, and how many seconds they took.
 
     A chunk that takes too long is stopped early, and only its first rows are returned.
     """
-    begun, rows = monotonic(), list[Row]()
-    for key, content in pickle.loads(zlib.decompress(packed)):  # nosec B301 - this sweep's own
+    begun, rows = monotonic(), list[bytes]()
+    for key, content in unpack(packed):
         rows.append(compute(key, content))
         if monotonic() - begun > 2 * _CHUNK:
             break
-    return rows, monotonic() - begun
-
-
-def _packed(keys: list[str], waiting: Mapping[str, bytes]) -> bytes:
-    """Pack the scenarios of ``keys``; those of a sweep are similar and compress well."""
-    return zlib.compress(pickle.dumps([(key, waiting[key]) for key in keys]))
+    return zlib.compress(b"".join(rows)), len(rows), monotonic() - begun
 
 
 # One for a process, since neighbouring points often differ only in their seeds.
 _jobs = cache(KeptJobs)
 
 
-def compute(key: str, content: bytes) -> Row:
-    """Return the row of one pickled scenario.
+def compute(key: str, content: Content) -> bytes:
+    """Return the row of one scenario `in_log`.
 
     An error that the scenario itself raises is final. Any other, such as too little memory, may not
     recur, so ``retry`` is set.
@@ -131,34 +152,34 @@ def compute(key: str, content: bytes) -> Row:
     answer: Row = {"key": key, "error": None, "retry": False}
     try:
         with prepared_by(_jobs().prepare):
-            answer |= row(simulate(pickle.loads(content)))  # nosec B301 - this sweep's own
+            answer |= row(simulate(scenario_of(content)))
     except DpsimError as error:
         answer["error"] = "; ".join(str(error).splitlines())
     except Exception as error:  # every point gets a row, whatever happens
         answer |= {"error": f"failed: {type(error).__name__}: {error}", "retry": True}
-    return answer
+    return in_log(answer)
 
 
 def _until_death(
     chunks: _Chunks,
-    waiting: dict[str, bytes],
+    waiting: dict[str, Content],
     store: Store,
     workers: int,
     client: Client | None,
-) -> Generator[Row, None, list[str]]:
+) -> Generator[str, None, list[str]]:
     """Compute ``chunks`` until all are done or a worker dies.
 
     Finished rows are removed from ``waiting``. Return the keys that were in flight when a worker
     died: the pool does not tell which of them it was computing.
     """
     lost = list[str]()
-    running: dict[Future[tuple[list[Row], float]], list[str]] = {}
-    done: SimpleQueue[Future[tuple[list[Row], float]]] = SimpleQueue()
+    running: dict[Computed, list[str]] = {}
+    done: SimpleQueue[Computed] = SimpleQueue()
     with _pool(workers, client) as pool:
         while True:
             while not lost and (keys := chunks.next(len(running))):
                 try:
-                    future = pool.submit(compute_chunk, _packed(keys, waiting))
+                    future = pool.submit(compute_chunk, pack([(key, waiting[key]) for key in keys]))
                 except BrokenProcessPool:
                     lost += keys
                 else:
@@ -169,21 +190,50 @@ def _until_death(
             future = _next(done, client)
             keys = running.pop(future)
             try:
-                rows, seconds = future.result()
+                rows, number, seconds = future.result()
             except Exception as error:
                 if not _is_death(error):
                     raise
                 lost += keys
             else:
-                chunks.took(keys, len(rows), seconds)
-                for answer in rows:
-                    del waiting[answer["key"]]
-                    yield store.add(answer)
+                chunks.took(keys, number, seconds)
+                store.add(zlib.decompress(rows))
+                for key in keys[:number]:
+                    del waiting[key]
+                    yield key
 
 
-def _next(
-    done: SimpleQueue[Future[tuple[list[Row], float]]], client: Client | None
-) -> Future[tuple[list[Row], float]]:
+def points_by(
+    connect: Callable[[], Client | None], base: bytes, values: Sequence[Values]
+) -> list[Point]:
+    """Return the points of a base with values, made by a cluster's workers where they can."""
+    client = connect()
+    assert client is not None
+    number = max(1, min(_MADE_AT_ONCE, len(values) // (2 * _threads(client))))
+    here, running = surroundings(), dict[Future[list[Made]], slice]()
+    done: SimpleQueue[Future[list[Made]]] = SimpleQueue()
+    made: list[Made] = [None] * len(values)
+    with _pool(0, client) as pool:
+        for start in range(0, len(values), number):
+            part = slice(start, start + number)
+            future = pool.submit(made_elsewhere, pack((here, base, values[part])))
+            running[future] = part
+            future.add_done_callback(done.put)
+        for _ in range(len(running)):
+            future = _next(done, client)
+            try:
+                made[running[future]] = future.result()
+            except Exception as error:  # the points of workers that died are made here
+                if not _is_death(error):
+                    raise
+    return [received(base, chosen, each) for chosen, each in zip(values, made, strict=True)]
+
+
+def _threads(client: Client) -> int:
+    return sum(client.nthreads().values())
+
+
+def _next(done: SimpleQueue[Future[T]], client: Client | None) -> Future[T]:
     """Wait for the next finished chunk.
 
     Raises FailedError if a cluster has had no workers for long. A worker that hangs no longer
@@ -253,17 +303,17 @@ def check_address(dask: str | None) -> None:
 
 
 @contextmanager
-def _client(address: str | None) -> Iterator[Client | None]:
-    """Yield a connection to the scheduler at ``address``; None for workers of this machine."""
-    if address is None:
-        yield None
-        return
+def connected(address: str) -> Iterator[Client]:
+    """Yield a connection to the scheduler at ``address``.
+
+    Raises FailedError if it cannot be reached, is lost, or has no workers.
+    """
     try:
         from distributed import Client
     except ImportError:
         raise DpsimError(f"--dask needs Dask; {how_to_install('cluster')}") from None
     # Errors are reported in a line below, instead of as logged tracebacks.
-    for logs in ("distributed.client", "tornado.application"):
+    for logs in ("distributed.client", "distributed.batched", "tornado.application"):
         logging.getLogger(logs).setLevel(logging.CRITICAL)
     try:
         client: Any = Client(address, timeout=_CONNECT_WITHIN, set_as_default=False)

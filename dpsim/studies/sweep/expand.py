@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
@@ -14,6 +14,7 @@ from dpsim.base.files import CODE_REFUSED
 from dpsim.scenario import (
     SHOWN_PROBLEMS,
     Document,
+    Node,
     Problem,
     Scenario,
     apply_overrides,
@@ -23,13 +24,14 @@ from dpsim.scenario import (
 )
 from dpsim.studies.kept_scale import is_of_calibration, kept_scale
 from dpsim.studies.sweep.axis import Axis, Values, axes, combine, line_about
-from dpsim.studies.sweep.point import Point, point
+from dpsim.studies.sweep.point import Point, base_of, point
 
 MOST_POINTS = 100_000
 _SUFFIXES = (".yaml", ".yml")
 # A YAML file in a folder without any of these keys is not a scenario.
 _OF_A_SCENARIO = ("cluster", "testbed", "workload")
 PathLike: TypeAlias = "str | os.PathLike[str]"
+Maker: TypeAlias = Callable[[bytes, Sequence[Values]], list[Point]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,10 +52,18 @@ class Plan:
         return tuple(dict.fromkeys(each.file for each in self.points))
 
 
-def plan(paths: Iterable[PathLike], overrides: Iterable[str] = ()) -> Plan:
+def points_here(base: bytes, values: Sequence[Values]) -> list[Point]:
+    """Return the points of a base with values, made by this process."""
+    return [point(base, each) for each in values]
+
+
+def plan(
+    paths: Iterable[PathLike], overrides: Iterable[str] = (), make: Maker = points_here
+) -> Plan:
     """Return the points of scenario files, and of all scenario files in folders.
 
-    ``key=value`` overrides are applied to each file.
+    ``key=value`` overrides are applied to each file. ``make`` returns the points of a base with
+    values, in order.
 
     Raises ScenarioError with the problems of all files, and for a value that its field refuses in
     every point; DpsimError if there are no files, or more than 100,000 points. Points whose values
@@ -68,7 +78,7 @@ def plan(paths: Iterable[PathLike], overrides: Iterable[str] = ()) -> Plan:
                     f"{path}: left out, no scenario: it has none of {', '.join(_OF_A_SCENARIO)}"
                 )
                 continue
-            own, note = _of_file(apply_overrides(document, fixed, Scenario))
+            own, note = _of_file(apply_overrides(document, fixed, Scenario), make)
             points += own
             notes += [note] if note else []
         except ScenarioError as problem:
@@ -107,16 +117,16 @@ def _inside(folder: Path) -> Iterator[Path]:
             yield path
 
 
-def _of_file(document: Document) -> tuple[list[Point], str | None]:
+def _of_file(document: Document, make: Maker) -> tuple[list[Point], str | None]:
     """Return the points of one file, and a note on what is left out. Raises ScenarioError."""
     scenario = validate(document, Scenario)
     config = scenario.sweep
     if config is None:
-        return [point(document, [], ())], None
+        return [point(base_of(document, []), ())], None
     varied = axes(config, document)
     total, chosen = combine(config, varied)
     number = total if config.run_cap is None else min(total, config.run_cap)
-    # Checked before they are made: each is a scenario that is validated and pickled.
+    # Checked before they are made: each is a scenario that is validated.
     if number > MOST_POINTS:
         place = document.root.nearest(("sweep",)).place
         rule = f"must have at most {MOST_POINTS:,} points (or a run_cap), but got {number:,}"
@@ -124,7 +134,7 @@ def _of_file(document: Document) -> tuple[list[Point], str | None]:
     values = list(chosen)
     if not any(is_of_calibration(each.path) for each in varied):
         document = kept_scale(document, scenario)
-    points = [point(document, varied, each) for each in values]
+    points = make(base_of(document, varied), values)
     _refuse_mistakes(points, varied, values)
     if number == total:
         return points, None
@@ -136,21 +146,47 @@ def _refuse_mistakes(points: list[Point], varied: list[Axis], values: Sequence[V
 
     These are mistakes in the file. In other invalid points, values merely conflict.
     """
-    said: dict[tuple[str, ...], list[str | None]] = defaultdict(list)
-    for each, chosen in zip(points, values, strict=True):
-        for axis, value in zip(varied, chosen, strict=True):
-            places = (str(value.place), str(value.key_place))
-            own = line_about(each.error or "", axis.path, places)
-            said[*places, axis.path].append(own)
+    broken = [
+        (each.error, chosen) for each, chosen in zip(points, values, strict=True) if each.error
+    ]
     # Refused code aborts the whole sweep.
-    lines = [line for each in points for line in (each.error or "").splitlines()]
+    lines = [line for said, _ in broken for line in said.splitlines()]
     if (refused := next((line for line in lines if CODE_REFUSED in line), None)) is not None:
         raise ScenarioError(refused)
-    if points and all(each.error for each in points):
-        said_of = dict.fromkeys(each.error or "" for each in points)
+    if broken and len(broken) == len(points):
+        said_of = dict.fromkeys(said for said, _ in broken)
         raise ScenarioError("\n".join(list(said_of)[:SHOWN_PROBLEMS]))
     # A value refused in every point that has it is wrong itself. If only some are refused, it
     # conflicts with other varied values.
-    mistakes = dict.fromkeys(found[0] for found in said.values() if None not in found)
+    found: dict[tuple[str, ...], list[str | None]] = defaultdict(list)
+    for said, chosen in broken:
+        for axis, value in zip(varied, chosen, strict=True):
+            found[_named(axis, value)].append(line_about(said, axis.path, _places(value)))
+    fine = _of_valid_points(points, varied, values) if broken else set()
+    mistakes = dict.fromkeys(
+        own[0] for named, own in found.items() if None not in own and named not in fine
+    )
     if mistakes:
         raise ScenarioError("\n".join(line for line in mistakes if line))
+
+
+def _of_valid_points(
+    points: list[Point], varied: list[Axis], values: Sequence[Values]
+) -> set[tuple[str, ...]]:
+    """Return the values that valid points have."""
+    # Points share the places of their values, and the text of one takes longer than all else.
+    found = {
+        (axis.path, id(value.place), id(value.key_place)): (axis, value)
+        for each, chosen in zip(points, values, strict=True)
+        if not each.error
+        for axis, value in zip(varied, chosen, strict=True)
+    }
+    return {_named(axis, value) for axis, value in found.values()}
+
+
+def _named(axis: Axis, value: Node) -> tuple[str, ...]:
+    return (*_places(value), axis.path)
+
+
+def _places(value: Node) -> tuple[str, str]:
+    return str(value.place), str(value.key_place)

@@ -4,28 +4,60 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import pickle
+import zlib
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, TypeAlias
 
 from dpsim.base.config import BY_CONTENT
 from dpsim.base.errors import ScenarioError
-from dpsim.hardware import Sourced
+from dpsim.hardware import Sourced, own_folder
 from dpsim.scenario import Document, Node, Override, Scalar, Scenario, apply_overrides, validate
 from dpsim.studies.sweep.axis import Axis, Values, below, split
 
+_PACKAGE = Path(__file__).parents[2]
+_LARGE = 200_000  # bytes
+
 # No answer depends on how it is asked for or shown.
 _OTHERS = {"cli.py", "commands", "report", "__pycache__"}
+
+
+class Recipe(NamedTuple):
+    """How any process makes a point's scenario: its file's `base`, and values of its fields."""
+
+    base: bytes
+    values: Values
+
+    @property
+    def scenario(self) -> Scenario:
+        """The scenario."""
+        return validate(_with(*opened(self.base), self.values), Scenario)
+
+
+Content: TypeAlias = Recipe | bytes
+# A point's name, seed, varied values, key and error, or None.
+Made: TypeAlias = "tuple[str | None, int | None, list[Scalar], str | None, str | None] | None"
+
+
+def scenario_of(content: Content) -> Scenario:
+    """Return the scenario of a recipe, or a pickled one."""
+    if isinstance(content, Recipe):
+        return content.scenario
+    loaded = pickle.loads(content)  # nosec B301 - made by this sweep
+    assert isinstance(loaded, Scenario)
+    return loaded
 
 
 @dataclass(frozen=True, slots=True)
 class Point:
     """A scenario of a sweep: its file, the values of its varied fields by path, and its key.
 
-    ``content`` is the pickled scenario. For values that make no valid scenario it is empty, ``key``
-    is None and ``error`` is the reason.
+    ``content`` is the scenario, pickled if it holds what this machine's files say. For values that
+    make no valid scenario it is empty, ``key`` is None and ``error`` is the reason.
     """
 
     file: str
@@ -33,46 +65,121 @@ class Point:
     seed: int | None
     varied: dict[str, Scalar]
     key: str | None = None
-    content: bytes = b""
+    content: Content = b""
     error: str | None = None
 
     @property
     def scenario(self) -> Scenario:
-        """The unpickled scenario of a valid point."""
-        loaded = pickle.loads(self.content)  # nosec B301 - made by this process
-        assert isinstance(loaded, Scenario)
-        return loaded
+        """The scenario of a valid point."""
+        return scenario_of(self.content)
 
 
-def point(document: Document, axes: list[Axis], values: Values) -> Point:
-    """Make the scenario of ``document`` with ``values`` on ``axes``.
+def base_of(document: Document, axes: Sequence[Axis]) -> bytes:
+    """Return the base of the points of ``document`` with values on ``axes``.
 
-    If its values conflict, the point has an error.
-    """
-    given = {axis.path: value for axis, value in zip(axes, values, strict=True)}
-    # Validated here, in the process that the user waits for, and pickled for the one that
-    # simulates: workers need neither the file nor its folder.
-    try:
-        scenario = validate(_with(document, given), Scenario)
-    except ScenarioError as error:
-        return _broken(document, given, str(error))
-    varied = {path: _told(scenario, path, value) for path, value in given.items()}
-    key, content = scenario_key(scenario), pickle.dumps(scenario)
-    return Point(document.source, scenario.name, scenario.run.seed, varied, key, content)
-
-
-def _with(document: Document, given: dict[str, Node]) -> Document:
-    """Return the document without its sweep, with values set.
-
-    Mappings are set before their contents, kinds before their fields.
+    It is the document without its sweep, and the axes' paths, pickled once for all points.
     """
     assert isinstance(document.root.value, dict)
     alone = {key: node for key, node in document.root.value.items() if key != "sweep"}
     bare = replace(document, root=replace(document.root, value=alone))
+    return zlib.compress(pickle.dumps((bare, tuple(axis.path for axis in axes))))
+
+
+@lru_cache(maxsize=8)
+def opened(base: bytes) -> tuple[Document, tuple[str, ...]]:
+    """Return the document and the paths of a base."""
+    document, paths = pickle.loads(zlib.decompress(base))  # nosec B301 - made by this sweep
+    return document, paths
+
+
+def point(base: bytes, values: Values) -> Point:
+    """Make the scenario of a base with ``values``.
+
+    If its values conflict, the point has an error.
+    """
+    return _made(base, values)[0]
+
+
+class _Folder(os.PathLike[str]):
+    """The folder of a scenario's file, and whether anything in it was asked for."""
+
+    def __init__(self, document: Document) -> None:
+        self._path = str(Path(document.source).parent)
+        self.is_needed = False
+
+    def __fspath__(self) -> str:
+        self.is_needed = True
+        return self._path
+
+
+def _made(base: bytes, values: Values) -> tuple[Point, bool]:
+    """Return a point, and whether its scenario names files of this machine."""
+    document, paths = opened(base)
+    given = dict(zip(paths, values, strict=True))
+    folder = _Folder(document)
+    try:
+        scenario = validate(_with(document, paths, values), Scenario, folder)
+    except ScenarioError as error:
+        return _broken(document, given, str(error)), folder.is_needed
+    varied = {path: _told(scenario, path, value) for path, value in given.items()}
+    # Pickled, it holds what was read now, and needs neither the file nor its folder.
+    content = pickle.dumps(scenario) if folder.is_needed else Recipe(base, values)
+    key, seed = scenario_key(scenario), scenario.run.seed
+    made = Point(document.source, scenario.name, seed, varied, key, content)
+    return made, folder.is_needed
+
+
+def pack(content: object) -> bytes:
+    """Pack what is sent to a worker."""
+    # Base and values are the same objects in many points, which pickle stores once. What is left
+    # is not worth the time, other than scenarios that were pickled each.
+    pickled = pickle.dumps(content)
+    return zlib.compress(pickled, 1 if len(pickled) > _LARGE else 0)
+
+
+def unpack(packed: bytes) -> Any:
+    """Return what was packed."""
+    return pickle.loads(zlib.decompress(packed))  # nosec B301 - this sweep's own
+
+
+def made_elsewhere(packed: bytes) -> list[Made]:
+    """Make points on another machine, for `received`; None for what it cannot make.
+
+    It cannot make scenarios that name files, nor any if its code or its user's catalogue differ.
+    ``packed`` are the `surroundings` of the machine that asks, the base and the values.
+    """
+    theirs, base, values = unpack(packed)
+    if theirs != surroundings():
+        return [None] * len(values)
+    found = (_made(base, each) for each in values)
+    return [
+        None
+        if needs_files
+        else (made.name, made.seed, [*made.varied.values()], made.key, made.error)
+        for made, needs_files in found
+    ]
+
+
+def received(base: bytes, values: Values, made: Made) -> Point:
+    """Return a point that was made elsewhere, or make it here."""
+    if made is None:
+        return point(base, values)
+    name, seed, told, key, error = made
+    document, paths = opened(base)
+    content = b"" if key is None else Recipe(base, values)
+    return Point(
+        document.source, name, seed, dict(zip(paths, told, strict=True)), key, content, error
+    )
+
+
+def _with(document: Document, paths: tuple[str, ...], values: Values) -> Document:
+    """Return the document with values set: mappings before their contents, kinds before fields."""
     # A mapping set later would replace its contents, and a kind set later would drop the fields of
     # the one before.
+    given = dict(zip(paths, values, strict=True))
     order = sorted(given, key=lambda path: (len(split(path)), split(path)[-1] != "kind"))
-    return apply_overrides(bare, [Override(path, given[path]) for path in order], Scenario)
+    overrides = [Override(path, given[path]) for path in order]
+    return apply_overrides(document, overrides, Scenario)
 
 
 def _broken(document: Document, given: dict[str, Node], error: str) -> Point:
@@ -123,7 +230,7 @@ def scenario_key(scenario: Scenario) -> str:
         mode="json", by_alias=True, exclude={"sweep"}, context=BY_CONTENT
     )
     # Other code may answer the same scenario otherwise.
-    asked = {"dpsim": _code(Path(__file__).parents[2]), "scenario": content}
+    asked = {"dpsim": _code(_PACKAGE), "scenario": content}
     text = json.dumps(asked, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()
 
@@ -137,3 +244,9 @@ def _code(root: Path) -> str:
         if path.is_file() and _OTHERS.isdisjoint(name.parts):
             found.update(f"{name}\n".encode() + path.read_bytes())
     return found.hexdigest()
+
+
+def surroundings() -> tuple[str, str | None]:
+    """Return what a scenario's validation depends on apart from itself, as digests."""
+    own = own_folder()
+    return _code(_PACKAGE), None if own is None else _code(own)

@@ -7,8 +7,8 @@ All files except the log are written atomically::
     rows.log           rows of scenarios by key as they finished: a checksum and JSON per line
     results.parquet    points with their rows, in order: the file to share
 
-Only the sweep's own process writes. It appends each row with one unbuffered write: written rows
-survive the process, and a kill at any moment loses at most the last line.
+Only the sweep's own process writes. It appends the rows of a chunk with one unbuffered write:
+written rows survive the process, and a kill at any moment loses at most those of the last chunk.
 """
 
 from __future__ import annotations
@@ -81,16 +81,13 @@ class Store:
                 self._clear_away()
             yield self
 
-    def add(self, row: Row) -> Row:
-        """Append a row to the log, and return it."""
-        text = json.dumps(row, allow_nan=False, separators=(",", ":")).encode()
-        line = b"%08x %s\n" % (crc32(text), text)
+    def add(self, text: bytes) -> None:
+        """Append rows `in_log` to the log."""
         with self._writing(), self._open_own(self.log.name) as log:
             log.seek(0, os.SEEK_END)
-            # When a disk fills up, part of a line is written without an error.
-            if log.write(line) < len(line):
+            # When a disk fills up, part of the text is written without an error.
+            if log.write(text) < len(text):
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        return row
 
     def rows(self) -> dict[str, Row]:
         """Return all rows by key; of several with the same key the last one counts."""
@@ -194,6 +191,12 @@ class Store:
             raise FailedError(
                 f"{self.folder}: cannot be written: {error.strerror or error}"
             ) from None
+
+
+def in_log(row: Row) -> bytes:
+    """Return the line of the log with ``row``."""
+    text = json.dumps(row, allow_nan=False, separators=(",", ":")).encode()
+    return b"%08x %s\n" % (crc32(text), text)
 
 
 def _is_whole(line: bytes) -> bool:

@@ -12,6 +12,7 @@ from dpsim.base.provenance import provenance
 from dpsim.studies.sweep.answer import Answer, query
 from dpsim.studies.sweep.columns import varied_names
 from dpsim.studies.sweep.expand import Plan
+from dpsim.studies.sweep.point import Content
 from dpsim.studies.sweep.store import Row
 
 _SHOWN_FAILURES = 20
@@ -37,8 +38,8 @@ class Sweep(Shown):
         return len(self.plan.points)
 
     @property
-    def missing(self) -> dict[str, bytes]:
-        """The scenarios still to be computed, pickled, by key.
+    def missing(self) -> dict[str, Content]:
+        """The scenarios still to be computed, by key.
 
         They are the points without a row, or with an error that may not recur.
         """

@@ -256,3 +256,13 @@ def test_a_change_that_the_scatter_of_means_hides_is_not_called_no_gain():
         (line,) = (each for each in found.advice if each.startswith(turn.change.words))
         assert " no gain" not in line
         assert "per sample, means of so few steps scatter" in line
+
+
+def test_the_vector_engine_explains_what_asks_for_events_where_it_is_exact():
+    found = explained("quickstart", *FEW, "run.engine=events")
+    assert found.base.engine == "vector"
+    assert found.base.mean_step == pytest.approx(
+        simulate(
+            load_scenario(SCENARIOS / "quickstart.yaml", [*FEW, "run.engine=events"])
+        ).mean_step
+    )

@@ -11,7 +11,7 @@ from dpsim import load_scenario, sweep
 from dpsim.base.errors import DpsimError, FailedError
 from dpsim.studies.sweep import query
 from dpsim.studies.sweep.execute import execute
-from dpsim.studies.sweep.store import Store
+from dpsim.studies.sweep.store import Store, in_log
 
 
 def test_a_folder_whose_points_have_changed_is_said_to_be_one(dpsim, swept, tmp_path):
@@ -75,22 +75,23 @@ def test_two_runs_at_once_keep_out_of_each_others_way(tmp_path):
 
 def test_a_line_that_was_cut_off_is_a_scenario_that_was_not_done(tmp_path):
     with Store(tmp_path).open(resume=False) as store:
-        store.add({"key": "a", "x": 0.1})
-        store.add({"key": "b", "x": 0.2})
+        store.add(in_log({"key": "a", "x": 0.1}))
+        store.add(in_log({"key": "b", "x": 0.2}))
     content = store.log.read_bytes()
     for end in range(content.index(b"\n") + 1, len(content)):
         store.log.write_bytes(content[:end])
         with Store(tmp_path).open(resume=False) as cut:
             assert (cut.rows(), cut.damage) == ({"a": {"key": "a", "x": 0.1}}, None)
-            cut.add({"key": "b", "x": 0.2})
+            cut.add(in_log({"key": "b", "x": 0.2}))
         assert store.log.read_bytes() == content
 
 
 def test_an_unforeseen_error_is_a_row_that_is_tried_again(tmp_path):
     with Store(tmp_path / "out").open(resume=False) as store:
-        (row,) = execute({"k": b"no pickle"}, store, 1, None)
+        assert list(execute({"k": b"no pickle"}, store, 1, None)) == ["k"]
+        row = store.rows()["k"]
         assert row["error"].startswith("failed: UnpicklingError")
-        assert store.rows()["k"]["retry"]
+        assert row["retry"]
 
 
 def test_workers_that_die_before_they_begin_end_the_sweep(tmp_path, monkeypatch):
@@ -119,8 +120,9 @@ def test_a_scenario_that_kills_its_workers_is_a_row_and_costs_no_other(write, tm
         f"k{number}": pickle.dumps(Killer()) if number == 2 else fine for number in range(6)
     }
     with Store(tmp_path / "out").open(resume=False) as store:
-        rows = {row["key"]: row for row in execute(contents, store, 2, None)}
-        assert rows.keys() == contents.keys() == store.rows().keys()
+        done = set(execute(contents, store, 2, None))
+        rows = store.rows()
+        assert done == contents.keys() == rows.keys()
     assert [key for key, row in rows.items() if row["error"]] == ["k2"]
     assert "its worker process was killed" in rows["k2"]["error"]
     assert rows["k2"]["retry"]

@@ -9,10 +9,10 @@ from importlib.util import find_spec
 
 import pytest
 from test_kill import command, rows_written, wait_until
-from tiny_sweeps import TINY, seeds
+from tiny_sweeps import SWEEP, TINY, seeds
 
 from dpsim import sweep
-from dpsim.base.errors import FailedError
+from dpsim.base.errors import FailedError, ScenarioError
 
 pytestmark = pytest.mark.skipif(
     find_spec("distributed") is None, reason="Dask is not installed: pip install -e '.[cluster]'"
@@ -32,15 +32,26 @@ def cluster_of(workers):
     )
 
 
-def test_a_scheduler_and_two_workers_give_the_table_that_processes_give(write, tmp_path):
-    path = write(seeds(24))
-    sweep(path, tmp_path / "processes", workers=2)
+def test_a_scheduler_and_two_workers_give_the_tables_that_processes_give(write, tmp_path):
+    paths = [write(seeds(24)), write(SWEEP, "conflicts.yaml")]
+    sweep(paths, tmp_path / "processes", workers=2)
     with cluster_of(2) as cluster:
-        swept = sweep(path, tmp_path / "dask", dask=cluster.scheduler_address)
-    assert (swept.points, swept.computed, swept.failed) == (24, 24, 0)
-    assert (tmp_path / "dask" / "results.parquet").read_bytes() == (
-        tmp_path / "processes" / "results.parquet"
-    ).read_bytes()
+        swept = sweep(paths, tmp_path / "dask", dask=cluster.scheduler_address)
+    assert (swept.points, swept.computed, swept.failed) == (40, 36, 10)
+    for name in ("points.parquet", "results.parquet"):
+        assert (tmp_path / "dask" / name).read_bytes() == (
+            tmp_path / "processes" / name
+        ).read_bytes()
+
+
+def test_a_value_that_workers_refuse_in_every_point_is_a_mistake_in_the_file(write, tmp_path):
+    path = write("{parameters: {cluster.nodes: {values: [2, -2]}, run.seed: {values: [0, 1]}}}")
+    with pytest.raises(ScenarioError) as here:
+        sweep(path, tmp_path / "processes", workers=1)
+    with cluster_of(1) as cluster, pytest.raises(ScenarioError) as there:
+        sweep(path, tmp_path / "dask", dask=cluster.scheduler_address)
+    assert str(there.value) == str(here.value)
+    assert not (tmp_path / "dask").exists()
 
 
 def test_a_scheduler_without_workers_is_said_to_have_none(write, tmp_path, monkeypatch):

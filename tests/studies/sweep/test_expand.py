@@ -3,13 +3,16 @@ refused.
 """
 
 import re
+from dataclasses import replace
 from itertools import product
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tiny_sweeps import SWEEP
 
 from dpsim.base.errors import DpsimError, ScenarioError
+from dpsim.scenario import load_yaml
 from dpsim.scenario.document import Place, node_of
 from dpsim.scenario.sweep import ParameterConfig
 from dpsim.studies.sweep import plan, point
@@ -332,6 +335,56 @@ def test_a_key_holds_the_code(write, monkeypatch, tmp_path, changed, counts):
     before = plan([write()]).points[0].key
     monkeypatch.setattr(point, "_code", lambda root: "other code")
     assert plan([write()]).points[0].key != before
+
+
+def points_elsewhere(base, values, here=point.surroundings):
+    """Points as another machine makes them that has none of this one's files."""
+    made = point.made_elsewhere(point.pack((here(), base, values)))
+    return [point.received(base, *each) for each in zip(values, made, strict=True)]
+
+
+def test_points_that_another_machine_makes_are_the_same(write):
+    paths = [write(SWEEP), write(RANDOM.format(9, 1, ""), "random.yaml")]
+    here, there = plan(paths).points, plan(paths, make=points_elsewhere).points
+    assert {each.error is None for each in there} == {True, False}
+    for one, other in zip(here, there, strict=True):
+        assert replace(other, content=b"") == replace(one, content=b"")
+        assert not one.key or other.scenario == one.scenario
+
+
+def test_points_that_name_files_are_made_where_the_files_are(write, tmp_path):
+    (tmp_path / "a.csv").write_text("value\n1\n2\n")
+    path = write(
+        "{parameters: {disturbance.jitter: {values: [{kind: none}, {kind: histogram, file: a.csv}, "
+        "{kind: histogram, file: b.csv}]}}}"
+    )
+    asked = []
+
+    def make(base, values):
+        asked.extend(point.made_elsewhere(point.pack((point.surroundings(), base, values))))
+        return points_elsewhere(base, values)
+
+    with pytest.raises(ScenarioError, match=r"b\.csv: cannot be read"):
+        plan([path], make=make)
+    assert [each is None for each in asked] == [False, True, True]
+    alone = "{parameters: {disturbance.jitter.file: {values: [a.csv]}}}"
+    text = path.read_text().partition("sweep:")[0].replace("lognormal, sigma: 0.05", "histogram")
+    (valid,) = plan([write(alone, text=text)], make=make).points
+    assert asked[3:] == [None]
+    (tmp_path / "a.csv").unlink()
+    assert valid.scenario.disturbance.jitter.histogram().values == (1, 2)
+
+
+def test_points_are_made_here_where_another_machine_has_other_code_or_hardware(
+    write, tmp_path, monkeypatch
+):
+    (tmp_path / "own" / "gpus").mkdir(parents=True)
+    (tmp_path / "own" / "gpus" / "mine.yaml").write_text("name: mine")
+    here = point.surroundings()
+    monkeypatch.setenv("DPSIM_CATALOGUE", str(tmp_path / "own"))
+    base = point.base_of(load_yaml(write()), [])
+    assert point.made_elsewhere(point.pack((here, base, [()]))) == [None]
+    assert point.made_elsewhere(point.pack((point.surroundings(), base, [()]))) != [None]
 
 
 def test_varied_fields_are_named_by_their_last_word_where_that_says_which():
