@@ -22,8 +22,9 @@ since power grows with the clock and with the square of the voltage, which rises
 
 Each constant is a product over parts: a common one, the precision, the GPU's generation, its plain
 cores where fp32 does not run on matrix units, the way kernels are launched, the tier of the
-software, the year of its kernels. ``compute_law.yaml`` beside this module holds them with their
-errors; ``python -m tools.refits.compute_refit`` fits them to published steps and writes that file.
+software, the year of its kernels, its statistics of gradients. ``compute_law.yaml`` beside this
+module holds them with their errors; ``python -m tools.refits.compute_refit`` fits them to published
+steps and writes that file.
 """
 
 from __future__ import annotations
@@ -64,7 +65,8 @@ class Constants:
     are lengths (terms), ``ramp`` seconds a kernel. ``elementwise``, ``loss`` and ``transposed``
     multiply traffic. ``launch`` is the host's seconds a kernel, ``update_kernels`` those of an
     update for each state of a tensor, ``step`` exposed seconds of a step, ``script`` the seconds of
-    a script that feeds samples itself. ``wire`` is the bytes that the memory moves for each byte of
+    a script that feeds samples itself, ``tensor_kernels`` the kernels of statistics for each
+    gradient tensor. ``wire`` is the bytes that the memory moves for each byte of
     a payload communicated during a pass; ``copies`` multiplies the copies of strategies.
     ``throttle`` is the share of its clock that a board of at most 75 W keeps, ``clock_power`` the
     exponent by which speed follows watts, of which ``watts`` a FLOP/s of peak are the measured
@@ -90,6 +92,7 @@ class Constants:
     update_kernels: float = 0.0
     step: float = 0.0
     script: float = 0.0
+    tensor_kernels: float = 0.0
     wire: float = 0.0
     copies: float = 1.0
     throttle: float = 1.0
@@ -138,7 +141,8 @@ class LayerWork:
     FLOP and traffic (elements) are per sample. ``over_inner`` are forward FLOP over the inner terms
     of a product, ``over_width`` over its columns; ``matrix`` the elements of its weights;
     ``over_head`` is 1 over the width of a head. ``read`` and ``written`` are weights and gradients
-    of a pass, ``gradients`` the kernels of a backward pass for each of a forward pass.
+    of a pass, ``gradients`` the kernels of a backward pass for each of a forward pass, ``tensors``
+    the trained tensors.
     """
 
     flop: FloatArray
@@ -152,6 +156,7 @@ class LayerWork:
     read: FloatArray
     written: FloatArray
     gradients: FloatArray
+    tensors: FloatArray
     steps: FloatArray
     convolves: BoolArray
     attends: BoolArray
@@ -190,6 +195,7 @@ class LayerWork:
             np.where(frozen, 0.0, np.where(table, own, used)),
             # One kernel by the weights and, except in the first layer, one by the input.
             np.where(flop > 0, backward / np.maximum(flop, 1), traffic > 0),
+            np.where(frozen, 0.0, [len(layer.parameters) for layer in layers]),
             model.vector("steps"),
             np.array([layer.kind == "conv" for layer in layers]),
             np.array([layer.head > 0 for layer in layers]),
@@ -225,7 +231,7 @@ class LayerWork:
             (batch * moves * self.backward_traffic + self.read * both + self.written) / rate,
         )
         cast = np.where(machine.narrow & self.in_block & ~self.attends, c.casts, 0.0) * batch / rate
-        kernels = self.gradients * self.steps
+        kernels = self.gradients * self.steps + c.tensor_kernels * self.tensors
         return PassTimes(
             forward + cast * self.traffic + c.ramp * self.steps,
             backward + cast * self.backward_traffic + c.ramp * kernels,
@@ -339,6 +345,7 @@ def members_of(model: Model, generation: str, precision: str, software: Software
         # A compiler fuses what the kernels of a year do not.
         "unfused": year if eager else _REFERENCE_KERNELS,
         "shapes": shape,
+        "statistics": software.gradient_statistics,
     }
 
 
@@ -402,6 +409,7 @@ PARTS = (
     "kernels",
     "unfused",
     "shapes",
+    "statistics",
 )
 
 

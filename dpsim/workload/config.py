@@ -31,6 +31,7 @@ from dpsim.workload.software import (
     BY_TIER,
     CrossEntropy,
     Execution,
+    GradientStatistics,
     Kernels,
     MemoryFormat,
     OptimizerKernels,
@@ -210,6 +211,14 @@ class WorkloadConfig(Config):
             "How weights are updated: loop, tensor by tensor; foreach, by kernels over many "
             "tensors; fused, by one kernel; sharded, each worker its share by one kernel. Set by "
             "software if left out."
+        ),
+    )
+    gradient_statistics: GradientStatistics = Field(
+        "none",
+        description=(
+            "each-tensor: hooks compute statistics of each gradient tensor in every backward pass, "
+            "such as AdaptDL's noise scale, or norms that are logged layer by layer. The host "
+            "launches some ten small kernels more for each tensor."
         ),
     )
     kernels: Kernels = Field(
@@ -417,6 +426,7 @@ class WorkloadConfig(Config):
             self.kernels,
             # A compiled model also compiles its loss.
             self.cross_entropy or ("compiled" if execution in ("compile", "graph") else "full"),
+            self.gradient_statistics,
         )
 
     @property

@@ -20,6 +20,7 @@ Tier = Literal["reference", "typical", "tuned", "mlperf"]
 MemoryFormat = Literal["channels_first", "channels_last"]
 Execution = Literal["eager", "compile", "graph", "cuda-graph"]
 OptimizerKernels = Literal["loop", "foreach", "fused", "sharded"]
+GradientStatistics = Literal["none", "each-tensor"]
 CrossEntropy = Literal["full", "compiled", "chunked", "fused"]
 Kernels = Literal["2022", "2023", "2023-cuda12", "2024"]
 
@@ -32,7 +33,8 @@ class Software:
     ``optimizer_kernels`` how weights are updated: tensor by tensor (``loop``), by kernels over many
     tensors (``foreach``), by one kernel over all (``fused``), or by one over a worker's share of
     them (``sharded``). ``kernels`` is the year of the framework's kernels for transformers,
-    ``cross_entropy`` how the loss over a vocabulary is computed.
+    ``cross_entropy`` how the loss over a vocabulary is computed. ``gradient_statistics``: whether
+    hooks compute statistics of each gradient tensor.
     """
 
     tier: Tier = "typical"
@@ -41,6 +43,7 @@ class Software:
     optimizer_kernels: OptimizerKernels = "foreach"
     kernels: Kernels = "2024"
     cross_entropy: CrossEntropy = "full"
+    gradient_statistics: GradientStatistics = "none"
 
     @property
     def is_eager(self) -> bool:

@@ -23,6 +23,7 @@ def test_defaults():
         "optimizer": "momentum",
         "input": {"kind": "memory"},
         "sync_batch_norm": 1,
+        "gradient_statistics": "none",
         "dataset": None,
         "learners_per_gpu": 1,
         "software": "typical",

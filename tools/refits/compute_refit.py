@@ -61,7 +61,10 @@ _ROUNDS = 2
 _OPEN = ("single-gpu", "steps")  # of all kinds of software
 _AGAIN = 6  # evaluations of a fit that starts from the fit of all rows
 _SMALL = 5  # groups with fewer rows are left out together
-_WORDS = ("software", "memory_format", "execution", "optimizer_kernels", "kernels", "input")
+_WORDS = (
+    "software", "memory_format", "execution", "optimizer_kernels", "kernels", "input",
+    "gradient_statistics",
+)  # fmt: skip
 FITTED_ON: tuple[StepKind, ...] = ("single-gpu", "steps", "mlperf", "llm")
 
 

@@ -10,7 +10,13 @@ from typing import Any, Literal, Union, get_args, get_origin
 
 from dpsim.base.errors import UnknownNameError
 from dpsim.hardware import Gpu, Precision
-from dpsim.workload import WITHOUT_TENSOR_CORES, WorkloadConfig, build_model, canonical_name
+from dpsim.workload import (
+    MODELS,
+    WITHOUT_TENSOR_CORES,
+    WorkloadConfig,
+    build_model,
+    canonical_name,
+)
 from validate.published.tables.columns import constants_file
 from validate.published.tables.csv_file import NotPredictedError, Row
 
@@ -45,6 +51,9 @@ def workload_of(
     length = row.number("sequence_length") or row.number("seq_len") or model.get("sequence_length")
     if length == 1:
         raise NotPredictedError("batch in tokens, and no length of a sentence is stated")
+    words = known_words(software)
+    if not MODELS[model["model"]].fusible:
+        words.pop("attention", None)
     return {
         "model": model["model"],
         **({"sequence_length": int(length)} if length else {}),
@@ -52,7 +61,7 @@ def workload_of(
         "gradient_accumulation": passes,
         "precision": precision_in(row.text("precision"), gpu),
         "optimizer": optimizer_in(said, model),
-        **known_words(software),
+        **words,
         # The model's own settings take precedence over its software's usual ones.
         **{name: model[name] for name in ("trainable", "input") if name in model},
     }
