@@ -39,9 +39,6 @@ def serve(port: int, started: str, *, browser: bool) -> None:
             webbrowser.open(f"http://localhost:{port}")
         yield
 
-    from app import state
-
-    state.work_apart()
     # Tasks' reports and figures are handled in this process.
     sys.setswitchinterval(_SWITCH)
     main = Path(__file__).with_name("main.py")

@@ -9,7 +9,6 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from functools import cache, wraps
-from threading import Event
 from time import monotonic
 from typing import ParamSpec
 
@@ -22,7 +21,6 @@ from app.work import Tasks
 from dpsim.base.errors import DpsimError
 
 P = ParamSpec("P")
-_APART = Event()
 
 _VIEW, _BEFORE, _WRITTEN, _PROBLEM = "view", "view before", "address written", "address problem"
 GLANCE = 0.7  # seconds: a user who changes the page sooner has not looked at its numbers
@@ -167,9 +165,4 @@ def choose(name: str, value: str) -> None:
 @cache
 def tasks() -> Tasks:
     """Return the tasks of all tabs of this server."""
-    return Tasks(apart=_APART.is_set())
-
-
-def work_apart() -> None:
-    """Run work in separate processes, as a server does; called before `tasks`."""
-    _APART.set()
+    return Tasks()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping
 from functools import cache, partial
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 from uuid import uuid4
 
 import streamlit as st
@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 PATIENCE = 1.0  # seconds until progress is shown
 DRAWN = "drawn before"  # of a session: whether its browser has drawn a page
-_WAITED, _SHOWN = "waited for", "waited where"
+_SHOWN = "waited where"
 
 
 def result_of(spec: Spec) -> Answer:
@@ -65,15 +65,12 @@ def finished(what: str, key: Hashable, function: Callable[[Report], T]) -> T | N
 
     It is None while the function is running (its progress is drawn), and where it was cancelled or
     failed (which is shown).
-
-    A session waits for one task of a kind (``key``'s first part) at a time: it leaves its previous
-    one.
     """
-    task = _only(key, function)
+    task = _asked_for(key, function)
     if not task.wait(PATIENCE):
         _progress(task, what)
         return None
-    return _value(task, what, key)
+    return _value(task, what)
 
 
 def in_part(
@@ -88,14 +85,14 @@ def in_part(
     The part alone reruns until it has the result. ``so_far`` draws what the function has found
     meanwhile. The task begins after those of `finished`.
     """
-    task = _only(key, function, can_wait=True)
+    task = _asked_for(key, function, can_wait=True)
     if not task.wait(patience):
         so_far(task.found)
         _bar(task, what)
         # Streamlit's own timers rerun a part for as long as the page stands.
         _later()(key=f"later {what}", on_again_change=lambda: None)
         return None
-    return _value(task, what, key)
+    return _value(task, what)
 
 
 @cache
@@ -115,13 +112,13 @@ def _later() -> Any:
     )
 
 
-def _value(task: Task[T], what: str, key: Hashable) -> T | None:
+def _value(task: Task[T], what: str) -> T | None:
     """Return the value of an ended task; None where there is none, and the reason is shown."""
     try:
         return task.value()
     except CancelledError:
         st.info("Cancelled.")
-        st.button("start again", key=f"again {what}", on_click=_forget, args=(key,))
+        st.button("start again", key=f"again {what}", on_click=task.leave, args=(_me(),))
     except DpsimError as error:
         refuse(str(error))
         if isinstance(error, FailedError) or "steps" in str(error):  # too large for this machine
@@ -130,19 +127,12 @@ def _value(task: Task[T], what: str, key: Hashable) -> T | None:
 
 
 def at_once(spec: Spec) -> Answer | None:
-    """Return the answer to ``spec`` if it is available shortly; draw nothing.
-
-    An earlier answer is looked up, and simulated again only where it was dropped.
-    """
-    key, function = _asked(spec)
-    task = state.tasks().known(key)
-    # A separate kind: waiting for a second answer would leave the one that is shown.
-    if task is None or not task.ended:
-        task = _only(("baseline", spec), function)
+    """Return the answer to ``spec`` if it is available shortly; draw nothing."""
+    task = _asked_for(*_asked(spec))
     if not task.wait(PATIENCE):
         return None
     try:
-        return cast("Answer", task.value())
+        return task.value()
     except (CancelledError, DpsimError):
         return None
 
@@ -204,37 +194,14 @@ def leave_others(page: str) -> None:
     now = (page, state.current())
     if st.session_state.get(_SHOWN) != now:
         st.session_state[_SHOWN] = now
-        for key in _waited().values():
-            _leave(key)
-        _waited().clear()
+        state.tasks().leave(_me())
 
 
-def _only(key: Hashable, function: Callable[[Report], T], *, can_wait: bool = False) -> Task[T]:
-    """Return the task of ``key``; leave the session's previous task of its kind.
-
-    A cancelled task stays so until it is requested again.
-    """
-    before = _waited().get(_kind(key))
-    if before == key and (known := state.tasks().known(key)) is not None:
-        return known
-    _leave(before)
-    _waited()[_kind(key)] = key
+def _asked_for(
+    key: Hashable, function: Callable[[Report], T], *, can_wait: bool = False
+) -> Task[T]:
+    """Return the task of ``key`` for this session."""
     return state.tasks().start(key, function, _me(), can_wait=can_wait)
-
-
-def _kind(key: Hashable) -> Hashable:
-    return key[0] if isinstance(key, tuple) else key
-
-
-def _waited() -> dict[Hashable, Hashable]:
-    """Return the tasks that this session waits for, by kind."""
-    waited: dict[Hashable, Hashable] = st.session_state.setdefault(_WAITED, {})
-    return waited
-
-
-def _leave(key: Hashable) -> None:
-    if (task := state.tasks().known(key)) is not None:
-        task.leave(_me())
 
 
 def _left(session: str) -> None:
@@ -246,10 +213,6 @@ def _left(session: str) -> None:
 def _me() -> str:
     """Return the session's name."""
     return uuid4().hex
-
-
-def _forget(key: Hashable) -> None:
-    _waited().pop(_kind(key), None)
 
 
 @st.fragment(run_every=0.4)

@@ -310,17 +310,19 @@ def test_each_knob_is_told_as_soon_as_it_is_turned_as_the_command_tells_it():
 
 
 def test_what_is_found_so_far_is_shown_before_all_is(open_page, monkeypatch):
-    held = Event()
+    told, held = Event(), Event()
 
     def explained_in_part(spec, report):
         row = {"change": "a faster network", "change_per_sample": -0.25, "set": ["run.seed=1"]}
         report(0, 2, {PATH: {"compute": 1.0}})
         report(1, 2, {"network": row})
+        told.set()
         held.wait(60)
         report(1, 2)
 
     monkeypatch.setattr(what_if, "explained", explained_in_part)
     page = open_page("what_if", wait=False, limits=True, preset=SMALL, set=QUICK)
+    assert told.wait(60)
     page.run()
     shown_in_part = [each.label for each in page.button if (each.key or "").startswith("try ")]
     held.set()
