@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain
 from typing import Any
 
@@ -113,7 +114,9 @@ def scaled(spec: Spec, own: Result, report: Report) -> dict[str, Result | DpsimE
     others = node_counts(spec)
     # The scenario's own point is known, with more steps than the others.
     others.remove(str(scenario(spec).cluster.nodes))
-    return {**varied(few_steps(spec), "cluster.nodes", others, report), "own": own}
+    few = few_steps(with_fitted_times(spec))
+    specs = [(nodes, few.with_value("cluster.nodes", nodes)) for nodes in others]
+    return {**tried(specs, report), "own": own}
 
 
 def few_steps(spec: Spec) -> Spec:
@@ -215,30 +218,19 @@ def replayed(spec: Spec, report: Report) -> Replay:
     return replay(scenario(spec), lambda _, done, total: report(done, total))
 
 
-def varied(
-    spec: Spec, path: str, values: Iterable[str], report: Report
-) -> dict[str, Result | DpsimError]:
-    """Simulate ``spec`` with each of ``values`` (YAML) at ``path``.
-
-    Returns the result by value, or the error.
-    """
-    spec = with_fitted_times(spec)
-    return tried([(value, spec.with_value(path, value)) for value in values], report)
-
-
 def tried(specs: Sequence[tuple[str, Spec]], report: Report) -> dict[str, Result | DpsimError]:
     """Simulate each of ``specs``, and return the results, or the errors, by name."""
     found: dict[str, Result | DpsimError] = {}
     for done, (name, spec) in enumerate(specs):
         report(done, len(specs))
         try:
-            found[name] = simulate(scenario(spec), _ticks(report, done, len(specs)))
+            # Every step reports the same progress, to notice cancellation.
+            found[name] = simulate(scenario(spec), partial(_tick, report, done, len(specs)))
         except DpsimError as error:
             # An error is an answer too: the page shows it beside the others.
             found[name] = error
     return found
 
 
-def _ticks(report: Report, done: int, total: int) -> Callable[[int], None]:
-    """Return a callback that reports the same progress at every step, to notice cancellation."""
-    return lambda _: report(done, total)
+def _tick(report: Report, done: int, total: int, _: int) -> None:
+    report(done, total)

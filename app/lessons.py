@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-from app.answers import few_steps, tried
+from app.answers import few_steps
 from app.reading import scenario, with_fitted_times
 from app.spec import Spec
 from app.work import Report
@@ -15,7 +15,7 @@ from dpsim.base.errors import DpsimError
 from dpsim.base.units import DATA, RATE, TIME, parse
 from dpsim.collectives import algorithm
 from dpsim.convergence import check_batch
-from dpsim.engine import Result, reduction_cost, simulate
+from dpsim.engine import reduction_cost, simulate
 from dpsim.network import MessageCosts, schedule_on
 from dpsim.scenario import Scenario
 from dpsim.studies.growing_batch import Growth, growing_batch
@@ -92,23 +92,6 @@ def weights(spec: Spec, strategies: Strategies, report: Report) -> dict[str, Pat
 def _with(spec: Spec, strategy: Mapping[str, Any]) -> Scenario:
     # JSON is YAML in one line, as a change of a value requires.
     return scenario(spec.with_value("strategy", json.dumps(strategy)))
-
-
-def points(
-    spec: Spec, varied: tuple[tuple[tuple[str, str], ...], ...], report: Report
-) -> dict[int, Result]:
-    """Simulate ``spec`` with each set of (path, value) changed, and return results by index.
-
-    Leaves out invalid combinations.
-    """
-    # A few steps suffice to compare points, of which there may be dozens.
-    few = few_steps(with_fitted_times(spec))
-    specs = [
-        (str(number), few.with_options(f"{path}={value}" for path, value in changes))
-        for number, changes in enumerate(varied)
-    ]
-    found = tried(specs, report)
-    return {int(number): each for number, each in found.items() if isinstance(each, Result)}
 
 
 def grown(spec: Spec, factor: int, report: Report) -> tuple[Growth, str]:

@@ -16,6 +16,7 @@ from app.plain import plain
 from app.presets import about, preset_names, searched, short
 from app.reading import scenario, uploaded
 from app.spec import MOST_BYTES, Spec
+from app.waiting import scenario_of
 from app.words import kind_words
 from dpsim.base.errors import DpsimError
 
@@ -29,8 +30,8 @@ UPLOAD = "A scenario of your own"
 _SLOW = "[{workers: [0], factor: 2}]"
 
 
-def draw() -> None:
-    """Draw the sidebar."""
+def draw() -> Spec:
+    """Draw the sidebar, and return the scenario; end the page's run where it is invalid."""
     with st.sidebar:
         with suppress(DpsimError):  # reported by the page
             entry.draw(state.current().spec)
@@ -43,6 +44,9 @@ def draw() -> None:
         except DpsimError:
             st.caption("What can be turned shows here when the scenario can be read.")
         _upload()
+    spec = state.current().spec
+    scenario_of(spec)
+    return spec
 
 
 def _source() -> None:

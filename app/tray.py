@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
-from functools import partial
 from html import escape
 from itertools import chain
 
 import streamlit as st
 
 from app import state
-from app.answers import memory_of, tried
+from app.answers import memory_of
 from app.headline import Number, change, numbers, of_memory
 from app.reading import scenario
 from app.spec import MOST_COMPARED, Spec
 from app.titles import title
-from app.waiting import finished, why_not
+from app.waiting import simulated, why_not
 from app.words import differing
 from dpsim.base.errors import DpsimError
 from dpsim.engine import Result
@@ -42,17 +41,16 @@ def draw() -> None:
     compared = {str(number): spec for number, spec in enumerate(state.current().compared, 1)}
     if not compared:
         return
-    every = tuple(compared.items())
-    words = f"Comparison ({len(every)})"
+    words = f"Comparison ({len(compared)})"
     with st.expander(words, expanded=True, key="comparison", on_change="rerun") as opened:
         if not opened.open:
             return
-        found = finished("simulating the comparison", ("compared", every), partial(tried, every))
+        found = simulated(compared, "simulating the comparison")
         if found is not None:
             st.html(_table(compared, found))
             why_not(found, "scenario {}".format)
         with st.container(horizontal=True, gap="small"):
-            for number, spec in every:
+            for number, spec in compared.items():
                 st.button(f"show {number}", on_click=state.show_spec, args=(spec,))
             st.button("remove all", on_click=state.compare, icon=":material/close:")
 

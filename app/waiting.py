@@ -14,13 +14,14 @@ from uuid import uuid4
 import streamlit as st
 
 from app import state
-from app.answers import Answer, answer, few_steps
+from app.answers import Answer, answer, few_steps, tried
 from app.plain import plain
 from app.reading import scenario
 from app.spec import Spec
 from app.words import kind_words, reason_words
 from app.work import CancelledError, Report, Task
 from dpsim.base.errors import DpsimError, FailedError
+from dpsim.engine import Result
 from dpsim.scenario import Scenario
 
 T = TypeVar("T")
@@ -71,6 +72,14 @@ def finished(what: str, key: Hashable, function: Callable[[Report], T]) -> T | N
         _progress(task, what)
         return None
     return _value(task, what)
+
+
+def simulated(
+    specs: Mapping[str, Spec], what: str = "simulating"
+) -> dict[str, Result | DpsimError] | None:
+    """Return the result or the error of each of ``specs``; None as `finished` does."""
+    every = tuple(specs.items())
+    return finished(what, ("tried", every), partial(tried, every))
 
 
 def in_part(

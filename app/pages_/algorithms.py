@@ -8,7 +8,7 @@ from typing import Any
 
 import streamlit as st
 
-from app import controls, sidebar, state
+from app import controls, sidebar
 from app.headline import sentence
 from app.lessons import walked
 from app.spec import Spec
@@ -36,8 +36,7 @@ def draw() -> None:
     # Tasks are cached by what was requested, so that an earlier choice shows at once.
     names, operation = _algorithms()
     where = controls.switch("where", (_SWITCH, _CLUSTER), "where", _SWITCH)
-    spec = state.current().spec
-    size, switch, cluster = _switch() if where == _SWITCH else _cluster(spec)
+    size, switch, cluster = _switch() if where == _SWITCH else _cluster()
     walks = finished(
         "carrying it out",
         ("walk", names, operation, size, switch, cluster),
@@ -98,9 +97,9 @@ def _switch() -> tuple[str, tuple[int, str, str] | None, Spec | None]:
     return size, (int(ranks), rate, latency), None
 
 
-def _cluster(spec: Spec) -> tuple[str, tuple[int, str, str] | None, Spec | None]:
+def _cluster() -> tuple[str, tuple[int, str, str] | None, Spec | None]:
     """Return the chosen size, and the scenario of the cluster, with as many nodes as fit."""
-    sidebar.draw()
+    spec = sidebar.draw()
     cluster = scenario_of(spec).cluster
     size = controls.slide("each rank's vector", _SIZES, "size", "1 MiB")
     if cluster.ranks > MOST_RANKS:

@@ -11,12 +11,13 @@ from functools import partial
 import streamlit as st
 
 from app import controls, forms, sidebar, state, sweeps
-from app.answers import collectives, counted_nodes, few_steps, tried
+from app.answers import collectives, counted_nodes, few_steps
 from app.charts import chart, columns, table
 from app.entry import with_gpus
-from app.headline import sentence
+from app.headline import fastest, sentence
+from app.reading import with_fitted_times
 from app.spec import Spec
-from app.waiting import finished, scenario_of, why_not
+from app.waiting import finished, scenario_of, simulated, why_not
 from app.words import choice_words, device_words, kind_words, nodes_words
 from dpsim.base.errors import DpsimError
 from dpsim.base.units import DATA, human
@@ -25,7 +26,6 @@ from dpsim.engine import Result
 from dpsim.hardware import gpus, links
 from dpsim.report.figures.scaling_figures import algorithms_figure, scaling_figure
 from dpsim.report.figures.step_figures import breakdown_figure
-from dpsim.report.figures.style import per_second
 from dpsim.report.text.comparison import compare_table
 
 _STRATEGIES, _SIZES = "strategies", "algorithm against message size"
@@ -58,14 +58,11 @@ _BUCKETS = ["1 MB", "2 MB", "5 MB", "10 MB", "25 MB", "50 MB", "100 MB"]
 _FIXED = {_ALGORITHM: (list(ALL_REDUCES), _QUICK), _BUCKET: (_BUCKETS, _BUCKETS)}
 _WORDS = {_CARD: device_words, _GPU: device_words, _NODES: nodes_words}
 _BETWEEN_NODES = ("efa", "ethernet", "ib", "roce", "slingshot", "tcpx")
-_ALIKE = 5e-4  # rates that differ by less would show as 0.0 % apart
 
 
 def draw() -> None:
     """Draw the page."""
-    sidebar.draw()
-    spec = state.current().spec
-    scenario_of(spec)
+    spec = sidebar.draw()
     views: dict[str, Callable[[Spec], None]] = {
         _STRATEGIES: _strategies,
         _SIZES: _algorithms,
@@ -77,7 +74,7 @@ def draw() -> None:
 def _strategies(spec: Spec) -> None:
     parts = [part for part in _PATHS if part != _NODES or counted_nodes(spec)]
     part = controls.pick("vary", parts, "vary", _ALGORITHM)
-    path = _PATHS[part]
+    path, spec = _PATHS[part], with_fitted_times(spec)
     known, usual = _values(part, spec)
     # Only the all-reduce has an algorithm.
     if part == _ALGORITHM and controls.stated(spec, "strategy.aggregation.kind") not in (
@@ -90,9 +87,7 @@ def _strategies(spec: Spec) -> None:
         "among", known, f"among-{path}", usual, words=_WORDS.get(part, choice_words)
     )
     specs = {value: _with(spec, part, value) for value in values}
-    found = finished(
-        "simulating", ("tried", tuple(specs.items())), partial(tried, tuple(specs.items()))
-    )
+    found = simulated(specs)
     if found is not None:
         called = _WORDS.get(part, kind_words)
         if part == _NODES:
@@ -148,37 +143,20 @@ def _use(specs: Mapping[str, Spec], called: Callable[[str], str]) -> None:
 
 
 def _side_by_side(found: Mapping[str, Result | DpsimError], called: Callable[[str], str]) -> None:
-    results = {called(name): each for name, each in found.items() if isinstance(each, Result)}
-    best = dict(sorted(results.items(), key=lambda item: -item[1].throughput_samples_per_s))
+    known = {called(name): each for name, each in found.items() if isinstance(each, Result)}
+    best = dict(sorted(known.items(), key=lambda item: -item[1].throughput_samples_per_s))
     if best:
-        sentence(_verdict(best))
+        rates = {name: result.throughput_samples_per_s for name, result in best.items()}
+        sentence(f"{fastest(rates)}.")
         chart(breakdown_figure(list(best.values()), list(best)), key="side by side")
         _table(best, "")
 
 
 def _scaling(found: Mapping[str, Result | DpsimError]) -> None:
-    results = {nodes: each for nodes, each in found.items() if isinstance(each, Result)}
-    if results:
-        chart(scaling_figure(list(results.values())), key="scaling")
-        _table(results, _NODES)
-
-
-def _verdict(best: Mapping[str, Result]) -> str:
-    """Return which of several is fastest, the fastest first, and by how much."""
-    rates = {name: result.throughput_samples_per_s for name, result in best.items()}
-    most = max(rates.values())
-    alike = [name for name, rate in rates.items() if most / rate - 1 < _ALIKE]
-    *before, last = map(kind_words, alike)
-    are = f"{', '.join(before)} and {last} are" if before else f"{last} is"
-    said = f"{are} the fastest, {per_second(most)} samples/s"
-    others = list(rates.items())[len(alike) :]
-    if not others:
-        return f"{said}."
-    (second, next_best), (slowest, least) = others[0], others[-1]
-    said += f": {most / next_best - 1:.1%} more than {kind_words(second)}"
-    if slowest != second:
-        said += f", {most / least:.3g} times {kind_words(slowest)}"
-    return f"{said}."
+    known = {nodes: each for nodes, each in found.items() if isinstance(each, Result)}
+    if known:
+        chart(scaling_figure(list(known.values())), key="scaling")
+        _table(known, _NODES)
 
 
 def _table(results: Mapping[str, Result], head: str) -> None:

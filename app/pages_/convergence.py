@@ -6,7 +6,7 @@ from functools import partial
 
 import streamlit as st
 
-from app import controls, forms, sidebar, state
+from app import controls, forms, sidebar
 from app.answers import replayed
 from app.charts import chart, table
 from app.headline import sentence
@@ -28,9 +28,7 @@ _FACTORS = (1, 2, 4, 8, 16)  # quarters of the small model's batch
 
 def draw() -> None:
     """Draw the page."""
-    sidebar.draw()
-    spec = state.current().spec
-    scenario_of(spec)
+    spec = sidebar.draw()
     st.caption(
         "A small model learns handwritten digits by real SGD. When each gradient is computed, on "
         "which parameters, and when it arrives, is the scenario's; what is shown are real losses "

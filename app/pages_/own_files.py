@@ -11,14 +11,14 @@ from app import controls, sidebar, state
 from app.headline import headline, sentence
 from app.own_files import KINDS, Outcome, outcome
 from app.plain import plain
-from app.waiting import finished, scenario_of
+from app.waiting import finished
 
 _MOST_MB = 5
 
 
 def draw() -> None:
     """Draw the page."""
-    sidebar.draw()
+    spec = sidebar.draw()
     st.caption(
         "Read in this browser's session, within limits. Nothing in them is run, and they are gone "
         "with the page; the scenario in the address stays as it is."
@@ -28,8 +28,7 @@ def draw() -> None:
     given = st.file_uploader("the file", key=f"own file {kind}", max_upload_size=_MOST_MB)
     if given is None:
         return
-    spec, name, data = state.current().spec, given.name, given.getvalue()
-    scenario_of(spec)
+    name, data = given.name, given.getvalue()
     found = finished(
         "reading it",
         # By content: two files may share a name, and the key does not keep the bytes.

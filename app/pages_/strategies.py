@@ -7,7 +7,7 @@ from functools import partial
 
 import streamlit as st
 
-from app import controls, sidebar, state
+from app import controls, sidebar
 from app.charts import chart
 from app.headline import sentence
 from app.lessons import lanes, read_windows, weights
@@ -40,9 +40,9 @@ _SMALL = {
 
 def draw() -> None:
     """Draw the page."""
-    sidebar.draw()
+    given = sidebar.draw()
     what = controls.switch("what", (_SYNC, _OVERLAP, _SHARDS, _WEIGHTS), "show", _SYNC)
-    spec = _of_four(state.current().spec)
+    spec = _of_four(given)
     {_SYNC: _sync, _OVERLAP: _overlap, _SHARDS: _shards, _WEIGHTS: _weights}[what](spec)
 
 

@@ -9,11 +9,11 @@ from functools import partial
 
 import streamlit as st
 
-from app import does_not_fit, sidebar, state
+from app import does_not_fit, sidebar
 from app.answers import loaded_links
 from app.charts import chart, table
 from app.headline import sentence
-from app.waiting import finished, scenario_of
+from app.waiting import finished
 from dpsim.base.units import RATE, human
 from dpsim.engine import LinkClass, link_classes
 from dpsim.report.figures.topology_figure import topology_figure
@@ -24,9 +24,7 @@ _HEIGHT = 620  # pixels
 
 def draw() -> None:
     """Draw the page."""
-    sidebar.draw()
-    spec = state.current().spec
-    scenario_of(spec)
+    spec = sidebar.draw()
     if does_not_fit.drawn(spec):
         return
     found = finished("loading the links", ("links", spec), partial(loaded_links, spec))

@@ -35,14 +35,12 @@ _ONE, _THREE = "a typical worker", "slowest and fastest, too"
 
 def draw() -> None:
     """Draw the page."""
-    sidebar.draw()
-    view = state.current()
-    baseline = view.baseline
-    scenario_of(view.spec)
-    if does_not_fit.drawn(view.spec):
+    spec = sidebar.draw()
+    if does_not_fit.drawn(spec):
         return
 
-    shown = result_of(view.spec)
+    shown = result_of(spec)
+    baseline = state.current().baseline
     base = None if baseline is None else at_once(baseline)
     alike = base is None or base.scenario.workload.model == shown.scenario.workload.model
     headline(shown.result, None if base is None else base.result, alike=alike)
@@ -54,23 +52,23 @@ def draw() -> None:
     chart(breakdown(shown, base), "breakdown")
     memory = shown.result.memory
     if memory is not None and not memory.fits:
-        does_not_fit.draw_remedies(view.spec)
+        does_not_fit.draw_remedies(spec)
     with st.container(horizontal=True):
         left, right = st.container(key="curve"), st.container(key="load")
     with right:
         chart(load_map_figure(shown.links), "load map")
     limits = st.container(border=True, key="limits")
-    _timeline(shown, view.spec)
+    _timeline(shown, spec)
     with st.expander("Assumptions, traffic and staleness"):
         for note in (*shown.result.notes, *run_notes(shown.result)):
             # Extra spaces align columns in a terminal.
             st.text(" ".join(note.split()))
-    measured_steps.draw(view.spec)
+    measured_steps.draw(spec)
     # Slower parts that must be simulated come last.
     with left:
-        _scaling(view.spec, shown.result)
+        _scaling(spec, shown.result)
     with limits:
-        _limits(view.spec)
+        _limits(spec)
 
 
 def breakdown(shown: Answer, base: Answer | None) -> go.Figure:
