@@ -24,14 +24,13 @@ from dpsim.engine import (
     link_classes,
     memory_use,
     reduction_cost,
-    remedy_values,
     run_scenario,
     simulate,
 )
 from dpsim.network import MessageCosts
 from dpsim.scenario import Scenario
 from dpsim.studies.collective import CollectiveRow, collective_rows
-from dpsim.studies.explain import KNOBS, CriticalPath, Turn, as_options, explain
+from dpsim.studies.explain import KNOBS, CriticalPath, Turn, explain
 from dpsim.studies.replay import Replay, replay
 from dpsim.topology import build_cluster
 
@@ -53,21 +52,6 @@ class Answer:
     intervals: Mapping[int, list[Interval]]
     workers: Mapping[str, int]
     links: Sequence[LinkClass]
-
-
-@dataclass(frozen=True, slots=True)
-class Way:
-    """A remedy that makes a scenario fit: in words, as options, with its memory and cost.
-
-    ``slower``: the relative change of the time per sample, compared with a simulation of the
-    scenario as if it fitted. ``why_not``: why the remedy is impossible, empty where it is possible.
-    """
-
-    words: str
-    options: tuple[str, ...]
-    held: float
-    slower: float
-    why_not: str = ""
 
 
 def answer(spec: Spec, report: Report) -> Answer:
@@ -129,34 +113,6 @@ def few_steps(spec: Spec) -> Spec:
 def memory_of(spec: Spec) -> MemoryUse:
     """Return the memory of ``spec`` on each GPU, whether or not it fits. Raises DpsimError."""
     return memory_use(scenario(spec))
-
-
-def ways_to_fit(spec: Spec, report: Report) -> list[Way]:
-    """Simulate each remedy for a scenario that does not fit."""
-    given = scenario(spec)
-    remedies = memory_of(spec).remedies()
-    few = few_steps(spec)
-    report(0, len(remedies) + 1)
-    # The remedies' costs are relative to the scenario as if it fitted.
-    base = simulate(scenario(few.with_value("run.allow_out_of_memory", "true")))
-
-    found = []
-    for done, remedy in enumerate(remedies, 1):
-        report(done, len(remedies) + 1)
-        options = tuple(as_options(remedy_values(given, remedy)))
-        found.append(_way(few, remedy.text, options, base))
-    return found
-
-
-def _way(spec: Spec, words: str, options: tuple[str, ...], base: Result) -> Way:
-    tried = spec.with_options(options)
-    try:
-        held = memory_of(tried).held.total
-        result = simulate(scenario(tried))
-    except DpsimError as error:
-        return Way(words, options, 0.0, 0.0, str(error).partition("\n")[0])
-    slower = base.throughput_samples_per_s / result.throughput_samples_per_s - 1
-    return Way(words, options, held, slower)
 
 
 def explained(spec: Spec, report: Callable[..., None]) -> dict[str, Any]:

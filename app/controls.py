@@ -7,6 +7,7 @@ Streamlit keeps the last input, but the address, undo and presets change the vie
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import streamlit as st
@@ -38,7 +39,7 @@ def field(given: Field) -> None:
 
 def _draw_field(given: Field, widget: Callable[..., object], shown: object, **more: Any) -> None:
     label, key = field_words(given.name), f"set {given.path}"
-    _draw(widget, label, key, shown, _entered, given, help=given.help, **more)
+    draw(widget, label, key, shown, _entered, given, help=given.help, **more)
 
 
 def doubled(given: Field) -> None:
@@ -49,16 +50,8 @@ def doubled(given: Field) -> None:
         field(given)
         return
     counts = sorted({*(2**power for power in range(_MOST_DOUBLINGS)), value})
-    _draw(
-        st.select_slider,
-        field_words(given.name),
-        f"set {given.path}",
-        str(value),
-        state.change,
-        given.path,
-        options=[str(count) for count in counts],
-        help=given.help,
-    )
+    options = [str(count) for count in counts]
+    _draw_field(given, st.select_slider, str(value), options=options)
 
 
 def union(given: Union, without: tuple[str, ...] = ()) -> None:
@@ -74,7 +67,7 @@ def kind(given: Union) -> str:
     value = kind_of(given)
     options = [*([_NONE] if given.default is None else []), *given.kinds]
     name = given.name if given.key == "kind" else given.key
-    _draw(
+    draw(
         st.selectbox,
         field_words(name),
         f"kind {given.path}",
@@ -99,11 +92,11 @@ def entry(path: str, label: str, first: str, help_: str) -> None:
     ``first`` (YAML): the initial entry.
     """
     given = stated(state.current().spec, path) or []
-    _draw(st.toggle, label, f"entry {path}", bool(given), _switched, path, first, help=help_)
+    draw(st.toggle, label, f"entry {path}", bool(given), _switched, path, first, help=help_)
     if len(given) > 1:
         st.caption(f"{len(given)} entries; the first is shown")
     if given:
-        for each in forms.fields(forms.entry(path), f"{path}[0]"):
+        for each in forms.fields(forms.part(path), f"{path}[0]"):
             field(each)
 
 
@@ -112,12 +105,23 @@ def pick(
     options: Sequence[str],
     name: str,
     default: str,
-    help_: str | None = None,
+    widget: Callable[..., object] = st.selectbox,
     words: Callable[[str], str] = choice_words,
+    **more: Any,
 ) -> str:
-    """Draw a page's own choice among ``options``, with names by ``words``."""
-    more = {"format_func": words, "help": help_}
-    return _chosen_by(st.selectbox, label, options, name, default, **more)
+    """Draw a page's own choice among ``options``, with names by ``words``, by a widget."""
+    chosen = state.choice(name, default)
+    # An address may hold an option of another scenario.
+    shown = chosen if chosen in options else default
+    more = {"options": options, "format_func": words, **more}
+    return str(_own(widget, label, name, shown, **more) or default)
+
+
+# A choice among a few options, side by side, and one along a scale.
+switch = partial(
+    pick, widget=st.segmented_control, label_visibility="collapsed", required=True, words=str
+)
+slide = partial(pick, widget=st.select_slider, words=str)
 
 
 def pick_several(
@@ -136,43 +140,17 @@ def pick_several(
     return list(_own(st.multiselect, label, name, shown, options=options, **more))
 
 
-def switch(label: str, options: Sequence[str], name: str, default: str) -> str:
-    """Draw a page's own choice among a few ``options``, side by side."""
-    more = {"label_visibility": "collapsed", "required": True}
-    return _chosen_by(st.segmented_control, label, options, name, default, **more)
-
-
-def slide(label: str, options: Sequence[str], name: str, default: str) -> str:
-    """Draw a page's own choice along a scale."""
-    return _chosen_by(st.select_slider, label, options, name, default)
-
-
 def write(label: str, name: str, default: str, help_: str | None = None) -> str:
     """Draw a page's own choice as a line of text."""
     return str(_own(st.text_input, label, name, state.choice(name, default), help=help_))
 
 
-def _chosen_by(
-    widget: Callable[..., object],
-    label: str,
-    options: Sequence[str],
-    name: str,
-    default: str,
-    **more: Any,
-) -> str:
-    """Draw a choice by a widget; the default where the chosen value is no option."""
-    chosen = state.choice(name, default)
-    # An address may hold an option of another scenario.
-    shown = chosen if chosen in options else default
-    return str(_own(widget, label, name, shown, options=options, **more) or default)
-
-
 def _own(widget: Callable[..., object], label: str, name: str, shown: object, **more: Any) -> Any:
     """Draw a page's own choice by a widget, which shows ``shown``; return its value."""
-    return _draw(widget, label, f"choice {name}", shown, _chosen, name, **more)
+    return draw(widget, label, f"choice {name}", shown, _chosen, name, **more)
 
 
-def _draw(
+def draw(
     widget: Callable[..., object],
     label: str,
     key: str,

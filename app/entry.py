@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from functools import partial
 
 import streamlit as st
 
@@ -18,7 +19,6 @@ from dpsim.workload.models import MODELS
 
 _PER_NODE = 8  # GPUs per machine of most clusters
 _MOST = 2**20
-_MODEL, _GPU, _COUNT = "entry model", "entry gpu", "entry count"
 
 
 def draw(spec: Spec) -> None:
@@ -30,27 +30,30 @@ def draw(spec: Spec) -> None:
         return
     given = scenario(spec)
     model, gpu = given.build_model().name, given.cluster.parts[0].accelerator.name
-    _choice("model", _MODEL, list(MODELS), model, model_words)
-    _choice("GPU", _GPU, list(gpus()), gpu, device_words)
-    st.session_state[_COUNT] = given.cluster.ranks
-    st.number_input("GPUs in all", 1, _MOST, step=1, key=_COUNT, on_change=_gpus_entered)
+    count = given.cluster.ranks
+    _choice("model", MODELS, model, model_words, _model_entered)
+    _choice("GPU", gpus(), gpu, device_words, partial(_gpus_entered, count=count))
+    entered, limits = partial(_gpus_entered, gpu), {"min_value": 1, "max_value": _MOST, "step": 1}
+    controls.draw(st.number_input, "GPUs in all", "entry count", count, entered, **limits)
 
 
 def _choice(
-    label: str, key: str, options: list[str], shown: str, words: Callable[[str], str]
+    label: str,
+    known: Iterable[str],
+    shown: str,
+    words: Callable[[str], str],
+    entered: Callable[[str], None],
 ) -> None:
-    st.session_state[key] = shown
-    entered = _model_entered if key == _MODEL else _gpus_entered
-    every = options if shown in options else [shown, *options]
-    st.selectbox(label, every, key=key, format_func=words, on_change=entered)
+    options = dict.fromkeys([*known, shown])
+    more = {"options": options, "format_func": words}
+    controls.draw(st.selectbox, label, f"entry {label}", shown, entered, **more)
 
 
-def _model_entered() -> None:
-    state.show_spec(with_model(state.current().spec, st.session_state[_MODEL]))
+def _model_entered(model: str) -> None:
+    state.show_spec(with_model(state.current().spec, model))
 
 
-def _gpus_entered() -> None:
-    gpu, count = st.session_state[_GPU], st.session_state[_COUNT]
+def _gpus_entered(gpu: str, count: int) -> None:
     state.show_spec(with_gpus(state.current().spec, gpu, count))
 
 

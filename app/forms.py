@@ -67,10 +67,11 @@ def whole() -> Schema:
 
 
 def part(path: str) -> Schema:
-    """Return the schema of the mapping at ``path``, such as ``cluster``."""
+    """Return the schema of a mapping, or of a list's entries, at ``path``, such as ``cluster``."""
     schema = whole()
     for word in path.split("."):
         schema = _plain(schema["properties"][word])
+        schema = _plain(schema.get("items", schema))
     return schema
 
 
@@ -97,12 +98,6 @@ def fields(schema: Schema, path: str, *, without: tuple[str, ...] = ()) -> Itera
             yield found
 
 
-def entry(path: str) -> Schema:
-    """Return the schema of an entry of the list at ``path``, such as ``disturbance.slow``."""
-    above, _, name = path.rpartition(".")
-    return _plain(part(above)["properties"][name]["items"])
-
-
 def shown(value: object) -> str:
     """Return a scenario's value for display.
 
@@ -112,16 +107,12 @@ def shown(value: object) -> str:
         return ""
     if isinstance(value, bool):
         return str(value).lower()
-    if isinstance(value, str):
-        # A decimal point suggests a value that dpsim wrote in full, such as 3125000000.0 B/s;
-        # values that users write without one are unchanged.
+    # A decimal point suggests a value that dpsim wrote in full, such as 3125000000.0 B/s;
+    # values that users write without one are unchanged.
+    if isinstance(value, str) and "." in value.partition(" ")[0]:
         for dimension in DIMENSIONS:
             with suppress(DpsimError):
-                return (
-                    human(parse(value, dimension), dimension, 6)
-                    if "." in value.partition(" ")[0]
-                    else value
-                )
+                return human(parse(value, dimension), dimension, 6)
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 

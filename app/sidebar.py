@@ -20,12 +20,8 @@ from app.waiting import scenario_of
 from app.words import kind_words
 from dpsim.base.errors import DpsimError
 
-_CLUSTER_ALONE = (
-    "nodes",
-    "node",
-    "gpu",
-    "gpus_per_node",
-)  # a cluster of groups or a testbed does not have these
+# A cluster of groups or a testbed does not have these.
+_CLUSTER_ALONE = ("nodes", "node", "gpu", "gpus_per_node")
 UPLOAD = "A scenario of your own"
 _SLOW = "[{workers: [0], factor: 2}]"
 
@@ -53,13 +49,14 @@ def _source() -> None:
     spec = state.current().spec
     shown = spec.file if spec.text is not None else str(spec.preset)
     options = [*preset_names(), *([] if shown in preset_names() else [shown])]
-    st.session_state["source"] = shown
-    st.selectbox(
+    controls.draw(
+        st.selectbox,
         "set-up",
-        options,
-        key="source",
+        "source",
+        shown,
+        _source_chosen,
+        options=options,
         format_func=_title,
-        on_change=_source_chosen,
         help="Well-known ones, or yours.",
     )
     if st.button("all set-ups", icon=":material/apps:", width="stretch", key="all set-ups"):
@@ -102,9 +99,9 @@ def _title(name: str) -> str:
     return short(name) if name in preset_names() else name
 
 
-def _source_chosen() -> None:
-    if st.session_state["source"] in preset_names():
-        state.show_spec(Spec(st.session_state["source"]))
+def _source_chosen(name: str) -> None:
+    if name in preset_names():
+        state.show_spec(Spec(name))
 
 
 def _reset() -> None:

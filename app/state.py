@@ -34,7 +34,7 @@ def load() -> None:
     This is at the start, and when the user navigated or edited the address.
     """
     entered = st.session_state.pop(_ENTERED, False)
-    query = {key: st.query_params.get_all(key) for key in st.query_params}
+    query = _address()
     # Another page begins with an empty address: then keep the view. A browser that was sent a new
     # address may make requests before it has applied it: the old address must not undo the user's
     # changes meanwhile.
@@ -62,15 +62,16 @@ def address_problem() -> str:
 def write_address() -> bool:
     """Write the view into the address; if it is too long, empty the address and return False."""
     fits = current().address() is not None
-    _write(current().to_query() if fits else {})
+    query = current().to_query() if fits else {}
+    # Stored, so that the next run can tell its own address from one typed by the user.
+    st.session_state[_WRITTEN] = query
+    if _address() != query:
+        st.query_params.from_dict(query)
     return fits
 
 
-def _write(query: Query) -> None:
-    # Stored, so that the next run can tell its own address from one typed by the user.
-    st.session_state[_WRITTEN] = query
-    if {key: st.query_params.get_all(key) for key in st.query_params} != query:
-        st.query_params.from_dict(query)
+def _address() -> Query:
+    return {key: st.query_params.get_all(key) for key in st.query_params}
 
 
 def current() -> View:

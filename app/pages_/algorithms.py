@@ -85,14 +85,10 @@ def _algorithms() -> tuple[tuple[str, ...], str]:
 
 def _switch() -> tuple[str, tuple[int, str, str] | None, Spec | None]:
     """Return the chosen size, and the ranks, rate and latency of a switch."""
-    places = st.columns(4)
-    with places[0]:
+    with st.container(horizontal=True):
         ranks = controls.slide("ranks", _RANKS, "ranks", "4")
-    with places[1]:
         size = controls.slide("each rank's vector", _SIZES, "size", "1 MiB")
-    with places[2]:
         rate = controls.slide("rate of each link", _RATES, "rate", "25 Gb/s")
-    with places[3]:
         latency = controls.slide("latency of a message", _LATENCIES, "latency", "1 us")
     return size, (int(ranks), rate, latency), None
 

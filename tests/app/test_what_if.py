@@ -161,7 +161,7 @@ class SimpleResult:
 def test_a_scenario_is_entered_by_model_gpu_and_count(open_page, gpu, count, nodes):
     page = open_page("what_if", preset="resnet50-256-p100-50gbe", set=QUICK, wait=False)
     page.selectbox(key="entry model").set_value("vgg16").run()
-    page.selectbox(key="entry gpu").set_value(gpu).run()
+    page.selectbox(key="entry GPU").set_value(gpu).run()
     page.number_input(key="entry count").set_value(count).run()
     assert not page.exception
     asked = Spec("resnet50-256-p100-50gbe", changes=tuple(page.query_params["set"]))
