@@ -22,7 +22,7 @@ from dpsim.base.errors import DpsimError
 
 P = ParamSpec("P")
 
-_VIEW, _BEFORE, _WRITTEN, _PROBLEM = "view", "view before", "address written", "address problem"
+_VIEW, _WRITTEN, _PROBLEM = "view", "address written", "address problem"
 GLANCE = 0.7  # seconds: a user who changes the page sooner has not looked at its numbers
 _SINCE = "shown since"
 _ENTERED = "entered"  # whether a run follows a change on the page
@@ -106,7 +106,6 @@ def show(view: View) -> None:
     st.session_state[_ENTERED] = True
     if view != current():
         before = current()
-        st.session_state[_BEFORE] = before
         after = view.after(before)
         # After several quick changes, compare with the state before the first.
         if monotonic() - st.session_state.get(_SINCE, 0.0) < GLANCE and after.before is not None:
@@ -144,8 +143,8 @@ def try_options(options: list[str]) -> None:
 
 
 def undo() -> None:
-    """Show the state before the last change."""
-    show(st.session_state.get(_BEFORE, View(Spec(FIRST))))
+    """Show the set-up before its last change, or the first one."""
+    show_spec(current().baseline or Spec(FIRST))
 
 
 def compare(*specs: Spec) -> None:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping
 from functools import cache, partial
-from typing import Any, TypeVar
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any, TypeVar
 from uuid import uuid4
 
 import streamlit as st
@@ -23,6 +24,9 @@ from app.work import CancelledError, Report, Task
 from dpsim.base.errors import DpsimError, FailedError
 from dpsim.engine import Result
 from dpsim.scenario import Scenario
+
+if TYPE_CHECKING:
+    from streamlit.runtime.uploaded_file_manager import UploadedFile
 
 T = TypeVar("T")
 
@@ -82,6 +86,16 @@ def simulated(
     return finished(what, ("tried", every), partial(tried, every))
 
 
+def of_upload(
+    what: str, function: Callable[..., T], file: UploadedFile, *args: Hashable
+) -> T | None:
+    """Return ``function(name, data, *args)`` of an uploaded file, as `finished` does."""
+    name, data = file.name, file.getvalue()
+    # By content: two files may share a name, and the key does not keep the bytes.
+    key = (function, name, sha256(data).hexdigest(), *args)
+    return finished(what, key, partial(function, name, data, *args))
+
+
 def in_part(
     what: str,
     key: Hashable,
@@ -106,7 +120,7 @@ def in_part(
 
 @cache
 def _later() -> Any:
-    """Return a component that reruns the part of the page in which it is, again and again."""
+    """Return a component that reruns the page, or its part, in which it is, again and again."""
     return st.components.v2.component(
         "dpsim_later",
         # Streamlit sends one of two triggers at the same moment, so timers must not keep in step;
@@ -155,16 +169,9 @@ def let_draw() -> bool:
     """
     if st.session_state.get(DRAWN):
         return False
-    _ask_again()
-    return True
-
-
-@st.fragment(run_every=0.2)
-def _ask_again() -> None:
-    """Rerun the page at the second call, which comes from the browser."""
-    if st.session_state.get(DRAWN):
-        state.run_again()
     st.session_state[DRAWN] = True
+    _later()(key=DRAWN, on_again_change=lambda: state.show(state.current()))
+    return True
 
 
 def refuse(problem: str) -> None:

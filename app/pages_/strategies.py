@@ -21,7 +21,14 @@ from dpsim.studies.lanes import FOUR, SSP, SYNCHRONISED, VIEWS, Lane, View, is_o
 
 _SYNC, _OVERLAP, _SHARDS, _WEIGHTS = "synchronisation", "overlap", "sharding", "ways of the weights"
 _SLOWER = ("1", "1.25", "1.5", "2", "3", "5", "10")
-_STEPS, _FEW = VIEWS[_SYNC].steps, VIEWS[_OVERLAP].steps
+_CAPTIONS = {
+    _SYNC: "Four workers of the scenario's model and network. Each worker computes as long in a "
+    "step whatever the strategy: what differs is who waits for whom. The numbers are those of "
+    "steps.",
+    _OVERLAP: "One of four workers over two steps: what is sent while it still computes.",
+    _SHARDS: "FSDP gathers a unit's weights before it is computed with, and scatters the sums of "
+    "its gradients after; an all-reduce does both at the end.",
+}
 _AVERAGED = {
     "SMA": {"aggregation": {"kind": "allreduce"}, "sync": {"kind": "sma"}},
     "gossip on a ring": {"aggregation": {"kind": "gossip"}, "sync": {"kind": "bsp"}},
@@ -43,7 +50,10 @@ def draw() -> None:
     given = sidebar.draw()
     what = controls.switch("what", (_SYNC, _OVERLAP, _SHARDS, _WEIGHTS), "show", _SYNC)
     spec = _of_four(given)
-    {_SYNC: _sync, _OVERLAP: _overlap, _SHARDS: _shards, _WEIGHTS: _weights}[what](spec)
+    if what == _WEIGHTS:
+        _weights(spec)
+    else:
+        _over_time(spec, what)
 
 
 def _of_four(spec: Spec) -> Spec:
@@ -53,7 +63,7 @@ def _of_four(spec: Spec) -> Spec:
         st.stop()
     for path, value in FOUR.items():
         spec = spec.with_value(path, value)
-    return spec.with_value("run.steps", str(_STEPS))
+    return spec
 
 
 def _with_a_slow_one(spec: Spec) -> Spec:
@@ -61,16 +71,19 @@ def _with_a_slow_one(spec: Spec) -> Spec:
     return spec.with_value("disturbance.slow", slowed(factor))
 
 
-def _sync(spec: Spec) -> None:
-    st.caption(
-        "Four workers of the scenario's model and network. Each worker computes as long in a step "
-        "whatever the strategy: what differs is who waits for whom. The numbers are those of steps."
-    )
+def _over_time(spec: Spec, what: str) -> None:
+    view = VIEWS[what]
+    st.caption(_CAPTIONS[what])
+    spec = spec.with_value("run.steps", str(view.steps))
+    if what != _SYNC:
+        _lanes(spec, view)
+        return
     spec = _with_a_slow_one(spec)
-    if not _lanes(spec, VIEWS[_SYNC]):
+    if not _lanes(spec, view):
         return
     st.markdown("**The three parts of SSP's window**")
-    clock = int(controls.slide("step", [str(step) for step in range(2, _STEPS + 1)], "step", "5"))
+    steps = [str(step) for step in range(2, view.steps + 1)]
+    clock = int(controls.slide("step", steps, "step", "5"))
     found = finished(
         "looking at what is read",
         ("windows", spec),
@@ -79,21 +92,6 @@ def _sync(spec: Spec) -> None:
     if found is not None:
         # The page counts steps from 1, the library from 0.
         chart(window_figure(found[clock - 1]), "window")
-
-
-def _overlap(spec: Spec) -> None:
-    st.caption("One of four workers over two steps: what is sent while it still computes.")
-    spec = spec.with_value("run.steps", str(_FEW))
-    _lanes(spec, VIEWS[_OVERLAP])
-
-
-def _shards(spec: Spec) -> None:
-    st.caption(
-        "FSDP gathers a unit's weights before it is computed with, and scatters the sums of its "
-        "gradients after; an all-reduce does both at the end."
-    )
-    spec = spec.with_value("run.steps", str(_FEW))
-    _lanes(spec, VIEWS[_SHARDS])
 
 
 def _lanes(spec: Spec, view: View) -> bool:
