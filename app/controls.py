@@ -13,13 +13,14 @@ from typing import Any
 import streamlit as st
 
 from app import forms, state
-from app.forms import Field, Union
+from app.forms import Field, Schema, Union
 from app.reading import document
 from app.spec import Spec
 from app.words import choice_words, field_words, kind_words
 
 _NONE = ""
 _INLINE = "described in the file"
+_DOUBLED = "cluster.nodes"
 _MOST_DOUBLINGS = 11  # 1 to 1,024; more can be set in the address and in files
 
 
@@ -31,10 +32,24 @@ def stated(spec: Spec, path: str) -> Any:
     return None if node is None else node.plain()
 
 
-def field(given: Field) -> None:
+def fields(
+    path: str,
+    schema: Schema | None = None,
+    *,
+    without: Sequence[str] = (),
+    only: Sequence[str] | None = None,
+) -> None:
+    """Draw widgets for the values of a mapping, by default that at ``path`` in the schema."""
+    for each in forms.fields(schema or forms.part(path), path):
+        if each.name not in without and (only is None or each.name in only):
+            _field(each)
+
+
+def _field(given: Field) -> None:
     """Draw a widget for one value."""
     value = stated(state.current().spec, given.path)
-    _WIDGETS[given.type](given, given.default if value is None else value)
+    draw_it = _doubled if given.path == _DOUBLED else _WIDGETS[given.type]
+    draw_it(given, given.default if value is None else value)
 
 
 def _draw_field(given: Field, widget: Callable[..., object], shown: object, **more: Any) -> None:
@@ -42,29 +57,27 @@ def _draw_field(given: Field, widget: Callable[..., object], shown: object, **mo
     draw(widget, label, key, shown, _entered, given, help=given.help, **more)
 
 
-def doubled(given: Field) -> None:
+def _doubled(given: Field, value: Any) -> None:
     """Draw a number on a logarithmic scale: powers of two, and the current value."""
-    value = stated(state.current().spec, given.path)
     if not isinstance(value, int) or not _is_within(value, given.least, given.most):
         # It is not on the scale. A field shows it, so that it can be corrected.
-        field(given)
+        _WIDGETS[given.type](given, value)
         return
     counts = sorted({*(2**power for power in range(_MOST_DOUBLINGS)), value})
     options = [str(count) for count in counts]
     _draw_field(given, st.select_slider, str(value), options=options)
 
 
-def union(given: Union, without: tuple[str, ...] = ()) -> None:
-    """Draw a choice of kinds, and widgets for the fields of the chosen one."""
-    value = kind(given)
-    if value in given.kinds:
-        for each in forms.fields(given.kinds[value], given.path, without=(given.key, *without)):
-            field(each)
+def union(path: str, without: Sequence[str] = ()) -> None:
+    """Draw a choice of the kinds of a part, and widgets for the fields of the chosen one."""
+    kind(path)
+    if schema := schema_of(path):
+        fields(path, schema, without=without)
 
 
-def kind(given: Union) -> str:
-    """Draw a choice of kinds; return the chosen one."""
-    value = kind_of(given)
+def kind(path: str) -> None:
+    """Draw a choice of the kinds of a part."""
+    given, value = forms.union(path), kind_of(path)
     options = [*([_NONE] if given.default is None else []), *given.kinds]
     name = given.name if given.key == "kind" else given.key
     draw(
@@ -78,11 +91,16 @@ def kind(given: Union) -> str:
         format_func=lambda kind: kind_words(kind) if kind else "none",
         help=f"{given.help} {_about_kinds(given)}",
     )
-    return value
 
 
-def kind_of(given: Union) -> str:
+def schema_of(path: str) -> Schema | None:
+    """Return the schema of the chosen kind of a part; None where there is none."""
+    return forms.union(path).kinds.get(kind_of(path))
+
+
+def kind_of(path: str) -> str:
     """Return the chosen kind of a part, empty where none is chosen."""
+    given = forms.union(path)
     return str(stated(state.current().spec, f"{given.path}.{given.key}") or given.default or _NONE)
 
 
@@ -96,8 +114,7 @@ def entry(path: str, label: str, first: str, help_: str) -> None:
     if len(given) > 1:
         st.caption(f"{len(given)} entries; the first is shown")
     if given:
-        for each in forms.fields(forms.part(path), f"{path}[0]"):
-            field(each)
+        fields(f"{path}[0]", forms.part(path))
 
 
 def pick(

@@ -87,14 +87,13 @@ def union(path: str) -> Union:
     return Union(path, name, given.get("description", ""), key, kinds, default)
 
 
-def fields(schema: Schema, path: str, *, without: tuple[str, ...] = ()) -> Iterator[Field]:
+def fields(schema: Schema, path: str) -> Iterator[Field]:
     """Yield the single values among the properties of a mapping at ``path``.
 
     Leaves out lists of mappings and nested parts.
     """
     for name, given in schema["properties"].items():
-        found = None if name in without else _field(f"{path}.{name}", name, given)
-        if found is not None:
+        if found := _field(f"{path}.{name}", name, given):
             yield found
 
 

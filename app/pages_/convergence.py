@@ -36,8 +36,7 @@ def draw() -> None:
     )
 
     with st.expander("The small model"):
-        for each in forms.fields(forms.part("replay"), "replay", without=("points",)):
-            controls.field(each)
+        controls.fields("replay", without=("points",))
     compared = {_WAYS: _ways, _BATCHES: _batches}
     specs = compared[controls.switch("what differs", tuple(compared), "trained", _WAYS)](spec)
 

@@ -45,7 +45,7 @@ def test_every_field_of_a_kind_has_a_widget_an_explanation_and_a_default_that_re
     part, kind
 ):
     union = forms.union(part)
-    for field in forms.fields(union.kinds[kind], part, without=(union.key,)):
+    for field in forms.fields(union.kinds[kind], part):
         assert field.help, field.path
         assert field.type in ("choice", "truth", "integer", "number", "text")
         if field.default is not None and kind not in NEEDS_MORE:
@@ -58,7 +58,7 @@ def test_every_field_of_a_kind_has_a_widget_an_explanation_and_a_default_that_re
 
 def test_defaults_of_quantities_are_shown_with_their_unit():
     (size, first) = forms.fields(
-        forms.union("strategy.overlap").kinds["buckets"], "strategy.overlap", without=("kind",)
+        forms.union("strategy.overlap").kinds["buckets"], "strategy.overlap"
     )
     assert (forms.shown(size.default), forms.shown(first.default)) == ("26.2144 MB", "1.04858 MB")
 
