@@ -18,17 +18,14 @@ from dpsim.engine import (
     Job,
     LinkClass,
     LinkLoads,
-    MemoryUse,
     Recording,
     Result,
     link_classes,
-    memory_use,
     reduction_cost,
     run_scenario,
     simulate,
 )
 from dpsim.network import MessageCosts
-from dpsim.scenario import Scenario
 from dpsim.studies.collective import CollectiveRow, collective_rows
 from dpsim.studies.explain import KNOBS, CriticalPath, Turn, explain
 from dpsim.studies.replay import Replay, replay
@@ -42,12 +39,11 @@ _POINTS = 5  # approximate number on a scaling curve
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A scenario with its result, its links, and intervals of some workers in a step.
+    """The result of a scenario, its links, and intervals of some workers in a step.
 
     ``workers`` maps "typical", "slowest" and "fastest" to the workers in ``intervals``.
     """
 
-    scenario: Scenario
     result: Result
     intervals: Mapping[int, list[Interval]]
     workers: Mapping[str, int]
@@ -63,7 +59,7 @@ def answer(spec: Spec, report: Report) -> Answer:
     workers = run.extremes()
     intervals = {who: run.intervals(workers=[who]) for who in set(workers.values())}
     links = link_classes(run.job.network, run.link_loads)
-    return Answer(given, run.result, intervals, workers, links)
+    return Answer(run.result, intervals, workers, links)
 
 
 def traced(spec: Spec) -> str:
@@ -108,11 +104,6 @@ def few_steps(spec: Spec) -> Spec:
     run = scenario(spec).run
     few = spec.with_value("run.steps", str(min(run.steps, SCALED_STEPS)))
     return few.with_value("run.warmup", str(min(run.warmup, 1)))
-
-
-def memory_of(spec: Spec) -> MemoryUse:
-    """Return the memory of ``spec`` on each GPU, whether or not it fits. Raises DpsimError."""
-    return memory_use(scenario(spec))
 
 
 def explained(spec: Spec, report: Callable[..., None]) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from app.forms import Field, Schema, Union
 from app.reading import document
 from app.spec import Spec
 from app.words import choice_words, field_words, kind_words
+from dpsim.hardware import Catalogue
 
 _NONE = ""
 _INLINE = "described in the file"
@@ -197,8 +198,8 @@ def _choice(given: Field, value: Any) -> None:
         shown = _NONE
     else:
         shown = str(value)
-    if given.canonical is not None and shown not in (_INLINE, _NONE):
-        shown = given.canonical(shown)
+    if isinstance(given.catalogue, Catalogue) and shown in given.catalogue:
+        shown = given.catalogue.canonical(shown)
     # A description in the file, or a name missing in the catalogue: shown, since the scenario has
     # it.
     if shown not in options:
@@ -275,7 +276,7 @@ def _entered(given: Field, value: Any) -> None:
 def _kind_chosen(given: Union, kind: str) -> None:
     spec = state.editable()
     if kind:
-        state.show_spec(spec.with_kind(given.path, given.key, kind))
+        state.show_spec(spec.without(given.path).with_value(f"{given.path}.{given.key}", kind))
     else:
         state.show_spec(spec.with_value(given.path, "null"))
 

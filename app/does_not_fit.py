@@ -5,7 +5,7 @@ from __future__ import annotations
 import streamlit as st
 
 from app import state
-from app.answers import few_steps, memory_of
+from app.answers import few_steps
 from app.charts import chart
 from app.headline import sentence
 from app.plain import plain
@@ -14,7 +14,7 @@ from app.waiting import scenario_of, simulated
 from app.words import device_words, of_capacity, reason_words
 from dpsim.base.errors import DpsimError
 from dpsim.base.units import DATA, human
-from dpsim.engine import MemoryUse, Result, remedy_values
+from dpsim.engine import MemoryUse, Result, memory_use, remedy_values
 from dpsim.report.figures.resource_figures import footprint_figure
 from dpsim.studies.explain import as_options
 
@@ -24,7 +24,8 @@ _AS_IF = "as if it fitted"
 
 def drawn(spec: Spec) -> bool:
     """Draw the remedies where ``spec`` does not fit and is not simulated; return whether drawn."""
-    given, use = scenario_of(spec), memory_of(spec)
+    given = scenario_of(spec)
+    use = memory_use(given)
     if use.fits or given.run.allow_out_of_memory:
         return False
     held, has = human(use.held.total, DATA, 3), human(use.capacity, DATA, 3)
@@ -35,7 +36,7 @@ def drawn(spec: Spec) -> bool:
 
 def draw_remedies(spec: Spec) -> None:
     """Draw the memory by part of a ``spec`` too large, and each remedy with its cost."""
-    use = memory_of(spec)
+    use = memory_use(scenario_of(spec))
     chart(footprint_figure(use), "memory")
     with st.container(border=True, key="ways to fit"):
         st.markdown("**What makes it fit, and what that costs** (press one to do it)")

@@ -13,7 +13,7 @@ from typing import Any
 
 from dpsim.base.errors import DpsimError
 from dpsim.base.units import DIMENSIONS, human, parse
-from dpsim.hardware import Catalogue, gpus, links, nodes
+from dpsim.hardware import gpus, links, nodes
 from dpsim.scenario import Scenario
 from dpsim.workload.models import MODELS
 
@@ -45,7 +45,7 @@ class Field:
     most: float | None = None
     default: Any = None
     optional: bool = False
-    canonical: Callable[[str], str] | None = None  # maps an alias to the catalogue's name
+    catalogue: Mapping[str, Any] | None = None  # of the choices, which knows aliases
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,23 +120,16 @@ def _field(path: str, name: str, given: Schema) -> Field | None:
     options = [_plain(option) for option in given.get("anyOf", (given,))]
     kept = [option for option in options if option.get("type") != "null"]
 
-    catalogue = next(
-        (known() for option in kept if (known := _CATALOGUES.get(str(option.get("title"))))), None
-    )
     about: dict[str, Any] = {
         "help": given.get("description", ""),
         "default": given.get("default"),
         "optional": len(kept) < len(options),
     }
-    if catalogue is not None:
-        return Field(
-            path,
-            name,
-            type="choice",
-            choices=tuple(catalogue),
-            canonical=_canonical(catalogue),
-            **about,
-        )
+    for option in kept:
+        if known := _CATALOGUES.get(str(option.get("title"))):
+            names = known()
+            about |= {"choices": tuple(names), "catalogue": names}
+            return Field(path, name, type="choice", **about)
 
     first = kept[0]
     # A nested part has its own widgets (`union`).
@@ -150,19 +143,6 @@ def _field(path: str, name: str, given: Schema) -> Field | None:
     if "const" in first:
         return None
     return _scalar(path, name, first, about)
-
-
-def _canonical(catalogue: Mapping[str, Any]) -> Callable[[str], str]:
-    """Return a function that maps a catalogue's aliases to its names, and keeps other names."""
-
-    def canonical(name: str) -> str:
-        return (
-            catalogue.canonical(name)
-            if isinstance(catalogue, Catalogue) and name in catalogue
-            else name
-        )
-
-    return canonical
 
 
 def _scalar(path: str, name: str, first: Schema, about: dict[str, Any]) -> Field | None:

@@ -39,15 +39,8 @@ class Spec:
     changes: tuple[str, ...] = ()
 
     def with_value(self, path: str, value: str) -> Spec:
-        """Return a copy with ``value`` (YAML) at ``path``, replacing earlier ones."""
-        return replace(self, changes=(*self._apart_from(path), f"{path}={value}"))
-
-    def with_kind(self, path: str, key: str, kind: str) -> Spec:
-        """Return a copy with another kind of the part at ``path``.
-
-        Changed fields of that part are dropped.
-        """
-        return replace(self, changes=(*self._apart_from(path), f"{path}.{key}={kind}"))
+        """Return a copy with ``value`` (YAML) at ``path``, replacing earlier ones and those below."""
+        return replace(self, changes=(*self.without(path).changes, f"{path}={value}"))
 
     def with_options(self, options: Iterable[str]) -> Spec:
         """Return a copy with ``key=value`` changes, in their order."""
@@ -59,9 +52,6 @@ class Spec:
 
     def without(self, path: str) -> Spec:
         """Return a copy without the changes at ``path`` and below."""
-        return replace(self, changes=self._apart_from(path))
-
-    def _apart_from(self, path: str) -> tuple[str, ...]:
         # Fields of a part, and entries of a list: another value may have other kinds and lengths.
         below = (f"{path}.", f"{path}[")
         kept = []
@@ -69,7 +59,7 @@ class Spec:
             changed, _, _ = each.partition("=")
             if changed != path and not each.startswith(below):
                 kept.append(each)
-        return tuple(kept)
+        return replace(self, changes=tuple(kept))
 
     def to_query(self, prefix: str = "") -> Query:
         """Return the parts of an address."""

@@ -10,7 +10,6 @@ from itertools import chain
 import streamlit as st
 
 from app import state
-from app.answers import memory_of
 from app.headline import Number, change, numbers, of_memory
 from app.reading import scenario
 from app.spec import MOST_COMPARED, Spec
@@ -18,7 +17,7 @@ from app.titles import title
 from app.waiting import simulated, why_not
 from app.words import differing
 from dpsim.base.errors import DpsimError
-from dpsim.engine import Result
+from dpsim.engine import Result, memory_use
 
 
 def switch() -> None:
@@ -90,7 +89,7 @@ _FITS = {None: "not known", True: "yes", False: "no"}
 
 def _numbers(spec: Spec, result: Result | DpsimError) -> dict[str, Number]:
     """Return the numbers of a scenario by name; the memory alone where it was not simulated."""
-    use = result.memory if isinstance(result, Result) else memory_of(spec)
+    use = result.memory if isinstance(result, Result) else memory_use(scenario(spec))
     known = [*numbers(result)] if isinstance(result, Result) else [of_memory(use)]
     if use is not None:
         fits = use.warnings[0].partition(":")[0] if use.warnings else _FITS[use.to_json()["fits"]]

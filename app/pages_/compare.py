@@ -81,7 +81,9 @@ def _strategies(spec: Spec) -> None:
         None,
         "allreduce",
     ):
-        spec = spec.with_kind("strategy.aggregation", "kind", "allreduce")
+        spec = spec.without("strategy.aggregation").with_value(
+            "strategy.aggregation.kind", "allreduce"
+        )
         st.caption("The scenario has no all-reduce: here its gradients meet in one.")
     values = controls.pick_several(
         "among", known, f"among-{path}", usual, words=_WORDS.get(part, choice_words)
@@ -127,7 +129,7 @@ def _with(spec: Spec, part: str, value: str) -> Spec:
     if part == _GPU:
         return with_gpus(spec, value, scenario_of(spec).cluster.ranks)
     if part == _BUCKET:
-        spec = spec.with_kind("strategy.overlap", "kind", "buckets")
+        spec = spec.without("strategy.overlap").with_value("strategy.overlap.kind", "buckets")
     if part == _NODES:
         spec = few_steps(spec)
     return spec.with_value(_PATHS[part], value)

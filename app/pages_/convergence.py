@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from functools import partial
 
 import streamlit as st
@@ -57,12 +58,14 @@ def draw() -> None:
 def _ways(spec: Spec) -> dict[str, Spec]:
     """Return the scenario by its way to synchronise, and with those chosen for comparison."""
     own = scenario_of(spec).strategy.sync.kind
-    # Offer only valid kinds: some work only with certain aggregations.
-    known = {
-        kind: changed
-        for kind in forms.union("strategy.sync").kinds
-        if kind != own and _goes(changed := spec.with_kind("strategy.sync", "kind", kind))
-    }
+    known = {}
+    for kind in forms.union("strategy.sync").kinds:
+        changed = spec.without("strategy.sync").with_value("strategy.sync.kind", kind)
+        # Offer only valid kinds: some work only with certain aggregations.
+        with suppress(DpsimError):
+            scenario(changed)
+            known[kind] = changed
+    known.pop(own, None)
     if not known:
         st.caption("No other way to synchronise goes with the rest of this scenario.")
         return {kind_words(own): spec}
@@ -87,15 +90,6 @@ def _batches(spec: Spec) -> dict[str, Spec]:
         changed = spec.with_value("replay.batch", batch)
         specs[f"batch {batch}"] = changed.with_value("replay.steps", str(steps))
     return specs
-
-
-def _goes(spec: Spec) -> bool:
-    """Return whether it is a valid scenario."""
-    try:
-        scenario(spec)
-    except DpsimError:
-        return False
-    return True
 
 
 def _verdict(replays: dict[str, Replay]) -> str:

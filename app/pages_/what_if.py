@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import streamlit as st
 
@@ -25,9 +25,6 @@ from dpsim.report.text.explanation import KIND_NAMES
 from dpsim.report.text.tables import run_notes
 from dpsim.studies.explain import verdict
 
-if TYPE_CHECKING:
-    import plotly.graph_objects as go
-
 _BEST = 3
 _GAIN = -0.005  # of the time per sample: smaller gains would show as 0 %
 _ONE, _THREE = "a typical worker", "slowest and fastest, too"
@@ -42,14 +39,15 @@ def draw() -> None:
     shown = result_of(spec)
     baseline = state.current().baseline
     base = None if baseline is None else at_once(baseline)
-    alike = base is None or base.scenario.workload.model == shown.scenario.workload.model
+    alike = base is None or base.result.job.model.name == shown.result.job.model.name
     headline(shown.result, None if base is None else base.result, alike=alike)
     sentence(verdict(shown.result))
     # Charts keep a browser busy for a second: draw the numbers above first.
     if let_draw():
         return
 
-    chart(breakdown(shown, base), "breakdown")
+    named = {"now": shown} if base is None else {"before": base, "now": shown}
+    chart(breakdown_figure([each.result for each in named.values()], list(named)), "breakdown")
     memory = shown.result.memory
     if memory is not None and not memory.fits:
         does_not_fit.draw_remedies(spec)
@@ -69,14 +67,6 @@ def draw() -> None:
         _scaling(spec, shown.result)
     with limits:
         _limits(spec)
-
-
-def breakdown(shown: Answer, base: Answer | None) -> go.Figure:
-    """Return the breakdown of the step time, beside the baseline's."""
-    results, names = [shown.result], ["now"]
-    if base is not None:
-        results, names = [base.result, shown.result], ["before", "now"]
-    return breakdown_figure(results, names)
 
 
 @state.alone

@@ -32,7 +32,7 @@ NEEDS_MORE = {
 @pytest.mark.parametrize(("part", "kind"), KINDS)
 def test_every_kind_can_be_chosen_by_its_name_or_says_what_it_needs(part, kind):
     union = forms.union(part)
-    spec = BASE.with_kind(part, union.key, kind)
+    spec = BASE.with_value(f"{part}.{union.key}", kind)
     try:
         assert scenario(spec)
     except DpsimError as error:
@@ -50,7 +50,7 @@ def test_every_field_of_a_kind_has_a_widget_an_explanation_and_a_default_that_re
         assert field.type in ("choice", "truth", "integer", "number", "text")
         if field.default is not None and kind not in NEEDS_MORE:
             scenario(
-                BASE.with_kind(part, union.key, kind).with_value(
+                BASE.with_value(f"{part}.{union.key}", kind).with_value(
                     field.path, forms.shown(field.default)
                 )
             )
@@ -71,7 +71,7 @@ def test_choices_are_the_catalogues_and_know_aliases():
         for field in forms.fields(forms.union("cluster.network").kinds["single-switch"], "x")
         if field.name == "nic"
     )
-    assert nic.canonical("25GbE") == "ethernet-25g"
+    assert nic.catalogue.canonical("25GbE") == "ethernet-25g"
 
 
 SHOWN = {
