@@ -89,14 +89,13 @@ def node_counts(spec: Spec) -> list[str]:
     return [str(count) for count in sorted({*doubled[::-1][::every], 1, nodes})]
 
 
-def scaled(spec: Spec, own: Result, report: Report) -> dict[str, Result | DpsimError]:
-    """Simulate ``spec``, whose result is ``own``, at several node counts, a few steps each."""
+def scaled(spec: Spec, report: Report) -> dict[str, Result | DpsimError]:
+    """Simulate ``spec`` at several node counts other than its own, a few steps each."""
     others = node_counts(spec)
-    # The scenario's own point is known, with more steps than the others.
     others.remove(str(scenario(spec).cluster.nodes))
     few = few_steps(with_fitted_times(spec))
     specs = [(nodes, few.with_value("cluster.nodes", nodes)) for nodes in others]
-    return {**tried(specs, report), "own": own}
+    return tried(specs, report)
 
 
 def few_steps(spec: Spec) -> Spec:

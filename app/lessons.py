@@ -19,11 +19,17 @@ from dpsim.engine import reduction_cost, simulate
 from dpsim.network import MessageCosts, schedule_on
 from dpsim.scenario import Scenario
 from dpsim.studies.growing_batch import Growth, growing_batch
-from dpsim.studies.lanes import Lane, Strategies, Window, windows
+from dpsim.studies.lanes import SSP, SYNCHRONISED, VIEWS, Lane, Window, windows
 from dpsim.studies.lanes import lanes as possible_lanes
 from dpsim.studies.replay import Paths, weight_paths
 from dpsim.studies.walkthrough import Walkthrough, walk
 from dpsim.topology import Network, UniformSwitch, build_cluster
+
+_AVERAGED = {
+    "SMA": {"aggregation": {"kind": "allreduce"}, "sync": {"kind": "sma"}},
+    "gossip on a ring": {"aggregation": {"kind": "gossip"}, "sync": {"kind": "bsp"}},
+    "asynchronous gossip": {"aggregation": {"kind": "gossip"}, "sync": {"kind": "asp"}},
+}
 
 
 def walked(
@@ -57,35 +63,36 @@ def walked(
     return walks
 
 
-def lanes(spec: Spec, strategies: Strategies, workers: int, report: Report) -> list[Lane]:
-    """Return the first ``workers`` over time with each of ``strategies``.
+def lanes(spec: Spec, of: str, report: Report) -> list[Lane]:
+    """Return the first workers over time with each strategy of a view (`VIEWS`).
 
     Leaves out strategies that are incompatible with the workload of ``spec``. Raises DpsimError
     where none is left.
     """
+    view = VIEWS[of]
     found, refused = possible_lanes(
-        strategies,
+        view.strategies,
         partial(_with, spec),
-        workers,
-        lambda done: report(done, len(strategies)),
+        view.workers,
+        lambda done: report(done, len(view.strategies)),
     )
     if not found:
         raise next(reversed(refused.values()))
     return found
 
 
-def read_windows(spec: Spec, strategy: Mapping[str, Any], report: Report) -> tuple[Window, ...]:
-    """Return the updates of others that worker 0 has seen as it begins each of its steps."""
+def read_windows(spec: Spec, report: Report) -> tuple[Window, ...]:
+    """Return the updates of others that worker 0 has seen as it begins each of SSP's steps."""
     # Too short to show progress, but the call notices cancellation.
     report(0, 0)
-    return windows(_with(spec, strategy), 0)
+    return windows(_with(spec, SYNCHRONISED[SSP]), 0)
 
 
-def weights(spec: Spec, strategies: Strategies, report: Report) -> dict[str, Paths]:
-    """Return the paths of the workers' weights with each of ``strategies``."""
+def weights(spec: Spec, report: Report) -> dict[str, Paths]:
+    """Return the paths of the workers' weights with each way to average models."""
     return {
         name: weight_paths(_with(spec, strategy), lambda _, done, total: report(done, total))
-        for name, strategy in strategies.items()
+        for name, strategy in _AVERAGED.items()
     }
 
 

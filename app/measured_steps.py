@@ -9,7 +9,7 @@ from app.charts import chart, table
 from app.own_files import MOST_ROWS, OwnSteps, own_steps
 from app.plain import plain
 from app.spec import Spec
-from app.waiting import of_upload, scenario_of
+from app.waiting import finished, scenario_of
 from dpsim.base.units import TIME, human
 from dpsim.report.figures.calibration_figure import calibration_figure
 
@@ -37,7 +37,8 @@ def draw(spec: Spec) -> None:
         )
         if given is None:
             return
-        found = of_upload("fitting to your steps", own_steps, given, spec)
+        name, data = given.name, given.getvalue()
+        found = finished("fitting to your steps", own_steps, name, data, spec)
         if found is not None:
             _shown(found)
 

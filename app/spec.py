@@ -39,7 +39,7 @@ class Spec:
     changes: tuple[str, ...] = ()
 
     def with_value(self, path: str, value: str) -> Spec:
-        """Return a copy with ``value`` (YAML) at ``path``, replacing earlier ones and those below."""
+        """Return a copy with ``value`` (YAML) at ``path``, replacing what is there and below."""
         return replace(self, changes=(*self.without(path).changes, f"{path}={value}"))
 
     def with_options(self, options: Iterable[str]) -> Spec:

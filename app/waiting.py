@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping
 from functools import cache, partial
-from hashlib import sha256
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 from uuid import uuid4
 
 import streamlit as st
@@ -20,13 +19,10 @@ from app.plain import plain
 from app.reading import scenario
 from app.spec import Spec
 from app.words import kind_words, reason_words
-from app.work import CancelledError, Report, Task
+from app.work import CancelledError, Task
 from dpsim.base.errors import DpsimError, FailedError
 from dpsim.engine import Result
 from dpsim.scenario import Scenario
-
-if TYPE_CHECKING:
-    from streamlit.runtime.uploaded_file_manager import UploadedFile
 
 T = TypeVar("T")
 
@@ -41,7 +37,7 @@ def result_of(spec: Spec) -> Answer:
     Ends the page's run, with progress or the error, where there is none yet.
     """
     scenario_of(spec)
-    found = finished("simulating steps", *_asked(spec))
+    found = finished("simulating steps", answer, spec)
     if found is None:
         st.stop()
     return found
@@ -49,11 +45,7 @@ def result_of(spec: Spec) -> Answer:
 
 def in_advance(spec: Spec) -> Answer:
     """Compute the answer to ``spec`` for the session that will need it. Raises DpsimError."""
-    return state.tasks().start(*_asked(spec)).value()
-
-
-def _asked(spec: Spec) -> tuple[Hashable, Callable[[Report], Answer]]:
-    return ("answer", spec), partial(answer, spec)
+    return state.tasks().start((answer, spec), partial(answer, spec)).value()
 
 
 def scenario_of(spec: Spec) -> Scenario:
@@ -65,13 +57,13 @@ def scenario_of(spec: Spec) -> Scenario:
         st.stop()
 
 
-def finished(what: str, key: Hashable, function: Callable[[Report], T]) -> T | None:
-    """Return the result of ``function``, or None where there is none within `PATIENCE` seconds.
+def finished(what: str, function: Callable[..., T], *args: Hashable) -> T | None:
+    """Return ``function(*args, report)``, or None where it takes longer than `PATIENCE` seconds.
 
     It is None while the function is running (its progress is drawn), and where it was cancelled or
     failed (which is shown).
     """
-    task = _asked_for(key, function)
+    task = _asked_for(function, *args)
     if not task.wait(PATIENCE):
         _progress(task, what)
         return None
@@ -83,32 +75,22 @@ def simulated(
 ) -> dict[str, Result | DpsimError] | None:
     """Return the result or the error of each of ``specs``; None as `finished` does."""
     every = tuple(specs.items())
-    return finished(what, ("tried", every), partial(tried, every))
-
-
-def of_upload(
-    what: str, function: Callable[..., T], file: UploadedFile, *args: Hashable
-) -> T | None:
-    """Return ``function(name, data, *args)`` of an uploaded file, as `finished` does."""
-    name, data = file.name, file.getvalue()
-    # By content: two files may share a name, and the key does not keep the bytes.
-    key = (function, name, sha256(data).hexdigest(), *args)
-    return finished(what, key, partial(function, name, data, *args))
+    return finished(what, tried, every)
 
 
 def in_part(
     what: str,
-    key: Hashable,
-    function: Callable[[Report], T],
+    function: Callable[..., T],
+    *args: Hashable,
     patience: float,
     so_far: Callable[[Mapping[str, Any]], object] = lambda found: None,
 ) -> T | None:
-    """Return the result of ``function`` in a part of the page (`state.alone`), as `finished` does.
+    """Return ``function(*args, report)`` in a part of the page (`state.alone`), as `finished` does.
 
     The part alone reruns until it has the result. ``so_far`` draws what the function has found
     meanwhile. The task begins after those of `finished`.
     """
-    task = _asked_for(key, function, can_wait=True)
+    task = _asked_for(function, *args, can_wait=True)
     if not task.wait(patience):
         so_far(task.found)
         _bar(task, what)
@@ -151,7 +133,7 @@ def _value(task: Task[T], what: str) -> T | None:
 
 def at_once(spec: Spec) -> Answer | None:
     """Return the answer to ``spec`` if it is available shortly; draw nothing."""
-    task = _asked_for(*_asked(spec))
+    task = _asked_for(answer, spec)
     if not task.wait(PATIENCE):
         return None
     try:
@@ -213,11 +195,10 @@ def leave_others(page: str) -> None:
         state.tasks().leave(_me())
 
 
-def _asked_for(
-    key: Hashable, function: Callable[[Report], T], *, can_wait: bool = False
-) -> Task[T]:
-    """Return the task of ``key`` for this session."""
-    return state.tasks().start(key, function, _me(), can_wait=can_wait)
+def _asked_for(function: Callable[..., T], *args: Hashable, can_wait: bool = False) -> Task[T]:
+    """Return this session's task of ``function(*args, report)``."""
+    call = partial(function, *args)
+    return state.tasks().start((function, *args), call, _me(), can_wait=can_wait)
 
 
 def _left(session: str) -> None:

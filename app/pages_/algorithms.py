@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cache, partial
+from functools import cache
 from typing import Any
 
 import streamlit as st
@@ -37,11 +37,7 @@ def draw() -> None:
     names, operation = _algorithms()
     where = controls.switch("where", (_SWITCH, _CLUSTER), "where", _SWITCH)
     size, switch, cluster = _switch() if where == _SWITCH else _cluster()
-    walks = finished(
-        "carrying it out",
-        ("walk", names, operation, size, switch, cluster),
-        partial(walked, names, operation, size, switch, cluster),
-    )
+    walks = finished("carrying it out", walked, names, operation, size, switch, cluster)
     if walks is None:
         return
 

@@ -6,7 +6,6 @@ Also the folders of sweeps.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 
 import streamlit as st
 
@@ -172,11 +171,7 @@ def _algorithms(spec: Spec) -> None:
     algorithms = controls.pick_several(
         "algorithms", [name for name in ALL_REDUCES if name != "auto"], "algorithms", _QUICK
     )
-    found = finished(
-        "timing collectives",
-        ("sizes", spec, tuple(algorithms)),
-        partial(collectives, spec, tuple(algorithms), _SIZES_B),
-    )
+    found = finished("timing collectives", collectives, spec, tuple(algorithms), _SIZES_B)
     if found:
         chart(algorithms_figure(found), key="sizes", height=_HEIGHT)
     if found is not None:

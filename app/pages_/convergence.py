@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from functools import partial
 
 import streamlit as st
 
@@ -43,10 +42,7 @@ def draw() -> None:
 
     replays: dict[str, Replay] = {}
     for name, chosen in specs.items():
-        # A separate kind of task for each: a session waits for one task of a kind at a time.
-        found = finished(
-            f"training with {name}", (f"replay {name}", chosen), partial(replayed, chosen)
-        )
+        found = finished(f"training with {name}", replayed, chosen)
         if found is not None:
             replays[name] = found
     if replays:

@@ -8,7 +8,7 @@ from app import controls, sidebar, state
 from app.headline import headline, sentence
 from app.own_files import KINDS, Found, outcome
 from app.plain import plain
-from app.waiting import of_upload
+from app.waiting import finished
 
 _MOST_MB = 5
 
@@ -25,7 +25,7 @@ def draw() -> None:
     given = st.file_uploader("the file", key=f"own file {kind}", max_upload_size=_MOST_MB)
     if given is None:
         return
-    found = of_upload("reading it", outcome, given, kind, spec)
+    found = finished("reading it", outcome, given.name, given.getvalue(), kind, spec)
     if found is not None:
         _shown(found)
 

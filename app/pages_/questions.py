@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from typing import TYPE_CHECKING
 
 import streamlit as st
@@ -164,7 +163,7 @@ def _grows(spec: Spec) -> None:
         "updates (Smith et al., ICLR 2018)."
     )
     factor = int(controls.slide("times the batch before", _FACTORS, "factor", "2"))
-    found = finished("simulating", ("grown", spec, factor), partial(grown, spec, factor))
+    found = finished("simulating", grown, spec, factor)
     if found is None:
         return
     growth, known = found

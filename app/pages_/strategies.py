@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 
 import streamlit as st
 
@@ -17,7 +16,7 @@ from app.waiting import finished, refuse, scenario_of
 from dpsim.base.units import TIME, human
 from dpsim.report.figures.lanes_figure import lanes_figure, window_figure
 from dpsim.report.figures.paths_figure import paths_figure
-from dpsim.studies.lanes import FOUR, SSP, SYNCHRONISED, VIEWS, Lane, View, is_of_one_kind, slowed
+from dpsim.studies.lanes import FOUR, VIEWS, Lane, is_of_one_kind, slowed
 
 _SYNC, _OVERLAP, _SHARDS, _WEIGHTS = "synchronisation", "overlap", "sharding", "ways of the weights"
 _SLOWER = ("1", "1.25", "1.5", "2", "3", "5", "10")
@@ -28,11 +27,6 @@ _CAPTIONS = {
     _OVERLAP: "One of four workers over two steps: what is sent while it still computes.",
     _SHARDS: "FSDP gathers a unit's weights before it is computed with, and scatters the sums of "
     "its gradients after; an all-reduce does both at the end.",
-}
-_AVERAGED = {
-    "SMA": {"aggregation": {"kind": "allreduce"}, "sync": {"kind": "sma"}},
-    "gossip on a ring": {"aggregation": {"kind": "gossip"}, "sync": {"kind": "bsp"}},
-    "asynchronous gossip": {"aggregation": {"kind": "gossip"}, "sync": {"kind": "asp"}},
 }
 # A model so small that its weights fit in a plane, with different starts.
 _SMALL = {
@@ -76,31 +70,24 @@ def _over_time(spec: Spec, what: str) -> None:
     st.caption(_CAPTIONS[what])
     spec = spec.with_value("run.steps", str(view.steps))
     if what != _SYNC:
-        _lanes(spec, view)
+        _lanes(spec, what)
         return
     spec = _with_a_slow_one(spec)
-    if not _lanes(spec, view):
+    if not _lanes(spec, what):
         return
     st.markdown("**The three parts of SSP's window**")
     steps = [str(step) for step in range(2, view.steps + 1)]
     clock = int(controls.slide("step", steps, "step", "5"))
-    found = finished(
-        "looking at what is read",
-        ("windows", spec),
-        partial(read_windows, spec, SYNCHRONISED[SSP]),
-    )
+    found = finished("looking at what is read", read_windows, spec)
     if found is not None:
         # The page counts steps from 1, the library from 0.
         chart(window_figure(found[clock - 1]), "window")
 
 
-def _lanes(spec: Spec, view: View) -> bool:
-    """Draw each strategy; return whether there was anything to draw."""
-    found = finished(
-        "simulating each",
-        ("lanes", spec, tuple(view.strategies), view.workers),
-        partial(lanes, spec, view.strategies, view.workers),
-    )
+def _lanes(spec: Spec, what: str) -> bool:
+    """Draw each strategy of a view; return whether there was anything to draw."""
+    view = VIEWS[what]
+    found = finished("simulating each", lanes, spec, what)
     if found is None:
         return False
     sentence(_verdict(found))
@@ -130,7 +117,7 @@ def _weights(spec: Spec) -> None:
     spec = _with_a_slow_one(spec)
     for path, value in _SMALL.items():
         spec = spec.with_value(path, value)
-    found = finished("training", ("weights", spec), partial(weights, spec, _AVERAGED))
+    found = finished("training", weights, spec)
     if found is not None:
         for place, (name, each) in zip(st.columns(len(found)), found.items(), strict=True):
             with place:

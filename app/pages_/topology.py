@@ -5,8 +5,6 @@ The cluster as a graph, with links coloured by their load in a step, and each ki
 
 from __future__ import annotations
 
-from functools import partial
-
 import streamlit as st
 
 from app import does_not_fit, sidebar
@@ -27,7 +25,7 @@ def draw() -> None:
     spec = sidebar.draw()
     if does_not_fit.drawn(spec):
         return
-    found = finished("loading the links", ("links", spec), partial(loaded_links, spec))
+    found = finished("loading the links", loaded_links, spec)
     if found is None:
         return
 

@@ -75,15 +75,15 @@ def _scaling(spec: Spec, own: Result) -> None:
     if not node_counts(spec):
         st.caption("A cluster of several kinds of nodes has no one number of nodes to count up.")
         return
-    found = in_part("scaling", ("curve", spec), partial(scaled, spec, own), patience=0.7)
+    found = in_part("scaling", scaled, spec, patience=0.7)
     if found is None:
         return
-    results = [each for each in found.values() if isinstance(each, Result)]
-    if results:
-        key = f"scaling {own.workers}"  # without the point that was pressed for this count
-        counted = partial(_count_pressed, key, own.workers // scenario_of(spec).cluster.nodes)
-        chart(scaling_figure(results, own.workers), key, height=330, pressed=counted)
-        st.caption("Press a point to take its number of GPUs.")
+    # The scenario's own point is known, with more steps than the others.
+    results = [own, *(each for each in found.values() if isinstance(each, Result))]
+    key = f"scaling {own.workers}"  # without the point that was pressed for this count
+    counted = partial(_count_pressed, key, own.workers // scenario_of(spec).cluster.nodes)
+    chart(scaling_figure(results, own.workers), key, height=330, pressed=counted)
+    st.caption("Press a point to take its number of GPUs.")
     why_not(found, nodes_words)
 
 
@@ -117,9 +117,8 @@ def _timeline(shown: Answer, spec: Spec) -> None:
 def _limits(spec: Spec) -> None:
     """Draw what limits the step, and the three changes that gain most, as soon as each is known."""
     st.markdown("**What limits it, and what would change it** (press one to try it)")
-    asked = partial(explained, spec)
     # Show the bar at once: every knob takes a run or more.
-    found = in_part("turning knobs", ("explained", spec), asked, 0.05, _found)
+    found = in_part("turning knobs", explained, spec, patience=0.05, so_far=_found)
     if found is None:
         return
     if not _found(found):
