@@ -33,6 +33,13 @@ def stated(spec: Spec, path: str) -> Any:
     return None if node is None else node.plain()
 
 
+def unset(spec: Spec, path: str) -> Spec:
+    """Return ``spec`` without a value at ``path``."""
+    bare = spec.without(path)
+    # Where the file itself has a value, removing the change is not enough.
+    return bare if stated(bare, path) is None else bare.with_value(path, "null")
+
+
 def fields(
     path: str,
     schema: Schema | None = None,
@@ -262,12 +269,7 @@ def _entered(given: Field, value: Any) -> None:
     if value == _INLINE:
         return
     if value is None or value == _NONE:
-        # Where the file itself has a value, removing the change is not enough: override it with
-        # null.
-        spec = state.editable().without(given.path)
-        if stated(spec, given.path) is not None:
-            spec = spec.with_value(given.path, "null")
-        state.show_spec(spec)
+        state.show_spec(unset(state.editable(), given.path))
         return
     # ``shown`` rounds for display; an entered number keeps all its digits.
     state.change(given.path, repr(value) if isinstance(value, float) else forms.shown(value))

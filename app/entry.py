@@ -60,7 +60,7 @@ def _gpus_entered(gpu: str, count: int) -> None:
 def with_model(spec: Spec, model: str) -> Spec:
     """Return ``spec`` with another model, at its default sequence length."""
     # The measured step belongs to the previous model.
-    bare = _without_measured_step(_without(spec, "workload.sequence_length"))
+    bare = _without_measured_step(controls.unset(spec, "workload.sequence_length"))
     return bare.with_value("workload.model", model)
 
 
@@ -75,20 +75,14 @@ def with_gpus(spec: Spec, gpu: str, count: int) -> Spec:
     node = nodes().get(machine, now.node)
     each = next(size for size in range(min(node.gpus, count), 0, -1) if count % size == 0)
     if not is_same:
-        spec = _without_measured_step(_without(spec, "cluster.gpu"))
+        spec = _without_measured_step(controls.unset(spec, "cluster.gpu"))
         spec = spec.with_value("cluster.node", machine)
         if node.gpu.name != gpu:
             spec = spec.with_value("cluster.gpu", gpu)
-    spec = _without(spec, "cluster.gpus_per_node")
+    spec = controls.unset(spec, "cluster.gpus_per_node")
     if each < node.gpus:
         spec = spec.with_value("cluster.gpus_per_node", str(each))
     return spec.with_value("cluster.nodes", str(count // each))
-
-
-def _without(spec: Spec, path: str) -> Spec:
-    """Return ``spec`` without a value at ``path``, even if its file has one."""
-    bare = spec.without(path)
-    return bare if controls.stated(bare, path) is None else bare.with_value(path, "null")
 
 
 def _without_measured_step(spec: Spec) -> Spec:

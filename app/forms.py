@@ -189,9 +189,7 @@ def _with_unit(default: object, schema: Schema) -> object:
 
 
 def _plain(schema: Schema) -> Schema:
-    return _reference(schema["$ref"]) if "$ref" in schema else schema
-
-
-def _reference(place: str) -> Schema:
-    found: Schema = whole()["$defs"][place.rpartition("/")[2]]
+    """Return what a schema refers to, or itself where it refers to nothing."""
+    _, _, name = schema.get("$ref", "").rpartition("/")
+    found: Schema = whole()["$defs"][name] if name else schema
     return found

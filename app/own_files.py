@@ -80,15 +80,11 @@ def outcome(name: str, data: bytes, kind: str, spec: Spec, report: Report) -> Fo
 
 
 def _config(path: Path, content: bytes) -> Found:
-    about = _about(from_config(path).build())
-    source = ConfigSource(config=str(path))
-    return Found(about, changed=lambda given: _with_model(given, source))
+    return _of_model(from_config(path).build(), ConfigSource(config=str(path)))
 
 
 def _model_profile(path: Path, content: bytes) -> Found:
-    about = _about(load_model_profile(path).model())
-    source = ProfileSource(profile=str(path))
-    return Found(about, changed=lambda given: _with_model(given, source))
+    return _of_model(load_model_profile(path).model(), ProfileSource(profile=str(path)))
 
 
 def _kineto(path: Path, content: bytes) -> Found:
@@ -133,16 +129,16 @@ def _nvidia_topo(path: Path, content: bytes) -> Found:
     return Found(lines, "node.yaml", text, node=json.dumps(node))
 
 
-def _about(model: Model) -> tuple[str, ...]:
-    return (
+def _of_model(model: Model, source: ConfigSource | ProfileSource) -> Found:
+    def with_model(given: Scenario) -> Scenario:
+        workload = given.workload.model_copy(update={"model": source})
+        return given.model_copy(update={"workload": workload})
+
+    lines = (
         f"{model.name}: {model.parameters:,} parameters in {len(model.layers):,} layers",
         f"{human(4.0 * model.parameters, DATA, 4)} of weights in fp32",
     )
-
-
-def _with_model(given: Scenario, source: ConfigSource | ProfileSource) -> Scenario:
-    workload = given.workload.model_copy(update={"model": source})
-    return given.model_copy(update={"workload": workload})
+    return Found(lines, changed=with_model)
 
 
 def _calibrated(given: Scenario, profile: CalibrationProfile) -> Scenario:

@@ -7,7 +7,6 @@ back.
 from __future__ import annotations
 
 import base64
-import binascii
 import zlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -167,17 +166,17 @@ def _unpacked(packed: str) -> str:
         whole = packed + "=" * (-len(packed) % 4)
         unpacking = zlib.decompressobj()
         data = unpacking.decompress(base64.urlsafe_b64decode(whole), MOST_BYTES)
+        text = data.decode() if unpacking.eof else ""
+    except (zlib.error, ValueError):
+        is_whole = False
+    else:
+        is_whole = unpacking.eof
         if unpacking.unconsumed_tail:
             raise DpsimError(
                 f"the scenario in the address must have at most {MOST_BYTES:,} bytes, but has more"
             )
-        if not unpacking.eof:
-            raise ValueError("the end is missing")
-        return data.decode()
-    except (binascii.Error, zlib.error, UnicodeError, ValueError) as error:
-        # A DpsimError is a ValueError too, and is more specific than the message below.
-        if isinstance(error, DpsimError):
-            raise
+    if not is_whole:
         raise DpsimError(
             "the address holds a scenario that cannot be read: it was cut, or changed on its way"
-        ) from None
+        )
+    return text

@@ -165,13 +165,6 @@ class Tasks:
         for child in (*self._short, *self._long):
             child.start()
 
-    def end(self) -> None:
-        """Cancel all tasks, and end the processes."""
-        for task in (*self._queue, *self._at_work):
-            task.cancel()
-        for child in (*self._short, *self._long):
-            child.end()
-
     def start(
         self,
         key: Hashable,

@@ -138,20 +138,15 @@ def _found(found: Mapping[str, Any]) -> bool:
     helpful.sort(key=lambda turn: float(turn["change_per_sample"]))
     with st.container(horizontal=True, gap="small"):
         for number, turn in enumerate(helpful[:_BEST]):
-            _turn(number, turn)
+            st.button(
+                f"{plain(turn['change'])}: **{turn['change_per_sample']:+.0%}** time per sample",
+                wrap=True,
+                key=f"try {number}",
+                icon=":material/play_arrow:",
+                on_click=state.try_options,
+                args=(turn["set"],),
+            )
     return bool(helpful)
-
-
-def _turn(number: int, turn: Mapping[str, Any]) -> None:
-    words = f"{plain(turn['change'])}: **{turn['change_per_sample']:+.0%}** time per sample"
-    st.button(
-        words,
-        wrap=True,
-        key=f"try {number}",
-        icon=":material/play_arrow:",
-        on_click=state.try_options,
-        args=(turn["set"],),
-    )
 
 
 def _others(turns: list[Mapping[str, Any]]) -> None:

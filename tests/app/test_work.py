@@ -165,7 +165,10 @@ class TestApart:
         found = Tasks(most=2)
         found.warm()
         yield found
-        found.end()
+        for task in found._tasks.values():
+            task.cancel()
+        for child in (*found._short, *found._long):
+            child.end()
 
     def test_values_and_errors_come_from_another_process(self, tasks):
         assert tasks.start("key", work_apart.process, "a").value() != os.getpid()
