@@ -64,8 +64,8 @@ def _said(given: Scenario) -> str:
 def _published() -> None:
     tables = published()
     errors = {table_title(kind): each["errors"] for kind, each in tables.items()}
-    compared = {"compared": [measured(kind) for kind in tables]}
-    table({**columns(errors_table("", "table", errors)), **compared})
+    first = {"table": list(errors), "compared": [measured(kind) for kind in tables]}
+    table({**first, **columns(errors_table("", "table", errors))})
     st.caption(
         "Absolute percentage errors. What a row's own group contributed is left out of the "
         "constants that predict it."
