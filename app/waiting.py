@@ -152,7 +152,7 @@ def let_draw() -> bool:
     if st.session_state.get(DRAWN):
         return False
     st.session_state[DRAWN] = True
-    _later()(key=DRAWN, on_again_change=lambda: state.show(state.current()))
+    _later()(key="later charts", on_again_change=lambda: state.show(state.current()))
     return True
 
 
