@@ -171,5 +171,6 @@ def test_only_this_machine_is_served(address):
 def test_a_part_of_the_first_page_that_is_opened_stays_open(page, address):
     page.goto("about:blank")
     page.goto(f"{address}/?{QUICK}")
+    page.get_by_text("every knob").wait_for()  # after all else
     page.get_by_text("Your measured steps").click()
     page.locator(".st-key-measured-steps input[type=file]").wait_for(state="attached")
