@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain
 from typing import Any
 
@@ -17,20 +18,16 @@ from dpsim.engine import (
     Job,
     LinkClass,
     LinkLoads,
-    MemoryUse,
     Recording,
     Result,
     link_classes,
-    memory_use,
     reduction_cost,
-    remedy_values,
     run_scenario,
     simulate,
 )
 from dpsim.network import MessageCosts
-from dpsim.scenario import Scenario
 from dpsim.studies.collective import CollectiveRow, collective_rows
-from dpsim.studies.explain import KNOBS, CriticalPath, Turn, as_options, explain
+from dpsim.studies.explain import KNOBS, CriticalPath, Turn, explain
 from dpsim.studies.replay import Replay, replay
 from dpsim.topology import build_cluster
 
@@ -42,31 +39,15 @@ _POINTS = 5  # approximate number on a scaling curve
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A scenario with its result, its links, and intervals of some workers in a step.
+    """The result of a scenario, its links, and intervals of some workers in a step.
 
     ``workers`` maps "typical", "slowest" and "fastest" to the workers in ``intervals``.
     """
 
-    scenario: Scenario
     result: Result
     intervals: Mapping[int, list[Interval]]
     workers: Mapping[str, int]
     links: Sequence[LinkClass]
-
-
-@dataclass(frozen=True, slots=True)
-class Way:
-    """A remedy that makes a scenario fit: in words, as options, with its memory and cost.
-
-    ``slower``: the relative change of the time per sample, compared with a simulation of the
-    scenario as if it fitted. ``why_not``: why the remedy is impossible, empty where it is possible.
-    """
-
-    words: str
-    options: tuple[str, ...]
-    held: float
-    slower: float
-    why_not: str = ""
 
 
 def answer(spec: Spec, report: Report) -> Answer:
@@ -78,7 +59,7 @@ def answer(spec: Spec, report: Report) -> Answer:
     workers = run.extremes()
     intervals = {who: run.intervals(workers=[who]) for who in set(workers.values())}
     links = link_classes(run.job.network, run.link_loads)
-    return Answer(given, run.result, intervals, workers, links)
+    return Answer(run.result, intervals, workers, links)
 
 
 def traced(spec: Spec) -> str:
@@ -108,12 +89,13 @@ def node_counts(spec: Spec) -> list[str]:
     return [str(count) for count in sorted({*doubled[::-1][::every], 1, nodes})]
 
 
-def scaled(spec: Spec, own: Result, report: Report) -> dict[str, Result | DpsimError]:
-    """Simulate ``spec``, whose result is ``own``, at several node counts, a few steps each."""
+def scaled(spec: Spec, report: Report) -> dict[str, Result | DpsimError]:
+    """Simulate ``spec`` at several node counts other than its own, a few steps each."""
     others = node_counts(spec)
-    # The scenario's own point is known, with more steps than the others.
     others.remove(str(scenario(spec).cluster.nodes))
-    return {**varied(few_steps(spec), "cluster.nodes", others, report), "own": own}
+    few = few_steps(with_fitted_times(spec))
+    specs = [(nodes, few.with_value("cluster.nodes", nodes)) for nodes in others]
+    return tried(specs, report)
 
 
 def few_steps(spec: Spec) -> Spec:
@@ -121,39 +103,6 @@ def few_steps(spec: Spec) -> Spec:
     run = scenario(spec).run
     few = spec.with_value("run.steps", str(min(run.steps, SCALED_STEPS)))
     return few.with_value("run.warmup", str(min(run.warmup, 1)))
-
-
-def memory_of(spec: Spec) -> MemoryUse:
-    """Return the memory of ``spec`` on each GPU, whether or not it fits. Raises DpsimError."""
-    return memory_use(scenario(spec))
-
-
-def ways_to_fit(spec: Spec, report: Report) -> list[Way]:
-    """Simulate each remedy for a scenario that does not fit."""
-    given = scenario(spec)
-    remedies = memory_of(spec).remedies()
-    few = few_steps(spec)
-    report(0, len(remedies) + 1)
-    # The remedies' costs are relative to the scenario as if it fitted.
-    base = simulate(scenario(few.with_value("run.allow_out_of_memory", "true")))
-
-    found = []
-    for done, remedy in enumerate(remedies, 1):
-        report(done, len(remedies) + 1)
-        options = tuple(as_options(remedy_values(given, remedy)))
-        found.append(_way(few, remedy.text, options, base))
-    return found
-
-
-def _way(spec: Spec, words: str, options: tuple[str, ...], base: Result) -> Way:
-    tried = spec.with_options(options)
-    try:
-        held = memory_of(tried).held.total
-        result = simulate(scenario(tried))
-    except DpsimError as error:
-        return Way(words, options, 0.0, 0.0, str(error).partition("\n")[0])
-    slower = base.throughput_samples_per_s / result.throughput_samples_per_s - 1
-    return Way(words, options, held, slower)
 
 
 def explained(spec: Spec, report: Callable[..., None]) -> dict[str, Any]:
@@ -215,30 +164,19 @@ def replayed(spec: Spec, report: Report) -> Replay:
     return replay(scenario(spec), lambda _, done, total: report(done, total))
 
 
-def varied(
-    spec: Spec, path: str, values: Iterable[str], report: Report
-) -> dict[str, Result | DpsimError]:
-    """Simulate ``spec`` with each of ``values`` (YAML) at ``path``.
-
-    Returns the result by value, or the error.
-    """
-    spec = with_fitted_times(spec)
-    return tried([(value, spec.with_value(path, value)) for value in values], report)
-
-
 def tried(specs: Sequence[tuple[str, Spec]], report: Report) -> dict[str, Result | DpsimError]:
     """Simulate each of ``specs``, and return the results, or the errors, by name."""
     found: dict[str, Result | DpsimError] = {}
     for done, (name, spec) in enumerate(specs):
         report(done, len(specs))
         try:
-            found[name] = simulate(scenario(spec), _ticks(report, done, len(specs)))
+            # Every step reports the same progress, to notice cancellation.
+            found[name] = simulate(scenario(spec), partial(_tick, report, done, len(specs)))
         except DpsimError as error:
             # An error is an answer too: the page shows it beside the others.
             found[name] = error
     return found
 
 
-def _ticks(report: Report, done: int, total: int) -> Callable[[int], None]:
-    """Return a callback that reports the same progress at every step, to notice cancellation."""
-    return lambda _: report(done, total)
+def _tick(report: Report, done: int, total: int, _: int) -> None:
+    report(done, total)

@@ -7,18 +7,21 @@ Streamlit keeps the last input, but the address, undo and presets change the vie
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import streamlit as st
 
 from app import forms, state
-from app.forms import Field, Union
+from app.forms import Field, Schema, Union
 from app.reading import document
 from app.spec import Spec
 from app.words import choice_words, field_words, kind_words
+from dpsim.hardware import Catalogue
 
 _NONE = ""
 _INLINE = "described in the file"
+_DOUBLED = "cluster.nodes"
 _MOST_DOUBLINGS = 11  # 1 to 1,024; more can be set in the address and in files
 
 
@@ -30,51 +33,62 @@ def stated(spec: Spec, path: str) -> Any:
     return None if node is None else node.plain()
 
 
-def field(given: Field) -> None:
+def unset(spec: Spec, path: str) -> Spec:
+    """Return ``spec`` without a value at ``path``."""
+    bare = spec.without(path)
+    # Where the file itself has a value, removing the change is not enough.
+    return bare if stated(bare, path) is None else bare.with_value(path, "null")
+
+
+def fields(
+    path: str,
+    schema: Schema | None = None,
+    *,
+    without: Sequence[str] = (),
+    only: Sequence[str] | None = None,
+) -> None:
+    """Draw widgets for the values of a mapping, by default that at ``path`` in the schema."""
+    for each in forms.fields(schema or forms.part(path), path):
+        if each.name not in without and (only is None or each.name in only):
+            _field(each)
+
+
+def _field(given: Field) -> None:
     """Draw a widget for one value."""
     value = stated(state.current().spec, given.path)
-    _WIDGETS[given.type](given, given.default if value is None else value)
+    draw_it = _doubled if given.path == _DOUBLED else _WIDGETS[given.type]
+    draw_it(given, given.default if value is None else value)
 
 
 def _draw_field(given: Field, widget: Callable[..., object], shown: object, **more: Any) -> None:
     label, key = field_words(given.name), f"set {given.path}"
-    _draw(widget, label, key, shown, _entered, given, help=given.help, **more)
+    draw(widget, label, key, shown, _entered, given, help=given.help, **more)
 
 
-def doubled(given: Field) -> None:
+def _doubled(given: Field, value: Any) -> None:
     """Draw a number on a logarithmic scale: powers of two, and the current value."""
-    value = stated(state.current().spec, given.path)
     if not isinstance(value, int) or not _is_within(value, given.least, given.most):
         # It is not on the scale. A field shows it, so that it can be corrected.
-        field(given)
+        _WIDGETS[given.type](given, value)
         return
     counts = sorted({*(2**power for power in range(_MOST_DOUBLINGS)), value})
-    _draw(
-        st.select_slider,
-        field_words(given.name),
-        f"set {given.path}",
-        str(value),
-        state.change,
-        given.path,
-        options=[str(count) for count in counts],
-        help=given.help,
-    )
+    options = [str(count) for count in counts]
+    _draw_field(given, st.select_slider, str(value), options=options)
 
 
-def union(given: Union, without: tuple[str, ...] = ()) -> None:
-    """Draw a choice of kinds, and widgets for the fields of the chosen one."""
-    value = kind(given)
-    if value in given.kinds:
-        for each in forms.fields(given.kinds[value], given.path, without=(given.key, *without)):
-            field(each)
+def union(path: str, without: Sequence[str] = ()) -> None:
+    """Draw a choice of the kinds of a part, and widgets for the fields of the chosen one."""
+    kind(path)
+    if schema := schema_of(path):
+        fields(path, schema, without=without)
 
 
-def kind(given: Union) -> str:
-    """Draw a choice of kinds; return the chosen one."""
-    value = kind_of(given)
+def kind(path: str) -> None:
+    """Draw a choice of the kinds of a part."""
+    given, value = forms.union(path), kind_of(path)
     options = [*([_NONE] if given.default is None else []), *given.kinds]
     name = given.name if given.key == "kind" else given.key
-    _draw(
+    draw(
         st.selectbox,
         field_words(name),
         f"kind {given.path}",
@@ -85,11 +99,16 @@ def kind(given: Union) -> str:
         format_func=lambda kind: kind_words(kind) if kind else "none",
         help=f"{given.help} {_about_kinds(given)}",
     )
-    return value
 
 
-def kind_of(given: Union) -> str:
+def schema_of(path: str) -> Schema | None:
+    """Return the schema of the chosen kind of a part; None where there is none."""
+    return forms.union(path).kinds.get(kind_of(path))
+
+
+def kind_of(path: str) -> str:
     """Return the chosen kind of a part, empty where none is chosen."""
+    given = forms.union(path)
     return str(stated(state.current().spec, f"{given.path}.{given.key}") or given.default or _NONE)
 
 
@@ -99,12 +118,11 @@ def entry(path: str, label: str, first: str, help_: str) -> None:
     ``first`` (YAML): the initial entry.
     """
     given = stated(state.current().spec, path) or []
-    _draw(st.toggle, label, f"entry {path}", bool(given), _switched, path, first, help=help_)
+    draw(st.toggle, label, f"entry {path}", bool(given), _switched, path, first, help=help_)
     if len(given) > 1:
         st.caption(f"{len(given)} entries; the first is shown")
     if given:
-        for each in forms.fields(forms.entry(path), f"{path}[0]"):
-            field(each)
+        fields(f"{path}[0]", forms.part(path))
 
 
 def pick(
@@ -112,12 +130,23 @@ def pick(
     options: Sequence[str],
     name: str,
     default: str,
-    help_: str | None = None,
+    widget: Callable[..., object] = st.selectbox,
     words: Callable[[str], str] = choice_words,
+    **more: Any,
 ) -> str:
-    """Draw a page's own choice among ``options``, with names by ``words``."""
-    more = {"format_func": words, "help": help_}
-    return _chosen_by(st.selectbox, label, options, name, default, **more)
+    """Draw a page's own choice among ``options``, with names by ``words``, by a widget."""
+    chosen = state.choice(name, default)
+    # An address may hold an option of another scenario.
+    shown = chosen if chosen in options else default
+    more = {"options": options, "format_func": words, **more}
+    return str(_own(widget, label, name, shown, **more) or default)
+
+
+# A choice among a few options, side by side, and one along a scale.
+switch = partial(
+    pick, widget=st.segmented_control, label_visibility="collapsed", required=True, words=str
+)
+slide = partial(pick, widget=st.select_slider, words=str)
 
 
 def pick_several(
@@ -136,43 +165,17 @@ def pick_several(
     return list(_own(st.multiselect, label, name, shown, options=options, **more))
 
 
-def switch(label: str, options: Sequence[str], name: str, default: str) -> str:
-    """Draw a page's own choice among a few ``options``, side by side."""
-    more = {"label_visibility": "collapsed", "required": True}
-    return _chosen_by(st.segmented_control, label, options, name, default, **more)
-
-
-def slide(label: str, options: Sequence[str], name: str, default: str) -> str:
-    """Draw a page's own choice along a scale."""
-    return _chosen_by(st.select_slider, label, options, name, default)
-
-
 def write(label: str, name: str, default: str, help_: str | None = None) -> str:
     """Draw a page's own choice as a line of text."""
     return str(_own(st.text_input, label, name, state.choice(name, default), help=help_))
 
 
-def _chosen_by(
-    widget: Callable[..., object],
-    label: str,
-    options: Sequence[str],
-    name: str,
-    default: str,
-    **more: Any,
-) -> str:
-    """Draw a choice by a widget; the default where the chosen value is no option."""
-    chosen = state.choice(name, default)
-    # An address may hold an option of another scenario.
-    shown = chosen if chosen in options else default
-    return str(_own(widget, label, name, shown, options=options, **more) or default)
-
-
 def _own(widget: Callable[..., object], label: str, name: str, shown: object, **more: Any) -> Any:
     """Draw a page's own choice by a widget, which shows ``shown``; return its value."""
-    return _draw(widget, label, f"choice {name}", shown, _chosen, name, **more)
+    return draw(widget, label, f"choice {name}", shown, _chosen, name, **more)
 
 
-def _draw(
+def draw(
     widget: Callable[..., object],
     label: str,
     key: str,
@@ -202,8 +205,8 @@ def _choice(given: Field, value: Any) -> None:
         shown = _NONE
     else:
         shown = str(value)
-    if given.canonical is not None and shown not in (_INLINE, _NONE):
-        shown = given.canonical(shown)
+    if isinstance(given.catalogue, Catalogue) and shown in given.catalogue:
+        shown = given.catalogue.canonical(shown)
     # A description in the file, or a name missing in the catalogue: shown, since the scenario has
     # it.
     if shown not in options:
@@ -266,12 +269,7 @@ def _entered(given: Field, value: Any) -> None:
     if value == _INLINE:
         return
     if value is None or value == _NONE:
-        # Where the file itself has a value, removing the change is not enough: override it with
-        # null.
-        spec = state.editable().without(given.path)
-        if stated(spec, given.path) is not None:
-            spec = spec.with_value(given.path, "null")
-        state.show_spec(spec)
+        state.show_spec(unset(state.editable(), given.path))
         return
     # ``shown`` rounds for display; an entered number keeps all its digits.
     state.change(given.path, repr(value) if isinstance(value, float) else forms.shown(value))
@@ -280,7 +278,7 @@ def _entered(given: Field, value: Any) -> None:
 def _kind_chosen(given: Union, kind: str) -> None:
     spec = state.editable()
     if kind:
-        state.show_spec(spec.with_kind(given.path, given.key, kind))
+        state.show_spec(spec.without(given.path).with_value(f"{given.path}.{given.key}", kind))
     else:
         state.show_spec(spec.with_value(given.path, "null"))
 

@@ -2,28 +2,30 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 import streamlit as st
 
 from app import state
-from app.answers import Way, memory_of, ways_to_fit
+from app.answers import few_steps
 from app.charts import chart
 from app.headline import sentence
 from app.plain import plain
 from app.spec import Spec
-from app.waiting import finished, scenario_of
+from app.waiting import scenario_of, simulated
 from app.words import device_words, of_capacity, reason_words
+from dpsim.base.errors import DpsimError
 from dpsim.base.units import DATA, human
-from dpsim.engine import MemoryUse
+from dpsim.engine import MemoryUse, Result, memory_use, remedy_values
 from dpsim.report.figures.resource_figures import footprint_figure
+from dpsim.studies.explain import as_options
 
 _ALLOW = "run.allow_out_of_memory=true"
+_AS_IF = "as if it fitted"
 
 
 def drawn(spec: Spec) -> bool:
     """Draw the remedies where ``spec`` does not fit and is not simulated; return whether drawn."""
-    given, use = scenario_of(spec), memory_of(spec)
+    given = scenario_of(spec)
+    use = memory_use(given)
     if use.fits or given.run.allow_out_of_memory:
         return False
     held, has = human(use.held.total, DATA, 3), human(use.capacity, DATA, 3)
@@ -34,7 +36,7 @@ def drawn(spec: Spec) -> bool:
 
 def draw_remedies(spec: Spec) -> None:
     """Draw the memory by part of a ``spec`` too large, and each remedy with its cost."""
-    use = memory_of(spec)
+    use = memory_use(scenario_of(spec))
     chart(footprint_figure(use), "memory")
     with st.container(border=True, key="ways to fit"):
         st.markdown("**What makes it fit, and what that costs** (press one to do it)")
@@ -51,28 +53,38 @@ def draw_remedies(spec: Spec) -> None:
 
 
 def _ways(spec: Spec, use: MemoryUse) -> None:
-    ways = finished("simulating each way", ("ways", spec), partial(ways_to_fit, spec))
-    for number, way in enumerate(ways or ()):
+    few, given = few_steps(spec), scenario_of(spec)
+    remedies = {each.text: as_options(remedy_values(given, each)) for each in use.remedies()}
+    tried = {words: few.with_options(options) for words, options in remedies.items()}
+    # The remedies' costs are relative to the scenario as if it fitted.
+    found = simulated({_AS_IF: few.with_options([_ALLOW]), **tried}, "simulating each way")
+    if found is None:
+        return
+    for number, (words, options) in enumerate(remedies.items()):
+        result = found[words]
         st.button(
-            _words(way, use),
+            _words(words, result, found[_AS_IF], use),
             wrap=True,
             key=f"way {number}",
             icon=":material/build:",
-            disabled=bool(way.why_not),
+            disabled=isinstance(result, DpsimError),
             on_click=state.try_options,
-            args=(list(way.options),),
+            args=(options,),
         )
-        if way.why_not:
-            st.caption(plain(reason_words(way.why_not)))
+        if isinstance(result, DpsimError):
+            st.caption(plain(reason_words(str(result).partition("\n")[0])))
     # No single change suffices: it takes more GPUs, or a split model.
-    if ways is not None and not ways:
+    if not remedies:
         for line in use.advice():
             st.text(line)
 
 
-def _words(way: Way, use: MemoryUse) -> str:
+def _words(
+    words: str, result: Result | DpsimError, base: Result | DpsimError, use: MemoryUse
+) -> str:
     """Return a remedy with its memory, and its cost compared with more memory."""
-    if way.why_not:
-        return way.words
-    held = of_capacity(way.held, use.capacity)
-    return f"{way.words}: {held}, **{way.slower:+.1%}** time per sample"
+    if isinstance(result, DpsimError) or isinstance(base, DpsimError) or result.memory is None:
+        return words
+    held = of_capacity(result.memory.held.total, use.capacity)
+    slower = base.throughput_samples_per_s / result.throughput_samples_per_s - 1
+    return f"{words}: {held}, **{slower:+.1%}** time per sample"

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from functools import partial
 
 import streamlit as st
 
@@ -18,7 +19,6 @@ from dpsim.workload.models import MODELS
 
 _PER_NODE = 8  # GPUs per machine of most clusters
 _MOST = 2**20
-_MODEL, _GPU, _COUNT = "entry model", "entry gpu", "entry count"
 
 
 def draw(spec: Spec) -> None:
@@ -30,34 +30,37 @@ def draw(spec: Spec) -> None:
         return
     given = scenario(spec)
     model, gpu = given.build_model().name, given.cluster.parts[0].accelerator.name
-    _choice("model", _MODEL, list(MODELS), model, model_words)
-    _choice("GPU", _GPU, list(gpus()), gpu, device_words)
-    st.session_state[_COUNT] = given.cluster.ranks
-    st.number_input("GPUs in all", 1, _MOST, step=1, key=_COUNT, on_change=_gpus_entered)
+    count = given.cluster.ranks
+    _choice("model", MODELS, model, model_words, _model_entered)
+    _choice("GPU", gpus(), gpu, device_words, partial(_gpus_entered, count=count))
+    entered, limits = partial(_gpus_entered, gpu), {"min_value": 1, "max_value": _MOST, "step": 1}
+    controls.draw(st.number_input, "GPUs in all", "entry count", count, entered, **limits)
 
 
 def _choice(
-    label: str, key: str, options: list[str], shown: str, words: Callable[[str], str]
+    label: str,
+    known: Iterable[str],
+    shown: str,
+    words: Callable[[str], str],
+    entered: Callable[[str], None],
 ) -> None:
-    st.session_state[key] = shown
-    entered = _model_entered if key == _MODEL else _gpus_entered
-    every = options if shown in options else [shown, *options]
-    st.selectbox(label, every, key=key, format_func=words, on_change=entered)
+    options = dict.fromkeys([*known, shown])
+    more = {"options": options, "format_func": words}
+    controls.draw(st.selectbox, label, f"entry {label}", shown, entered, **more)
 
 
-def _model_entered() -> None:
-    state.show_spec(with_model(state.current().spec, st.session_state[_MODEL]))
+def _model_entered(model: str) -> None:
+    state.show_spec(with_model(state.current().spec, model))
 
 
-def _gpus_entered() -> None:
-    gpu, count = st.session_state[_GPU], st.session_state[_COUNT]
+def _gpus_entered(gpu: str, count: int) -> None:
     state.show_spec(with_gpus(state.current().spec, gpu, count))
 
 
 def with_model(spec: Spec, model: str) -> Spec:
     """Return ``spec`` with another model, at its default sequence length."""
     # The measured step belongs to the previous model.
-    bare = _without_measured_step(_without(spec, "workload.sequence_length"))
+    bare = _without_measured_step(controls.unset(spec, "workload.sequence_length"))
     return bare.with_value("workload.model", model)
 
 
@@ -72,20 +75,14 @@ def with_gpus(spec: Spec, gpu: str, count: int) -> Spec:
     node = nodes().get(machine, now.node)
     each = next(size for size in range(min(node.gpus, count), 0, -1) if count % size == 0)
     if not is_same:
-        spec = _without_measured_step(_without(spec, "cluster.gpu"))
+        spec = _without_measured_step(controls.unset(spec, "cluster.gpu"))
         spec = spec.with_value("cluster.node", machine)
         if node.gpu.name != gpu:
             spec = spec.with_value("cluster.gpu", gpu)
-    spec = _without(spec, "cluster.gpus_per_node")
+    spec = controls.unset(spec, "cluster.gpus_per_node")
     if each < node.gpus:
         spec = spec.with_value("cluster.gpus_per_node", str(each))
     return spec.with_value("cluster.nodes", str(count // each))
-
-
-def _without(spec: Spec, path: str) -> Spec:
-    """Return ``spec`` without a value at ``path``, even if its file has one."""
-    bare = spec.without(path)
-    return bare if controls.stated(bare, path) is None else bare.with_value(path, "null")
 
 
 def _without_measured_step(spec: Spec) -> Spec:

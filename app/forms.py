@@ -13,7 +13,7 @@ from typing import Any
 
 from dpsim.base.errors import DpsimError
 from dpsim.base.units import DIMENSIONS, human, parse
-from dpsim.hardware import Catalogue, gpus, links, nodes
+from dpsim.hardware import gpus, links, nodes
 from dpsim.scenario import Scenario
 from dpsim.workload.models import MODELS
 
@@ -45,7 +45,7 @@ class Field:
     most: float | None = None
     default: Any = None
     optional: bool = False
-    canonical: Callable[[str], str] | None = None  # maps an alias to the catalogue's name
+    catalogue: Mapping[str, Any] | None = None  # of the choices, which knows aliases
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,10 +67,11 @@ def whole() -> Schema:
 
 
 def part(path: str) -> Schema:
-    """Return the schema of the mapping at ``path``, such as ``cluster``."""
+    """Return the schema of a mapping, or of a list's entries, at ``path``, such as ``cluster``."""
     schema = whole()
     for word in path.split("."):
         schema = _plain(schema["properties"][word])
+        schema = _plain(schema.get("items", schema))
     return schema
 
 
@@ -86,21 +87,14 @@ def union(path: str) -> Union:
     return Union(path, name, given.get("description", ""), key, kinds, default)
 
 
-def fields(schema: Schema, path: str, *, without: tuple[str, ...] = ()) -> Iterator[Field]:
+def fields(schema: Schema, path: str) -> Iterator[Field]:
     """Yield the single values among the properties of a mapping at ``path``.
 
     Leaves out lists of mappings and nested parts.
     """
     for name, given in schema["properties"].items():
-        found = None if name in without else _field(f"{path}.{name}", name, given)
-        if found is not None:
+        if found := _field(f"{path}.{name}", name, given):
             yield found
-
-
-def entry(path: str) -> Schema:
-    """Return the schema of an entry of the list at ``path``, such as ``disturbance.slow``."""
-    above, _, name = path.rpartition(".")
-    return _plain(part(above)["properties"][name]["items"])
 
 
 def shown(value: object) -> str:
@@ -112,16 +106,12 @@ def shown(value: object) -> str:
         return ""
     if isinstance(value, bool):
         return str(value).lower()
-    if isinstance(value, str):
-        # A decimal point suggests a value that dpsim wrote in full, such as 3125000000.0 B/s;
-        # values that users write without one are unchanged.
+    # A decimal point suggests a value that dpsim wrote in full, such as 3125000000.0 B/s;
+    # values that users write without one are unchanged.
+    if isinstance(value, str) and "." in value.partition(" ")[0]:
         for dimension in DIMENSIONS:
             with suppress(DpsimError):
-                return (
-                    human(parse(value, dimension), dimension, 6)
-                    if "." in value.partition(" ")[0]
-                    else value
-                )
+                return human(parse(value, dimension), dimension, 6)
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
@@ -130,23 +120,16 @@ def _field(path: str, name: str, given: Schema) -> Field | None:
     options = [_plain(option) for option in given.get("anyOf", (given,))]
     kept = [option for option in options if option.get("type") != "null"]
 
-    catalogue = next(
-        (known() for option in kept if (known := _CATALOGUES.get(str(option.get("title"))))), None
-    )
     about: dict[str, Any] = {
         "help": given.get("description", ""),
         "default": given.get("default"),
         "optional": len(kept) < len(options),
     }
-    if catalogue is not None:
-        return Field(
-            path,
-            name,
-            type="choice",
-            choices=tuple(catalogue),
-            canonical=_canonical(catalogue),
-            **about,
-        )
+    for option in kept:
+        if known := _CATALOGUES.get(str(option.get("title"))):
+            names = known()
+            about |= {"choices": tuple(names), "catalogue": names}
+            return Field(path, name, type="choice", **about)
 
     first = kept[0]
     # A nested part has its own widgets (`union`).
@@ -160,19 +143,6 @@ def _field(path: str, name: str, given: Schema) -> Field | None:
     if "const" in first:
         return None
     return _scalar(path, name, first, about)
-
-
-def _canonical(catalogue: Mapping[str, Any]) -> Callable[[str], str]:
-    """Return a function that maps a catalogue's aliases to its names, and keeps other names."""
-
-    def canonical(name: str) -> str:
-        return (
-            catalogue.canonical(name)
-            if isinstance(catalogue, Catalogue) and name in catalogue
-            else name
-        )
-
-    return canonical
 
 
 def _scalar(path: str, name: str, first: Schema, about: dict[str, Any]) -> Field | None:
@@ -219,9 +189,7 @@ def _with_unit(default: object, schema: Schema) -> object:
 
 
 def _plain(schema: Schema) -> Schema:
-    return _reference(schema["$ref"]) if "$ref" in schema else schema
-
-
-def _reference(place: str) -> Schema:
-    found: Schema = whole()["$defs"][place.rpartition("/")[2]]
+    """Return what a schema refers to, or itself where it refers to nothing."""
+    _, _, name = schema.get("$ref", "").rpartition("/")
+    found: Schema = whole()["$defs"][name] if name else schema
     return found

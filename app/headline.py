@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from html import escape
 
@@ -12,6 +12,7 @@ from app.words import of_capacity
 from dpsim.base.uncertainty import PredictionInterval
 from dpsim.base.units import POWER, TIME, amount, human
 from dpsim.engine import MemoryUse, Result
+from dpsim.report.figures.style import per_second
 
 _DIGITS = 3
 _WIDE = 2.0  # ratio of its ends above which an interval is called wide
@@ -116,6 +117,22 @@ def headline(result: Result, base: Result | None, *, alike: bool = True) -> None
     before = {} if base is None else {number.name: number for number in numbers(base)}
     shown = "".join(_card(number, before.get(number.name), alike) for number in numbers(result))
     st.html(f'<dl class="dp-row">{shown}</dl>')
+
+
+def fastest(rates: Mapping[str, float]) -> str:
+    """Return which of several is fastest, in samples per second, and by how much."""
+    best = dict(sorted(rates.items(), key=lambda item: -item[1]))
+    most = max(best.values())
+    alike = [name for name, rate in best.items() if most / rate - 1 < _SAME]
+    *before, last = alike
+    are = f"{', '.join(before)} and {last} are" if before else f"{last} is"
+    said = f"{are} the fastest, {per_second(most)} samples/s"
+    others = list(best.items())[len(alike) :]
+    if not others:
+        return said
+    (second, next_best), (slowest, least) = others[0], others[-1]
+    said += f": {most / next_best - 1:.1%} more than {second}"
+    return said if slowest == second else f"{said}, {most / least:.3g} times {slowest}"
 
 
 def sentence(text: str) -> None:

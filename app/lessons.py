@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from functools import partial
-from typing import Any
 
-from app.answers import few_steps, tried
+from app.answers import few_steps
 from app.reading import scenario, with_fitted_times
 from app.spec import Spec
 from app.work import Report
@@ -15,15 +12,29 @@ from dpsim.base.errors import DpsimError
 from dpsim.base.units import DATA, RATE, TIME, parse
 from dpsim.collectives import algorithm
 from dpsim.convergence import check_batch
-from dpsim.engine import Result, reduction_cost, simulate
+from dpsim.engine import reduction_cost, simulate
 from dpsim.network import MessageCosts, schedule_on
-from dpsim.scenario import Scenario
 from dpsim.studies.growing_batch import Growth, growing_batch
-from dpsim.studies.lanes import Lane, Strategies, Window, windows
-from dpsim.studies.lanes import lanes as possible_lanes
+from dpsim.studies.lanes import VIEWS, Timelines, four, slowed, timelines_of
 from dpsim.studies.replay import Paths, weight_paths
 from dpsim.studies.walkthrough import Walkthrough, walk
 from dpsim.topology import Network, UniformSwitch, build_cluster
+
+_AVERAGED = {
+    "SMA": {"aggregation": {"kind": "allreduce"}, "sync": {"kind": "sma"}},
+    "gossip on a ring": {"aggregation": {"kind": "gossip"}, "sync": {"kind": "bsp"}},
+    "asynchronous gossip": {"aggregation": {"kind": "gossip"}, "sync": {"kind": "asp"}},
+}
+
+# A model so small that its weights fit in a plane, with different starts.
+_SMALL = (
+    "replay.model=softmax",
+    "replay.own_start=true",
+    "replay.batch=4",
+    "replay.learning_rate=0.3",
+    "replay.steps=120",
+    "replay.points=60",
+)
 
 
 def walked(
@@ -57,58 +68,32 @@ def walked(
     return walks
 
 
-def lanes(spec: Spec, strategies: Strategies, workers: int, report: Report) -> list[Lane]:
-    """Return the first ``workers`` over time with each of ``strategies``.
+def timelines(spec: Spec, of: str, slower: str, report: Report) -> Timelines:
+    """Return the strategies of a view (`VIEWS`) over time; worker 3 takes ``slower`` times as long.
 
-    Leaves out strategies that are incompatible with the workload of ``spec``. Raises DpsimError
-    where none is left.
+    Raises DpsimError.
     """
-    found, refused = possible_lanes(
-        strategies,
-        partial(_with, spec),
-        workers,
-        lambda done: report(done, len(strategies)),
+    return timelines_of(
+        lambda options: scenario(spec.with_options(options)),
+        of,
+        slower=float(slower),
+        progress=lambda done: report(done, len(VIEWS[of].strategies)),
     )
-    if not found:
-        raise next(reversed(refused.values()))
-    return found
 
 
-def read_windows(spec: Spec, strategy: Mapping[str, Any], report: Report) -> tuple[Window, ...]:
-    """Return the updates of others that worker 0 has seen as it begins each of its steps."""
-    # Too short to show progress, but the call notices cancellation.
-    report(0, 0)
-    return windows(_with(spec, strategy), 0)
+def weights(spec: Spec, slower: str, report: Report) -> dict[str, Paths]:
+    """Return the paths of four workers' weights with each way to average models.
 
-
-def weights(spec: Spec, strategies: Strategies, report: Report) -> dict[str, Paths]:
-    """Return the paths of the workers' weights with each of ``strategies``."""
-    return {
-        name: weight_paths(_with(spec, strategy), lambda _, done, total: report(done, total))
-        for name, strategy in strategies.items()
-    }
-
-
-def _with(spec: Spec, strategy: Mapping[str, Any]) -> Scenario:
-    # JSON is YAML in one line, as a change of a value requires.
-    return scenario(spec.with_value("strategy", json.dumps(strategy)))
-
-
-def points(
-    spec: Spec, varied: tuple[tuple[tuple[str, str], ...], ...], report: Report
-) -> dict[int, Result]:
-    """Simulate ``spec`` with each set of (path, value) changed, and return results by index.
-
-    Leaves out invalid combinations.
+    Raises DpsimError.
     """
-    # A few steps suffice to compare points, of which there may be dozens.
-    few = few_steps(with_fitted_times(spec))
-    specs = [
-        (str(number), few.with_options(f"{path}={value}" for path, value in changes))
-        for number, changes in enumerate(varied)
-    ]
-    found = tried(specs, report)
-    return {int(number): each for number, each in found.items() if isinstance(each, Result)}
+    slow = f"disturbance.slow={slowed(slower)}"
+    spec = spec.with_options([*four(scenario(spec)), slow, *_SMALL])
+    found = {}
+    for name, strategy in _AVERAGED.items():
+        # JSON is YAML in one line, as a change of a value requires.
+        given = scenario(spec.with_value("strategy", json.dumps(strategy)))
+        found[name] = weight_paths(given, lambda _, done, total: report(done, total))
+    return found
 
 
 def grown(spec: Spec, factor: int, report: Report) -> tuple[Growth, str]:

@@ -16,23 +16,29 @@ STYLE = f"""
   --dp-on-link: light-dark({ink_on(_LIGHT.link)}, {ink_on(_DARK.link)});
   --dp-muted: color-mix(in srgb, currentColor 76%, transparent);
   --dp-border: color-mix(in srgb, currentColor 20%, transparent);
+  --dp-page: 4.2rem 2.5rem 2rem;
 }}
+/* Private ids of Streamlit, as no theme option or key reaches these: the sides of the page's
+  padding, and the colour of captions, which has too little contrast for small words. */
+[data-testid=stMainBlockContainer] {{padding: var(--dp-page)}}
+[data-testid=stCaptionContainer] {{color: var(--dp-muted); opacity: 1;
+  p {{color: inherit}}}}
 .js-plotly-plot .main-svg {{background: transparent !important}}
 .js-plotly-plot .bglayer .bg {{fill: transparent !important}}
-.js-plotly-plot :is(.xtitle, .ytitle, .cbtitle text, .legendtext,
-  .legendtitletext, .annotation-text, .textpoint text, .xtick text, .ytick text, .cbaxis text,
+/* Axes of several plots in one have numbers: x2title, y3tick. */
+.js-plotly-plot :is([class$=title], .cbtitle text, .legendtext,
+  .legendtitletext, .annotation-text, .textpoint text, g[class$=tick] text, .cbaxis text,
   .bartext-outside) {{fill: currentColor !important}}
 /* What plotly writes on bars that are see-through: for a white page, whatever the page is. */
 .js-plotly-plot .bartext-inside[style*="rgb(68, 68, 68)"] {{fill: currentColor !important}}
-[data-testid=stMainBlockContainer] {{padding: 4.2rem 2.5rem 2rem}}
 dl.dp-row {{display: grid; grid-template-columns: repeat(auto-fit, minmax(8.8rem, 1fr));
-  gap: 0.7rem;  margin: 0; padding: 0; width: 100%}}
+  gap: 0.7rem; margin: 0; padding: 0; width: 100%}}
 .dp-number {{border: 1px solid var(--dp-border); border-radius: 0.5rem; padding: 0.6rem 0.8rem;
   min-width: 0}}
 .dp-number dt {{font-size: 0.85rem; color: var(--dp-muted); margin: 0}}
 .dp-number dd {{margin: 0}}
 :is(.dp-value, .dp-within) {{font-size: 1.55rem; font-weight: 600; line-height: 1.3;
-  font-variant-numeric: tabular-nums; overflow-wrap: anywhere}}
+  font-variant-numeric: tabular-nums; overflow-wrap: anywhere; text-wrap: balance}}
 .dp-number:has(.dp-band) {{grid-column: span 2}}
 .dp-number:has(.dp-band) :is(.dp-value, .dp-within) {{display: inline-block; margin-right: 1rem}}
 .dp-band {{position: relative; height: 0.5rem; border-radius: 0.25rem; margin: 0.25rem 0.3rem;
@@ -49,9 +55,9 @@ dl.dp-row {{display: grid; grid-template-columns: repeat(auto-fit, minmax(8.8rem
 .dp-bar > i {{display: block; height: 100%; background: {COLOUR["blue"]}}}
 .dp-bar > i.over {{background: {COLOUR["vermilion"]}}}
 .dp-verdict {{font-size: 1.15rem; font-weight: 600; margin: 0.2rem 0 0}}
-.dp-title {{font-size: 1.5rem; font-weight: 650; line-height: 1.25; margin: 0}}
-.dp-title small {{display: inline-block; font-size: 0.82rem; font-weight: 400; margin-left: 0.7rem;
-  color: var(--dp-muted)}}
+.dp-title {{display: flex; flex-wrap: wrap; align-items: baseline; column-gap: 0.7rem;
+  font-size: 1.5rem; font-weight: 650; line-height: 1.25; margin: 0}}
+.dp-title small {{font-size: 0.82rem; font-weight: 400; color: var(--dp-muted)}}
 h2.dp-chart {{font-size: 1.05rem; font-weight: 600; line-height: 1.3; padding: 0;
   margin: 0.3rem 0 -0.6rem}}
 .dp-chart small {{display: block; font-size: 0.82rem; font-weight: 400; color: var(--dp-muted)}}
@@ -60,8 +66,6 @@ h2.dp-chart {{font-size: 1.05rem; font-weight: 600; line-height: 1.3; padding: 0
 .dp-compared :is(th, td) {{text-align: left; vertical-align: top; padding: 0.2rem 1.2rem 0.2rem 0;
   min-width: 7rem; border-bottom: 1px solid var(--dp-border)}}
 .dp-about {{color: var(--dp-muted); margin: 0.15rem 0 0}}
-[data-testid=stCaptionContainer] {{color: var(--dp-muted); opacity: 1}}
-[data-testid=stCaptionContainer] p {{color: inherit}}
 main [data-tag] {{color: var(--dp-on-link)}}
 :focus-visible {{outline: 2px solid var(--dp-link); outline-offset: 1px}}
 /* Two charts side by side are one below the other where each would be too narrow. */
@@ -75,8 +79,8 @@ main [data-tag] {{color: var(--dp-on-link)}}
     border-color: var(--dp-border) !important}}
 }}
 @media (max-width: 640px) {{
-  [data-testid=stMainBlockContainer] {{padding: 4rem 0.8rem 2rem}}
-  dl.dp-row {{grid-template-columns: repeat(auto-fit, minmax(8.8rem, 1fr)); gap: 0.5rem}}
+  :root {{--dp-page: 4rem 0.8rem 2rem}}
+  dl.dp-row {{gap: 0.5rem}}
   :is(.dp-value, .dp-within) {{font-size: 1.3rem}}
 }}
 @media (prefers-reduced-motion: reduce) {{

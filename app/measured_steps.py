@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from functools import partial
-from hashlib import sha256
-
 import streamlit as st
 
 from app import state
-from app.charts import chart, table
+from app.charts import chart, columns, table
 from app.own_files import MOST_ROWS, OwnSteps, own_steps
 from app.plain import plain
 from app.spec import Spec
 from app.waiting import finished, scenario_of
-from dpsim.base.units import TIME, human
 from dpsim.report.figures.calibration_figure import calibration_figure
+from dpsim.report.text.calibration import runs_table
 
 _HELP = (
     "A table (CSV) as dpsim calibrate takes it, a row for each run: columns are fields of the "
@@ -41,11 +38,7 @@ def draw(spec: Spec) -> None:
         if given is None:
             return
         name, data = given.name, given.getvalue()
-        found = finished(
-            "fitting to your steps",
-            ("own steps", name, sha256(data).hexdigest(), spec),
-            partial(own_steps, name, data, spec),
-        )
+        found = finished("fitting to your steps", own_steps, name, data, spec)
         if found is not None:
             _shown(found)
 
@@ -90,17 +83,7 @@ def _shown(found: OwnSteps) -> None:
     held_out = answer["held_out"]["rows"]
     rows = [*answer["rows"], *held_out]
     used = ["fitted to"] * len(answer["rows"]) + ["held out"] * len(held_out)
-    table(
-        {
-            "nodes": [str(row["nodes"]) for row in rows],
-            "GPUs a node": [str(row["gpus_per_node"]) for row in rows],
-            "batch": [str(row["batch"]) for row in rows],
-            "measured": [human(row["measured_ms"] * 1e-3, TIME, 4) for row in rows],
-            "predicted": [human(row["predicted_ms"] * 1e-3, TIME, 4) for row in rows],
-            "error": [f"{row['predicted_ms'] / row['measured_ms'] - 1:+.1%}" for row in rows],
-            "used": used,
-        }
-    )
+    table({**columns(runs_table("", rows)), "used": used})
 
 
 def _verdict(left_out: dict[str, float | None], held_out: dict[str, float | None]) -> str:

@@ -42,7 +42,7 @@ _NODES = "cluster.node"
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """The contents of a file.
+    """The contents of a file, and the scenario's results without it and with it, where possible.
 
     ``lines`` describe it; ``text`` is dpsim's conversion, offered as the file ``name``. ``changed``
     or ``node`` (for `Spec.with_value`) apply it to the scenario; None where it changes nothing.
@@ -53,55 +53,38 @@ class Found:
     text: str = ""
     node: str | None = None
     changed: Callable[[Scenario], Scenario] | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """The contents of a file, and the scenario's results without it and with it, where possible."""
-
-    found: Found
     without: Result | None = None
     with_it: Result | None = None
 
 
-def outcome(kind: str, name: str, data: bytes, spec: Spec, report: Report) -> Outcome:
+def outcome(name: str, data: bytes, kind: str, spec: Spec, report: Report) -> Found:
     """Read the file ``name`` of a ``kind`` (of `KINDS`), and simulate ``spec`` with it.
 
     Raises DpsimError, with the file's name and the line if known, for invalid files.
     """
+    given = scenario(spec)
     with uploaded_file(name, data) as path:
         found = KINDS[kind].read(path, path.read_bytes())
-        if found.changed is None and found.node is None:
-            return Outcome(found)
+        if found.node is not None:
+            changed = scenario(spec.with_value(_NODES, found.node))
+        elif found.changed is not None:
+            changed = found.changed(given)
+        else:
+            return found
+        # Steps report the same progress, to notice cancellation.
+        without = simulate(given, lambda _: report(0, 2))
         # While the folder exists: a model's source is read again when it is simulated.
-        return _simulated(found, spec, report)
-
-
-def _simulated(found: Found, spec: Spec, report: Report) -> Outcome:
-    given = scenario(spec)
-    if found.node is not None:
-        changed = scenario(spec.with_value(_NODES, found.node))
-    else:
-        assert found.changed is not None, "it changes something"
-        changed = found.changed(given)
-
-    # Steps report the same progress, to notice cancellation.
-    without = simulate(given, lambda _: report(0, 2))
+        with_it = simulate(changed, lambda _: report(1, 2))
     # The function that changes a scenario cannot leave this process.
-    found = replace(found, changed=None)
-    return Outcome(found, without, simulate(changed, lambda _: report(1, 2)))
+    return replace(found, changed=None, without=without, with_it=with_it)
 
 
 def _config(path: Path, content: bytes) -> Found:
-    about = _about(from_config(path).build())
-    source = ConfigSource(config=str(path))
-    return Found(about, changed=lambda given: _with_model(given, source))
+    return _of_model(from_config(path).build(), ConfigSource(config=str(path)))
 
 
 def _model_profile(path: Path, content: bytes) -> Found:
-    about = _about(load_model_profile(path).model())
-    source = ProfileSource(profile=str(path))
-    return Found(about, changed=lambda given: _with_model(given, source))
+    return _of_model(load_model_profile(path).model(), ProfileSource(profile=str(path)))
 
 
 def _kineto(path: Path, content: bytes) -> Found:
@@ -146,16 +129,16 @@ def _nvidia_topo(path: Path, content: bytes) -> Found:
     return Found(lines, "node.yaml", text, node=json.dumps(node))
 
 
-def _about(model: Model) -> tuple[str, ...]:
-    return (
+def _of_model(model: Model, source: ConfigSource | ProfileSource) -> Found:
+    def with_model(given: Scenario) -> Scenario:
+        workload = given.workload.model_copy(update={"model": source})
+        return given.model_copy(update={"workload": workload})
+
+    lines = (
         f"{model.name}: {model.parameters:,} parameters in {len(model.layers):,} layers",
         f"{human(4.0 * model.parameters, DATA, 4)} of weights in fp32",
     )
-
-
-def _with_model(given: Scenario, source: ConfigSource | ProfileSource) -> Scenario:
-    workload = given.workload.model_copy(update={"model": source})
-    return given.model_copy(update={"workload": workload})
+    return Found(lines, changed=with_model)
 
 
 def _calibrated(given: Scenario, profile: CalibrationProfile) -> Scenario:

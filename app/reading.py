@@ -15,7 +15,16 @@ from typing import Any
 from app.presets import preset_path
 from app.spec import MOST_BYTES, Spec
 from dpsim.base.errors import DpsimError
-from dpsim.scenario import Document, Problem, Scenario, apply_overrides, error, from_text, validate
+from dpsim.scenario import (
+    Document,
+    Problem,
+    Scenario,
+    apply_overrides,
+    as_yaml,
+    error,
+    from_text,
+    validate,
+)
 from dpsim.studies.kept_scale import scale_of
 
 _FILES = (
@@ -93,21 +102,10 @@ def to_yaml(spec: Spec, name: str = "") -> str:
 
     ``name`` is the name of a changed scenario, unless the user has set one.
     """
-    from io import StringIO
-
-    from ruamel.yaml import YAML
-
-    writer: Any = YAML(typ="safe", pure=True)
-    writer.default_flow_style = False
-    writer.width = 120
-    # In the order of the file: ruamel.yaml would sort the keys.
-    writer.sort_base_mapping_type_on_output = False
-    written = StringIO()
     values: Any = document(spec).plain()
     if spec.changes and name and not any(each.startswith("name=") for each in spec.changes):
         values["name"] = name
-    writer.dump(values, written)
-    return written.getvalue()
+    return as_yaml(values, 200)
 
 
 def to_command(spec: Spec, stem: str) -> str:

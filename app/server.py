@@ -39,9 +39,6 @@ def serve(port: int, started: str, *, browser: bool) -> None:
             webbrowser.open(f"http://localhost:{port}")
         yield
 
-    from app import state
-
-    state.work_apart()
     # Tasks' reports and figures are handled in this process.
     sys.setswitchinterval(_SWITCH)
     main = Path(__file__).with_name("main.py")
@@ -87,13 +84,13 @@ def _warm() -> None:
     Loads imports, the first preset and its figures.
     """
     from app import forms, state
-    from app.pages_ import what_if
     from app.presets import FIRST
     from app.spec import Spec
     from app.waiting import in_advance
+    from dpsim.report.figures.step_figures import breakdown_figure
 
     # The first process computes the first page while others start.
     Thread(target=state.tasks().warm, daemon=True).start()
     forms.whole()
     shown = in_advance(Spec(FIRST))
-    what_if.breakdown(shown, None)
+    breakdown_figure([shown.result], ["now"])

@@ -16,21 +16,18 @@ from app.plain import plain
 from app.presets import about, preset_names, searched, short
 from app.reading import scenario, uploaded
 from app.spec import MOST_BYTES, Spec
+from app.waiting import scenario_of
 from app.words import kind_words
 from dpsim.base.errors import DpsimError
 
-_CLUSTER_ALONE = (
-    "nodes",
-    "node",
-    "gpu",
-    "gpus_per_node",
-)  # a cluster of groups or a testbed does not have these
+# A cluster of groups or a testbed does not have these.
+_CLUSTER_ALONE = ("nodes", "node", "gpu", "gpus_per_node")
 UPLOAD = "A scenario of your own"
 _SLOW = "[{workers: [0], factor: 2}]"
 
 
-def draw() -> None:
-    """Draw the sidebar."""
+def draw() -> Spec:
+    """Draw the sidebar, and return the scenario; end the page's run where it is invalid."""
     with st.sidebar:
         with suppress(DpsimError):  # reported by the page
             entry.draw(state.current().spec)
@@ -43,19 +40,23 @@ def draw() -> None:
         except DpsimError:
             st.caption("What can be turned shows here when the scenario can be read.")
         _upload()
+    spec = state.current().spec
+    scenario_of(spec)
+    return spec
 
 
 def _source() -> None:
     spec = state.current().spec
     shown = spec.file if spec.text is not None else str(spec.preset)
     options = [*preset_names(), *([] if shown in preset_names() else [shown])]
-    st.session_state["source"] = shown
-    st.selectbox(
+    controls.draw(
+        st.selectbox,
         "set-up",
-        options,
-        key="source",
+        "source",
+        shown,
+        _source_chosen,
+        options=options,
         format_func=_title,
-        on_change=_source_chosen,
         help="Well-known ones, or yours.",
     )
     if st.button("all set-ups", icon=":material/apps:", width="stretch", key="all set-ups"):
@@ -98,9 +99,9 @@ def _title(name: str) -> str:
     return short(name) if name in preset_names() else name
 
 
-def _source_chosen() -> None:
-    if st.session_state["source"] in preset_names():
-        state.show_spec(Spec(st.session_state["source"]))
+def _source_chosen(name: str) -> None:
+    if name in preset_names():
+        state.show_spec(Spec(name))
 
 
 def _reset() -> None:
@@ -111,24 +112,14 @@ def _reset() -> None:
 def _few() -> None:
     """Draw the knobs that are turned most, as many of the six as the scenario has."""
     spec = state.current().spec
-    network = forms.union("cluster.network")
-    fabric = network.kinds.get(controls.kind_of(network), {"properties": {}})
     if controls.stated(spec, "cluster.node"):
-        _field(forms.part("cluster"), "cluster.nodes", controls.doubled)
-    if controls.stated(spec, "testbed") is None:
-        _field(fabric, "cluster.network.nic")
-    _field(forms.part("workload"), "workload.batch_per_gpu")
+        controls.fields("cluster", only=("nodes",))
+    fabric = controls.schema_of("cluster.network")
+    if fabric and controls.stated(spec, "testbed") is None:
+        controls.fields("cluster.network", fabric, only=("nic",))
+    controls.fields("workload", only=("batch_per_gpu",))
     for part in ("aggregation", "sync", "overlap"):
-        controls.kind(forms.union(f"strategy.{part}"))
-
-
-def _field(
-    schema: forms.Schema, path: str, draw: Callable[[forms.Field], None] = controls.field
-) -> None:
-    """Draw the field at ``path`` of a mapping with that ``schema``, if it has it."""
-    for each in forms.fields(schema, path.rpartition(".")[0]):
-        if each.path == path:
-            draw(each)
+        controls.kind(f"strategy.{part}")
 
 
 def _knobs() -> None:
@@ -150,27 +141,25 @@ def _now(name: str) -> str:
     part = name.lower()
     if part not in forms.part("strategy")["properties"]:
         return ""
-    return f": {plain(kind_words(controls.kind_of(forms.union(f'strategy.{part}'))))}"
+    return f": {plain(kind_words(controls.kind_of(f'strategy.{part}')))}"
 
 
 def _cluster() -> None:
     spec = state.current().spec
     alone = () if controls.stated(spec, "cluster.node") else _CLUSTER_ALONE
-    for each in forms.fields(forms.part("cluster"), "cluster", without=alone):
-        draw_field = controls.doubled if each.path == "cluster.nodes" else controls.field
-        draw_field(each)
+    controls.fields("cluster", without=alone)
     if controls.stated(spec, "testbed") is None:
-        controls.union(forms.union("cluster.network"), without=("ecmp_seed", "graphml"))
+        controls.union("cluster.network", without=("ecmp_seed", "graphml"))
 
 
 def _workload() -> None:
-    _fields("workload")
-    controls.union(forms.union("workload.input"))
+    controls.fields("workload")
+    controls.union("workload.input")
 
 
 def _stragglers() -> None:
     # Without file names, since the dashboard reads no files.
-    controls.union(forms.union("disturbance.jitter"), without=("file",))
+    controls.union("disturbance.jitter", without=("file",))
     controls.entry(
         "disturbance.slow",
         "slow workers",
@@ -180,15 +169,6 @@ def _stragglers() -> None:
     controls.entry(
         "disturbance.transient", "passing slow-downs", "[{}]", "Workers that are slow now and then."
     )
-
-
-def _fields(path: str) -> None:
-    for each in forms.fields(forms.part(path), path):
-        controls.field(each)
-
-
-def _strategy(part: str) -> None:
-    controls.union(forms.union(f"strategy.{part}"))
 
 
 def _upload() -> None:
@@ -232,11 +212,11 @@ def _uploaded() -> None:
 PARTS: dict[str, Callable[[], None]] = {
     "Cluster": _cluster,
     "Model and batch": _workload,
-    "Aggregation": partial(_strategy, "aggregation"),
-    "Sync": partial(_strategy, "sync"),
-    "Overlap": partial(_strategy, "overlap"),
-    "Compression": partial(_strategy, "compression"),
+    "Aggregation": partial(controls.union, "strategy.aggregation"),
+    "Sync": partial(controls.union, "strategy.sync"),
+    "Overlap": partial(controls.union, "strategy.overlap"),
+    "Compression": partial(controls.union, "strategy.compression"),
     "Stragglers": _stragglers,
-    "Price and power": partial(_fields, "cost"),
-    "Simulation": partial(_fields, "run"),
+    "Price and power": partial(controls.fields, "cost"),
+    "Simulation": partial(controls.fields, "run"),
 }

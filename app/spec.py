@@ -7,7 +7,6 @@ back.
 from __future__ import annotations
 
 import base64
-import binascii
 import zlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -39,15 +38,8 @@ class Spec:
     changes: tuple[str, ...] = ()
 
     def with_value(self, path: str, value: str) -> Spec:
-        """Return a copy with ``value`` (YAML) at ``path``, replacing earlier ones."""
-        return replace(self, changes=(*self._apart_from(path), f"{path}={value}"))
-
-    def with_kind(self, path: str, key: str, kind: str) -> Spec:
-        """Return a copy with another kind of the part at ``path``.
-
-        Changed fields of that part are dropped.
-        """
-        return replace(self, changes=(*self._apart_from(path), f"{path}.{key}={kind}"))
+        """Return a copy with ``value`` (YAML) at ``path``, replacing what is there and below."""
+        return replace(self, changes=(*self.without(path).changes, f"{path}={value}"))
 
     def with_options(self, options: Iterable[str]) -> Spec:
         """Return a copy with ``key=value`` changes, in their order."""
@@ -59,9 +51,6 @@ class Spec:
 
     def without(self, path: str) -> Spec:
         """Return a copy without the changes at ``path`` and below."""
-        return replace(self, changes=self._apart_from(path))
-
-    def _apart_from(self, path: str) -> tuple[str, ...]:
         # Fields of a part, and entries of a list: another value may have other kinds and lengths.
         below = (f"{path}.", f"{path}[")
         kept = []
@@ -69,7 +58,7 @@ class Spec:
             changed, _, _ = each.partition("=")
             if changed != path and not each.startswith(below):
                 kept.append(each)
-        return tuple(kept)
+        return replace(self, changes=tuple(kept))
 
     def to_query(self, prefix: str = "") -> Query:
         """Return the parts of an address."""
@@ -177,17 +166,17 @@ def _unpacked(packed: str) -> str:
         whole = packed + "=" * (-len(packed) % 4)
         unpacking = zlib.decompressobj()
         data = unpacking.decompress(base64.urlsafe_b64decode(whole), MOST_BYTES)
+        text = data.decode() if unpacking.eof else ""
+    except (zlib.error, ValueError):
+        is_whole = False
+    else:
+        is_whole = unpacking.eof
         if unpacking.unconsumed_tail:
             raise DpsimError(
                 f"the scenario in the address must have at most {MOST_BYTES:,} bytes, but has more"
             )
-        if not unpacking.eof:
-            raise ValueError("the end is missing")
-        return data.decode()
-    except (binascii.Error, zlib.error, UnicodeError, ValueError) as error:
-        # A DpsimError is a ValueError too, and is more specific than the message below.
-        if isinstance(error, DpsimError):
-            raise
+    if not is_whole:
         raise DpsimError(
             "the address holds a scenario that cannot be read: it was cut, or changed on its way"
-        ) from None
+        )
+    return text

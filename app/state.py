@@ -9,7 +9,6 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from functools import cache, wraps
-from threading import Event
 from time import monotonic
 from typing import ParamSpec
 
@@ -22,9 +21,8 @@ from app.work import Tasks
 from dpsim.base.errors import DpsimError
 
 P = ParamSpec("P")
-_APART = Event()
 
-_VIEW, _BEFORE, _WRITTEN, _PROBLEM = "view", "view before", "address written", "address problem"
+_VIEW, _WRITTEN, _PROBLEM = "view", "address written", "address problem"
 GLANCE = 0.7  # seconds: a user who changes the page sooner has not looked at its numbers
 _SINCE = "shown since"
 _ENTERED = "entered"  # whether a run follows a change on the page
@@ -36,7 +34,7 @@ def load() -> None:
     This is at the start, and when the user navigated or edited the address.
     """
     entered = st.session_state.pop(_ENTERED, False)
-    query = {key: st.query_params.get_all(key) for key in st.query_params}
+    query = _address()
     # Another page begins with an empty address: then keep the view. A browser that was sent a new
     # address may make requests before it has applied it: the old address must not undo the user's
     # changes meanwhile.
@@ -64,15 +62,16 @@ def address_problem() -> str:
 def write_address() -> bool:
     """Write the view into the address; if it is too long, empty the address and return False."""
     fits = current().address() is not None
-    _write(current().to_query() if fits else {})
+    query = current().to_query() if fits else {}
+    # Stored, so that the next run can tell its own address from one typed by the user.
+    st.session_state[_WRITTEN] = query
+    if _address() != query:
+        st.query_params.from_dict(query)
     return fits
 
 
-def _write(query: Query) -> None:
-    # Stored, so that the next run can tell its own address from one typed by the user.
-    st.session_state[_WRITTEN] = query
-    if {key: st.query_params.get_all(key) for key in st.query_params} != query:
-        st.query_params.from_dict(query)
+def _address() -> Query:
+    return {key: st.query_params.get_all(key) for key in st.query_params}
 
 
 def current() -> View:
@@ -107,7 +106,6 @@ def show(view: View) -> None:
     st.session_state[_ENTERED] = True
     if view != current():
         before = current()
-        st.session_state[_BEFORE] = before
         after = view.after(before)
         # After several quick changes, compare with the state before the first.
         if monotonic() - st.session_state.get(_SINCE, 0.0) < GLANCE and after.before is not None:
@@ -145,8 +143,8 @@ def try_options(options: list[str]) -> None:
 
 
 def undo() -> None:
-    """Show the state before the last change."""
-    show(st.session_state.get(_BEFORE, View(Spec(FIRST))))
+    """Show the set-up before its last change, or the first one."""
+    show_spec(current().baseline or Spec(FIRST))
 
 
 def compare(*specs: Spec) -> None:
@@ -167,9 +165,4 @@ def choose(name: str, value: str) -> None:
 @cache
 def tasks() -> Tasks:
     """Return the tasks of all tabs of this server."""
-    return Tasks(apart=_APART.is_set())
-
-
-def work_apart() -> None:
-    """Run work in separate processes, as a server does; called before `tasks`."""
-    _APART.set()
+    return Tasks()

@@ -135,28 +135,16 @@ def _verdict(rows: list[dict[str, Any]]) -> str:
 
 def _chart(rows: list[dict[str, Any]]) -> None:
     columns = list(rows[0])
-    places = st.columns(4)
-    with places[0]:
-        across = controls.pick(
-            "across", columns, "across", "workers" if "workers" in columns else columns[0]
-        )
-    with places[1]:
-        up = controls.pick(
-            "up", columns, "up", "step_time_s" if "step_time_s" in columns else columns[-1]
-        )
-    with places[2]:
-        varied = list(_varied(rows))
-        first = next(iter(_fields(varied, rows)), _NONE)
+    workers = "workers" if "workers" in columns else columns[0]
+    step = "step_time_s" if "step_time_s" in columns else columns[-1]
+    varied = list(_varied(rows))
+    first = next(iter(_fields(varied, rows)), _NONE)
+    front = "The points that no other is at least as good as in both."
+    with st.container(horizontal=True):
+        across = controls.pick("across", columns, "across", workers)
+        up = controls.pick("up", columns, "up", step)
         colour = controls.pick("colour", [_NONE, *varied], "colour", first)
-    with places[3]:
-        aim = controls.pick(
-            "front",
-            list(_AIMS),
-            "front",
-            next(iter(_AIMS)),
-            "The points that no other is at least as good as in both.",
-        )
-
+        aim = controls.pick("front", list(_AIMS), "front", next(iter(_AIMS)), help=front)
     figure = columns_figure(rows, across, up, None if colour == _NONE else colour, _AIMS[aim])
     chart(figure, key="columns", height=520)
 

@@ -4,22 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
-from functools import partial
 from html import escape
 from itertools import chain
 
 import streamlit as st
 
 from app import state
-from app.answers import memory_of, tried
 from app.headline import Number, change, numbers, of_memory
 from app.reading import scenario
 from app.spec import MOST_COMPARED, Spec
 from app.titles import title
-from app.waiting import finished, why_not
+from app.waiting import simulated, why_not
 from app.words import differing
 from dpsim.base.errors import DpsimError
-from dpsim.engine import Result
+from dpsim.engine import Result, memory_use
 
 
 def switch() -> None:
@@ -42,17 +40,16 @@ def draw() -> None:
     compared = {str(number): spec for number, spec in enumerate(state.current().compared, 1)}
     if not compared:
         return
-    every = tuple(compared.items())
-    words = f"Comparison ({len(every)})"
+    words = f"Comparison ({len(compared)})"
     with st.expander(words, expanded=True, key="comparison", on_change="rerun") as opened:
         if not opened.open:
             return
-        found = finished("simulating the comparison", ("compared", every), partial(tried, every))
+        found = simulated(compared, "simulating the comparison")
         if found is not None:
             st.html(_table(compared, found))
             why_not(found, "scenario {}".format)
         with st.container(horizontal=True, gap="small"):
-            for number, spec in every:
+            for number, spec in compared.items():
                 st.button(f"show {number}", on_click=state.show_spec, args=(spec,))
             st.button("remove all", on_click=state.compare, icon=":material/close:")
 
@@ -92,7 +89,7 @@ _FITS = {None: "not known", True: "yes", False: "no"}
 
 def _numbers(spec: Spec, result: Result | DpsimError) -> dict[str, Number]:
     """Return the numbers of a scenario by name; the memory alone where it was not simulated."""
-    use = result.memory if isinstance(result, Result) else memory_of(spec)
+    use = result.memory if isinstance(result, Result) else memory_use(scenario(spec))
     known = [*numbers(result)] if isinstance(result, Result) else [of_memory(use)]
     if use is not None:
         fits = use.warnings[0].partition(":")[0] if use.warnings else _FITS[use.to_json()["fits"]]

@@ -8,26 +8,27 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping
 from functools import cache, partial
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 from uuid import uuid4
 
 import streamlit as st
 
 from app import state
-from app.answers import Answer, answer, few_steps
+from app.answers import Answer, answer, few_steps, tried
 from app.plain import plain
 from app.reading import scenario
 from app.spec import Spec
 from app.words import kind_words, reason_words
-from app.work import CancelledError, Report, Task
+from app.work import CancelledError, Task
 from dpsim.base.errors import DpsimError, FailedError
+from dpsim.engine import Result
 from dpsim.scenario import Scenario
 
 T = TypeVar("T")
 
 PATIENCE = 1.0  # seconds until progress is shown
 DRAWN = "drawn before"  # of a session: whether its browser has drawn a page
-_WAITED, _SHOWN = "waited for", "waited where"
+_SHOWN = "waited where"
 
 
 def result_of(spec: Spec) -> Answer:
@@ -36,7 +37,7 @@ def result_of(spec: Spec) -> Answer:
     Ends the page's run, with progress or the error, where there is none yet.
     """
     scenario_of(spec)
-    found = finished("simulating steps", *_asked(spec))
+    found = finished("simulating steps", answer, spec)
     if found is None:
         st.stop()
     return found
@@ -44,11 +45,7 @@ def result_of(spec: Spec) -> Answer:
 
 def in_advance(spec: Spec) -> Answer:
     """Compute the answer to ``spec`` for the session that will need it. Raises DpsimError."""
-    return state.tasks().start(*_asked(spec)).value()
-
-
-def _asked(spec: Spec) -> tuple[Hashable, Callable[[Report], Answer]]:
-    return ("answer", spec), partial(answer, spec)
+    return state.tasks().start((answer, spec), partial(answer, spec)).value()
 
 
 def scenario_of(spec: Spec) -> Scenario:
@@ -60,47 +57,52 @@ def scenario_of(spec: Spec) -> Scenario:
         st.stop()
 
 
-def finished(what: str, key: Hashable, function: Callable[[Report], T]) -> T | None:
-    """Return the result of ``function``, or None where there is none within `PATIENCE` seconds.
+def finished(what: str, function: Callable[..., T], *args: Hashable) -> T | None:
+    """Return ``function(*args, report)``, or None where it takes longer than `PATIENCE` seconds.
 
     It is None while the function is running (its progress is drawn), and where it was cancelled or
     failed (which is shown).
-
-    A session waits for one task of a kind (``key``'s first part) at a time: it leaves its previous
-    one.
     """
-    task = _only(key, function)
+    task = _asked_for(function, *args)
     if not task.wait(PATIENCE):
         _progress(task, what)
         return None
-    return _value(task, what, key)
+    return _value(task, what)
+
+
+def simulated(
+    specs: Mapping[str, Spec], what: str = "simulating"
+) -> dict[str, Result | DpsimError] | None:
+    """Return the result or the error of each of ``specs``; None as `finished` does."""
+    every = tuple(specs.items())
+    return finished(what, tried, every)
 
 
 def in_part(
     what: str,
-    key: Hashable,
-    function: Callable[[Report], T],
+    function: Callable[..., T],
+    *args: Hashable,
     patience: float,
     so_far: Callable[[Mapping[str, Any]], object] = lambda found: None,
 ) -> T | None:
-    """Return the result of ``function`` in a part of the page (`state.alone`), as `finished` does.
+    """Return ``function(*args, report)`` in a part of the page (`state.alone`), as `finished` does.
 
     The part alone reruns until it has the result. ``so_far`` draws what the function has found
     meanwhile. The task begins after those of `finished`.
     """
-    task = _only(key, function, can_wait=True)
+    task = _asked_for(function, *args, can_wait=True)
     if not task.wait(patience):
         so_far(task.found)
         _bar(task, what)
         # Streamlit's own timers rerun a part for as long as the page stands.
         _later()(key=f"later {what}", on_again_change=lambda: None)
         return None
-    return _value(task, what, key)
+    return _value(task, what)
 
 
 @cache
 def _later() -> Any:
-    """Return a component that reruns the part of the page in which it is, again and again."""
+    """Return a component that reruns the page, or its part, in which it is, again and again."""
     return st.components.v2.component(
         "dpsim_later",
         # Streamlit sends one of two triggers at the same moment, so timers must not keep in step;
@@ -115,13 +117,13 @@ def _later() -> Any:
     )
 
 
-def _value(task: Task[T], what: str, key: Hashable) -> T | None:
+def _value(task: Task[T], what: str) -> T | None:
     """Return the value of an ended task; None where there is none, and the reason is shown."""
     try:
         return task.value()
     except CancelledError:
         st.info("Cancelled.")
-        st.button("start again", key=f"again {what}", on_click=_forget, args=(key,))
+        st.button("start again", key=f"again {what}", on_click=task.leave, args=(_me(),))
     except DpsimError as error:
         refuse(str(error))
         if isinstance(error, FailedError) or "steps" in str(error):  # too large for this machine
@@ -130,19 +132,12 @@ def _value(task: Task[T], what: str, key: Hashable) -> T | None:
 
 
 def at_once(spec: Spec) -> Answer | None:
-    """Return the answer to ``spec`` if it is available shortly; draw nothing.
-
-    An earlier answer is looked up, and simulated again only where it was dropped.
-    """
-    key, function = _asked(spec)
-    task = state.tasks().known(key)
-    # A separate kind: waiting for a second answer would leave the one that is shown.
-    if task is None or not task.ended:
-        task = _only(("baseline", spec), function)
+    """Return the answer to ``spec`` if it is available shortly; draw nothing."""
+    task = _asked_for(answer, spec)
     if not task.wait(PATIENCE):
         return None
     try:
-        return cast("Answer", task.value())
+        return task.value()
     except (CancelledError, DpsimError):
         return None
 
@@ -156,16 +151,9 @@ def let_draw() -> bool:
     """
     if st.session_state.get(DRAWN):
         return False
-    _ask_again()
-    return True
-
-
-@st.fragment(run_every=0.2)
-def _ask_again() -> None:
-    """Rerun the page at the second call, which comes from the browser."""
-    if st.session_state.get(DRAWN):
-        state.run_again()
     st.session_state[DRAWN] = True
+    _later()(key="later charts", on_again_change=lambda: state.show(state.current()))
+    return True
 
 
 def refuse(problem: str) -> None:
@@ -204,37 +192,13 @@ def leave_others(page: str) -> None:
     now = (page, state.current())
     if st.session_state.get(_SHOWN) != now:
         st.session_state[_SHOWN] = now
-        for key in _waited().values():
-            _leave(key)
-        _waited().clear()
+        state.tasks().leave(_me())
 
 
-def _only(key: Hashable, function: Callable[[Report], T], *, can_wait: bool = False) -> Task[T]:
-    """Return the task of ``key``; leave the session's previous task of its kind.
-
-    A cancelled task stays so until it is requested again.
-    """
-    before = _waited().get(_kind(key))
-    if before == key and (known := state.tasks().known(key)) is not None:
-        return known
-    _leave(before)
-    _waited()[_kind(key)] = key
-    return state.tasks().start(key, function, _me(), can_wait=can_wait)
-
-
-def _kind(key: Hashable) -> Hashable:
-    return key[0] if isinstance(key, tuple) else key
-
-
-def _waited() -> dict[Hashable, Hashable]:
-    """Return the tasks that this session waits for, by kind."""
-    waited: dict[Hashable, Hashable] = st.session_state.setdefault(_WAITED, {})
-    return waited
-
-
-def _leave(key: Hashable) -> None:
-    if (task := state.tasks().known(key)) is not None:
-        task.leave(_me())
+def _asked_for(function: Callable[..., T], *args: Hashable, can_wait: bool = False) -> Task[T]:
+    """Return this session's task of ``function(*args, report)``."""
+    call = partial(function, *args)
+    return state.tasks().start((function, *args), call, _me(), can_wait=can_wait)
 
 
 def _left(session: str) -> None:
@@ -246,10 +210,6 @@ def _left(session: str) -> None:
 def _me() -> str:
     """Return the session's name."""
     return uuid4().hex
-
-
-def _forget(key: Hashable) -> None:
-    _waited().pop(_kind(key), None)
 
 
 @st.fragment(run_every=0.4)

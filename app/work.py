@@ -1,9 +1,9 @@
 """Background work of the pages.
 
-A task runs in its own thread, with progress, cancellation and a limit; a session has two at a time,
-all sessions together as many as there are cores, and others queue. A server runs tasks in separate
-processes, so that pages respond meanwhile: a task that is not done in a second moves to the
-processes for long work, one per session at a time, and does not delay short ones.
+A task runs in a process of its own, with progress, cancellation and a limit, so that pages respond
+meanwhile. A session has two at a time, all sessions together as many as there are cores, and others
+queue. A task that is not done in a second moves to the processes for long work, one per session at
+a time, and does not delay short ones.
 """
 
 from __future__ import annotations
@@ -12,10 +12,11 @@ import importlib
 import os
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Hashable, Mapping
+from concurrent.futures import Future, wait
 from threading import Event, Lock, Thread
 from typing import Any, Generic, TypeVar
 
-from dpsim.base.budget import TIME_LIMIT, OverTimeError, check, limited, time_limit
+from dpsim.base.budget import TIME_LIMIT, OverTimeError, check, time_limit
 from dpsim.base.child import Child
 
 T = TypeVar("T")
@@ -39,89 +40,82 @@ class CancelledError(Exception):
 class Task(Generic[T]):
     """``function(report)``, running once it has begun.
 
-    A cancellation takes effect at its next call of ``report(done, total)``.
+    A cancellation takes effect at its next call of ``report(done, total)``. ``waiting``: the
+    sessions that wait for it.
     """
 
     def __init__(self, function: Callable[[Report], T], seconds: float = MOST_SECONDS) -> None:
         self.done, self.total = 0, 0
         self.found: dict[str, Any] = {}
-        self.begun = False
-        self.is_long = self.can_wait = False
+        self.begun = self.is_long = self.can_wait = False
+        self.waiting: frozenset[str] = frozenset()
         self._child: Child | None = None
         self._function, self._seconds = function, seconds
-        self._value: list[T] = []
-        self._error: BaseException | None = None
-        self._stop, self._ended = Event(), Event()
-        self._lock = Lock()
-        self._waiting: set[str] = set()
+        self._outcome: Future[T] = Future()
+        self._stop, self._lock = Event(), Lock()
 
-    def begin(self, then: Callable[[], None] = lambda: None, child: Child | None = None) -> Task[T]:
-        """Start it, unless it was cancelled before; ``then`` is called when it has ended.
+    def begin(self, child: Child, then: Callable[[], None] = lambda: None) -> Task[T]:
+        """Start it in a process, unless it was cancelled before; call ``then`` when it has ended.
 
-        With ``child`` it runs in that process. A task that is not done there in a second is long:
-        it has not begun any more when ``then`` is called, and is to begin again.
+        A task that is not done in a second is long: it has not begun any more when ``then`` is
+        called, and is to begin again.
         """
         with self._lock:
             if self.begun or self.ended:
                 return self
             self.begun, self._child = True, child
         # A daemon: Ctrl-C ends the server without waiting for a simulation.
-        Thread(target=self._run, args=(then,), daemon=True, name="dashboard work").start()
+        Thread(target=self._run, args=(child, then), daemon=True, name="dashboard work").start()
         return self
 
     @property
     def ended(self) -> bool:
         """Whether it has a value or an error."""
-        return self._ended.is_set()
+        return self._outcome.done()
 
     @property
     def cancelled(self) -> bool:
         """Whether it was cancelled before it ended."""
-        return isinstance(self._error, CancelledError) or (self._stop.is_set() and not self.ended)
-
-    @property
-    def waiting(self) -> frozenset[str]:
-        """The sessions that wait for it."""
-        return frozenset(self._waiting)
+        if not self.ended:
+            return self._stop.is_set()
+        return isinstance(self._outcome.exception(), CancelledError)
 
     def cancel(self) -> None:
         """Stop it at its next report, or at once where it has not begun."""
         # Before the lock: if it begins just now, it stops at its first report.
         self._stop.set()
         with self._lock:
-            if not self.begun:
-                self._error = CancelledError("cancelled")
-                self._ended.set()
-            elif self._child is not None:
+            if self._child is not None:
                 self._child.end()
+            elif not self.ended:
+                self._outcome.set_exception(CancelledError("cancelled"))
 
     def join(self, who: str) -> None:
         """Add ``who`` to the waiting sessions."""
-        self._waiting.add(who)
+        with self._lock:
+            self.waiting |= {who}
 
     def leave(self, who: str) -> None:
         """Remove ``who`` from the waiting sessions; stop the task where none is left."""
-        self._waiting.discard(who)
-        if not self._waiting and not self.ended:
+        with self._lock:
+            is_last = self.waiting == {who}
+            self.waiting -= {who}
+        if is_last and not self.ended:
             self.cancel()
 
     def wait(self, seconds: float) -> bool:
         """Wait up to ``seconds``, and return whether it has ended."""
-        return self._ended.wait(seconds)
+        return bool(wait([self._outcome], seconds).done)
 
     def value(self) -> T:
         """Wait for the result and return it; raise the error where it failed."""
-        self._ended.wait()
-        if self._error is not None:
-            raise self._error
-        return self._value[0]
+        return self._outcome.result()
 
     def report(self, done: int, total: int, found: Mapping[str, Any] | None = None) -> None:
         """Record the progress, and what is ``found`` so far, by name.
 
         Raises CancelledError, and DpsimError where it takes too long.
         """
-        # A thread cannot be ended from outside: it ends at its next report.
         self.done, self.total = done, total
         if found:
             self.found = {**self.found, **found}  # a new one, since pages read it meanwhile
@@ -129,36 +123,27 @@ class Task(Generic[T]):
             raise CancelledError("cancelled")
         check()
 
-    def _run(self, then: Callable[[], None]) -> None:
+    def _run(self, child: Child, then: Callable[[], None]) -> None:
+        limit = self._seconds if self.is_long else SHORT_S
+        error: BaseException | None = None
         try:
-            if self._child is None:
-                with limited(self._seconds):
-                    self._value.append(self._function(self.report))
+            value = child.run(self._function, report=self.report, seconds=limit)
+        except BaseException as raised:  # shown where the value is requested
+            error = raised
+        # Before ``then``, which counts running tasks.
+        with self._lock:
+            self._child = None
+            if error is None:
+                self._outcome.set_result(value)
+            elif self._stop.is_set():
+                self._outcome.set_exception(CancelledError("cancelled"))
+            elif isinstance(error, OverTimeError) and not self.is_long:
+                self.is_long, self.begun = True, False
             else:
-                limit = self._seconds if self.is_long else SHORT_S
-                self._value.append(
-                    self._child.run(self._function, report=self.report, seconds=limit)
-                )
-        except OverTimeError as error:
-            if self.is_long or self._child is None:
-                self._error = error
-            else:
-                self.is_long = True
-        except BaseException as error:  # shown where the value is requested
-            self._error = CancelledError("cancelled") if self._stop.is_set() else error
-        finally:
-            with self._lock:
-                child, self._child = self._child, None
-                if self._error is None and not self._value:
-                    self.begun = False
-                    if self._stop.is_set():
-                        self._error = CancelledError("cancelled")
-            if self.begun or self._error is not None:
-                # Before ``then``, which counts running tasks.
-                self._ended.set()
-            if child is not None and self.cancelled:
-                child.start()  # a replacement for the next task
-            then()
+                self._outcome.set_exception(error)
+        if self.cancelled:
+            child.start()  # a replacement for the next task
+        then()
 
 
 class Tasks:
@@ -167,27 +152,18 @@ class Tasks:
     The last few are kept. Tasks that may not begin yet queue in order.
     """
 
-    def __init__(self, most: int = MOST_AT_ONCE, apart: bool = False) -> None:
-        self._most = most
-        self._short = [Child(_prepare) for _ in range(most)] if apart else []
-        self._long = [Child(_prepare_for_long) for _ in range(max(1, most - 1))] if apart else []
-        self._used: dict[Task[Any], Child] = {}
+    def __init__(self, most: int = MOST_AT_ONCE) -> None:
+        self._short = [Child(_prepare) for _ in range(most)]
+        self._long = [Child(_prepare_for_long) for _ in range(max(1, most - 1))]
         self._tasks: OrderedDict[Hashable, Task[Any]] = OrderedDict()
         self._queue: list[Task[Any]] = []
-        self._at_work: list[Task[Any]] = []
+        self._at_work: dict[Task[Any], Child] = {}
         self._lock = Lock()
 
     def warm(self) -> None:
         """Start the processes, one after the other, which takes seconds."""
         for child in (*self._short, *self._long):
             child.start()
-
-    def end(self) -> None:
-        """Cancel all tasks, and end the processes."""
-        for task in (*self._queue, *self._at_work):
-            task.cancel()
-        for child in (*self._short, *self._long):
-            child.end()
 
     def start(
         self,
@@ -197,13 +173,14 @@ class Tasks:
         *,
         can_wait: bool = False,
     ) -> Task[T]:
-        """Return the task of ``key`` for ``who``, a new one if there is none or it was cancelled.
+        """Return the task of ``key`` for ``who``, a new one if there is none.
 
-        A task that ``can_wait`` begins after those that cannot, and leaves them one process.
+        A cancelled task is replaced, but stays so for those who waited for it. A task that
+        ``can_wait`` begins after those that cannot, and leaves them one process.
         """
         with self._lock:
             task = self._tasks.get(key)
-            if task is None or task.cancelled:
+            if task is None or (task.cancelled and who not in task.waiting):
                 task = Task(function)
                 task.can_wait = can_wait
                 self._queue.append(task)
@@ -217,50 +194,39 @@ class Tasks:
         self._begin_some()
         return task
 
-    def known(self, key: Hashable) -> Task[Any] | None:
-        """Return the task of ``key``, if there is one."""
-        return self._tasks.get(key)
-
     def leave(self, who: str) -> None:
         """Remove ``who`` from the waiting sessions of all tasks."""
         with self._lock:
-            open_tasks = [*self._queue, *self._at_work]
-        for task in open_tasks:
-            if who in task.waiting:
-                task.leave(who)
+            every = list(self._tasks.values())
+        for task in every:
+            task.leave(who)
 
     def _begin_some(self) -> None:
         """Begin tasks that have room, and remove ended ones."""
         # Called by sessions' threads, and by each task's thread as it ends.
         with self._lock:
-            again = [task for task in self._at_work if not task.begun and not task.ended]
-            self._at_work = [task for task in self._at_work if task.begun and not task.ended]
+            again = [task for task in self._at_work if not task.begun]
             self._queue = [task for task in (*self._queue, *again) if not task.ended]
-            self._used = {
-                task: child for task, child in self._used.items() if task in self._at_work
+            self._at_work = {
+                task: child
+                for task, child in self._at_work.items()
+                if task.begun and not task.ended
             }
             busy = Counter((who, task.is_long) for task in self._at_work for who in task.waiting)
             for task in sorted(self._queue, key=lambda task: task.can_wait):
-                child = self._free(task)
-                if child is None and (self._short or len(self._at_work) >= self._most):
-                    continue
+                of_its_kind = self._long if task.is_long else self._short[task.can_wait :]
+                used = self._at_work.values()
+                child = next((one for one in of_its_kind if one not in used), None)
                 # A task of several sessions begins as soon as one of them has room for it.
                 most = 1 if task.is_long else MOST_OF_A_SESSION
-                if not any(busy[who, task.is_long] < most for who in task.waiting):
+                has_room = any(busy[who, task.is_long] < most for who in task.waiting)
+                if child is None or not has_room:
                     continue
                 busy.update((who, task.is_long) for who in task.waiting)
                 self._queue.remove(task)
                 # It may have been cancelled since it joined the queue.
-                if task.begin(self._begin_some, child).begun:
-                    self._at_work.append(task)
-                    if child is not None:
-                        self._used[task] = child
-
-    def _free(self, task: Task[Any]) -> Child | None:
-        """Return an idle process of the task's kind."""
-        used = self._used.values()
-        of_its_kind = self._long if task.is_long else self._short[task.can_wait :]
-        return next((one for one in of_its_kind if one not in used), None)
+                if task.begin(child, self._begin_some).begun:
+                    self._at_work[task] = child
 
 
 def _prepare() -> None:

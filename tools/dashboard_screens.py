@@ -75,7 +75,7 @@ SCREENS = {
         },
         height=860,
     ),
-    "does-not-fit": Screen("", {"set": "workload.batch_per_gpu=512"}, height=800),
+    "does-not-fit": Screen("", {"set": "workload.batch_per_gpu=512"}, height=880),
     "timeline": Screen(
         "",
         {
@@ -86,12 +86,12 @@ SCREENS = {
         at=".st-key-limits",
     ),
     "topology": Screen("topology", {"preset": "llama2-70b-128-a100-hybrid"}, height=1100),
-    "stragglers": Screen("stragglers", {}, height=800, dark=True),
+    "stragglers": Screen("stragglers", {}, height=870, dark=True),
     "trust": Screen("trust", {"table": "llm"}, height=1330),
     "phone": Screen("", {}, width=390, height=844),
     "questions": Screen("questions", {}, height=1200),
     "algorithm": Screen(
-        "algorithms", {"algorithms": "ring,halving-doubling"}, height=770, presses=2
+        "algorithms", {"algorithms": "ring,halving-doubling"}, height=860, presses=2
     ),
     "strategies": Screen("strategies", {}, height=1520),
     "measured-steps": Screen(

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cache, partial
+from functools import cache
 from typing import Any
 
 import streamlit as st
 
-from app import controls, sidebar, state
+from app import controls, sidebar
 from app.headline import sentence
 from app.lessons import walked
 from app.spec import Spec
@@ -36,13 +36,8 @@ def draw() -> None:
     # Tasks are cached by what was requested, so that an earlier choice shows at once.
     names, operation = _algorithms()
     where = controls.switch("where", (_SWITCH, _CLUSTER), "where", _SWITCH)
-    spec = state.current().spec
-    size, switch, cluster = _switch() if where == _SWITCH else _cluster(spec)
-    walks = finished(
-        "carrying it out",
-        ("walk", names, operation, size, switch, cluster),
-        partial(walked, names, operation, size, switch, cluster),
-    )
+    size, switch, cluster = _switch() if where == _SWITCH else _cluster()
+    walks = finished("carrying it out", walked, names, operation, size, switch, cluster)
     if walks is None:
         return
 
@@ -86,21 +81,17 @@ def _algorithms() -> tuple[tuple[str, ...], str]:
 
 def _switch() -> tuple[str, tuple[int, str, str] | None, Spec | None]:
     """Return the chosen size, and the ranks, rate and latency of a switch."""
-    places = st.columns(4)
-    with places[0]:
+    with st.container(horizontal=True):
         ranks = controls.slide("ranks", _RANKS, "ranks", "4")
-    with places[1]:
         size = controls.slide("each rank's vector", _SIZES, "size", "1 MiB")
-    with places[2]:
         rate = controls.slide("rate of each link", _RATES, "rate", "25 Gb/s")
-    with places[3]:
         latency = controls.slide("latency of a message", _LATENCIES, "latency", "1 us")
     return size, (int(ranks), rate, latency), None
 
 
-def _cluster(spec: Spec) -> tuple[str, tuple[int, str, str] | None, Spec | None]:
+def _cluster() -> tuple[str, tuple[int, str, str] | None, Spec | None]:
     """Return the chosen size, and the scenario of the cluster, with as many nodes as fit."""
-    sidebar.draw()
+    spec = sidebar.draw()
     cluster = scenario_of(spec).cluster
     size = controls.slide("each rank's vector", _SIZES, "size", "1 MiB")
     if cluster.ranks > MOST_RANKS:

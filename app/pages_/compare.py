@@ -6,17 +6,17 @@ Also the folders of sweeps.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 
 import streamlit as st
 
 from app import controls, forms, sidebar, state, sweeps
-from app.answers import collectives, counted_nodes, few_steps, tried
+from app.answers import collectives, counted_nodes, few_steps
 from app.charts import chart, columns, table
 from app.entry import with_gpus
-from app.headline import sentence
+from app.headline import fastest, sentence
+from app.reading import with_fitted_times
 from app.spec import Spec
-from app.waiting import finished, scenario_of, why_not
+from app.waiting import finished, scenario_of, simulated, why_not
 from app.words import choice_words, device_words, kind_words, nodes_words
 from dpsim.base.errors import DpsimError
 from dpsim.base.units import DATA, human
@@ -25,7 +25,6 @@ from dpsim.engine import Result
 from dpsim.hardware import gpus, links
 from dpsim.report.figures.scaling_figures import algorithms_figure, scaling_figure
 from dpsim.report.figures.step_figures import breakdown_figure
-from dpsim.report.figures.style import per_second
 from dpsim.report.text.comparison import compare_table
 
 _STRATEGIES, _SIZES = "strategies", "algorithm against message size"
@@ -58,14 +57,11 @@ _BUCKETS = ["1 MB", "2 MB", "5 MB", "10 MB", "25 MB", "50 MB", "100 MB"]
 _FIXED = {_ALGORITHM: (list(ALL_REDUCES), _QUICK), _BUCKET: (_BUCKETS, _BUCKETS)}
 _WORDS = {_CARD: device_words, _GPU: device_words, _NODES: nodes_words}
 _BETWEEN_NODES = ("efa", "ethernet", "ib", "roce", "slingshot", "tcpx")
-_ALIKE = 5e-4  # rates that differ by less would show as 0.0 % apart
 
 
 def draw() -> None:
     """Draw the page."""
-    sidebar.draw()
-    spec = state.current().spec
-    scenario_of(spec)
+    spec = sidebar.draw()
     views: dict[str, Callable[[Spec], None]] = {
         _STRATEGIES: _strategies,
         _SIZES: _algorithms,
@@ -77,22 +73,22 @@ def draw() -> None:
 def _strategies(spec: Spec) -> None:
     parts = [part for part in _PATHS if part != _NODES or counted_nodes(spec)]
     part = controls.pick("vary", parts, "vary", _ALGORITHM)
-    path = _PATHS[part]
+    path, spec = _PATHS[part], with_fitted_times(spec)
     known, usual = _values(part, spec)
     # Only the all-reduce has an algorithm.
     if part == _ALGORITHM and controls.stated(spec, "strategy.aggregation.kind") not in (
         None,
         "allreduce",
     ):
-        spec = spec.with_kind("strategy.aggregation", "kind", "allreduce")
+        spec = spec.without("strategy.aggregation").with_value(
+            "strategy.aggregation.kind", "allreduce"
+        )
         st.caption("The scenario has no all-reduce: here its gradients meet in one.")
     values = controls.pick_several(
         "among", known, f"among-{path}", usual, words=_WORDS.get(part, choice_words)
     )
     specs = {value: _with(spec, part, value) for value in values}
-    found = finished(
-        "simulating", ("tried", tuple(specs.items())), partial(tried, tuple(specs.items()))
-    )
+    found = simulated(specs)
     if found is not None:
         called = _WORDS.get(part, kind_words)
         if part == _NODES:
@@ -132,7 +128,7 @@ def _with(spec: Spec, part: str, value: str) -> Spec:
     if part == _GPU:
         return with_gpus(spec, value, scenario_of(spec).cluster.ranks)
     if part == _BUCKET:
-        spec = spec.with_kind("strategy.overlap", "kind", "buckets")
+        spec = spec.without("strategy.overlap").with_value("strategy.overlap.kind", "buckets")
     if part == _NODES:
         spec = few_steps(spec)
     return spec.with_value(_PATHS[part], value)
@@ -148,37 +144,20 @@ def _use(specs: Mapping[str, Spec], called: Callable[[str], str]) -> None:
 
 
 def _side_by_side(found: Mapping[str, Result | DpsimError], called: Callable[[str], str]) -> None:
-    results = {called(name): each for name, each in found.items() if isinstance(each, Result)}
-    best = dict(sorted(results.items(), key=lambda item: -item[1].throughput_samples_per_s))
+    known = {called(name): each for name, each in found.items() if isinstance(each, Result)}
+    best = dict(sorted(known.items(), key=lambda item: -item[1].throughput_samples_per_s))
     if best:
-        sentence(_verdict(best))
+        rates = {name: result.throughput_samples_per_s for name, result in best.items()}
+        sentence(f"{fastest(rates)}.")
         chart(breakdown_figure(list(best.values()), list(best)), key="side by side")
         _table(best, "")
 
 
 def _scaling(found: Mapping[str, Result | DpsimError]) -> None:
-    results = {nodes: each for nodes, each in found.items() if isinstance(each, Result)}
-    if results:
-        chart(scaling_figure(list(results.values())), key="scaling")
-        _table(results, _NODES)
-
-
-def _verdict(best: Mapping[str, Result]) -> str:
-    """Return which of several is fastest, the fastest first, and by how much."""
-    rates = {name: result.throughput_samples_per_s for name, result in best.items()}
-    most = max(rates.values())
-    alike = [name for name, rate in rates.items() if most / rate - 1 < _ALIKE]
-    *before, last = map(kind_words, alike)
-    are = f"{', '.join(before)} and {last} are" if before else f"{last} is"
-    said = f"{are} the fastest, {per_second(most)} samples/s"
-    others = list(rates.items())[len(alike) :]
-    if not others:
-        return f"{said}."
-    (second, next_best), (slowest, least) = others[0], others[-1]
-    said += f": {most / next_best - 1:.1%} more than {kind_words(second)}"
-    if slowest != second:
-        said += f", {most / least:.3g} times {kind_words(slowest)}"
-    return f"{said}."
+    known = {nodes: each for nodes, each in found.items() if isinstance(each, Result)}
+    if known:
+        chart(scaling_figure(list(known.values())), key="scaling")
+        _table(known, _NODES)
 
 
 def _table(results: Mapping[str, Result], head: str) -> None:
@@ -192,11 +171,7 @@ def _algorithms(spec: Spec) -> None:
     algorithms = controls.pick_several(
         "algorithms", [name for name in ALL_REDUCES if name != "auto"], "algorithms", _QUICK
     )
-    found = finished(
-        "timing collectives",
-        ("sizes", spec, tuple(algorithms)),
-        partial(collectives, spec, tuple(algorithms), _SIZES_B),
-    )
+    found = finished("timing collectives", collectives, spec, tuple(algorithms), _SIZES_B)
     if found:
         chart(algorithms_figure(found), key="sizes", height=_HEIGHT)
     if found is not None:

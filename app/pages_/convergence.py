@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from functools import partial
+from contextlib import suppress
 
 import streamlit as st
 
-from app import controls, forms, sidebar, state
+from app import controls, forms, sidebar
 from app.answers import replayed
 from app.charts import chart, table
 from app.headline import sentence
@@ -28,9 +28,7 @@ _FACTORS = (1, 2, 4, 8, 16)  # quarters of the small model's batch
 
 def draw() -> None:
     """Draw the page."""
-    sidebar.draw()
-    spec = state.current().spec
-    scenario_of(spec)
+    spec = sidebar.draw()
     st.caption(
         "A small model learns handwritten digits by real SGD. When each gradient is computed, on "
         "which parameters, and when it arrives, is the scenario's; what is shown are real losses "
@@ -38,17 +36,13 @@ def draw() -> None:
     )
 
     with st.expander("The small model"):
-        for each in forms.fields(forms.part("replay"), "replay", without=("points",)):
-            controls.field(each)
+        controls.fields("replay", without=("points",))
     compared = {_WAYS: _ways, _BATCHES: _batches}
     specs = compared[controls.switch("what differs", tuple(compared), "trained", _WAYS)](spec)
 
     replays: dict[str, Replay] = {}
     for name, chosen in specs.items():
-        # A separate kind of task for each: a session waits for one task of a kind at a time.
-        found = finished(
-            f"training with {name}", (f"replay {name}", chosen), partial(replayed, chosen)
-        )
+        found = finished(f"training with {name}", replayed, chosen)
         if found is not None:
             replays[name] = found
     if replays:
@@ -60,12 +54,14 @@ def draw() -> None:
 def _ways(spec: Spec) -> dict[str, Spec]:
     """Return the scenario by its way to synchronise, and with those chosen for comparison."""
     own = scenario_of(spec).strategy.sync.kind
-    # Offer only valid kinds: some work only with certain aggregations.
-    known = {
-        kind: changed
-        for kind in forms.union("strategy.sync").kinds
-        if kind != own and _goes(changed := spec.with_kind("strategy.sync", "kind", kind))
-    }
+    known = {}
+    for kind in forms.union("strategy.sync").kinds:
+        changed = spec.without("strategy.sync").with_value("strategy.sync.kind", kind)
+        # Offer only valid kinds: some work only with certain aggregations.
+        with suppress(DpsimError):
+            scenario(changed)
+            known[kind] = changed
+    known.pop(own, None)
     if not known:
         st.caption("No other way to synchronise goes with the rest of this scenario.")
         return {kind_words(own): spec}
@@ -90,15 +86,6 @@ def _batches(spec: Spec) -> dict[str, Spec]:
         changed = spec.with_value("replay.batch", batch)
         specs[f"batch {batch}"] = changed.with_value("replay.steps", str(steps))
     return specs
-
-
-def _goes(spec: Spec) -> bool:
-    """Return whether it is a valid scenario."""
-    try:
-        scenario(spec)
-    except DpsimError:
-        return False
-    return True
 
 
 def _verdict(replays: dict[str, Replay]) -> str:

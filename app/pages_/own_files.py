@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from functools import partial
-from hashlib import sha256
-
 import streamlit as st
 
 from app import controls, sidebar, state
 from app.headline import headline, sentence
-from app.own_files import KINDS, Outcome, outcome
+from app.own_files import KINDS, Found, outcome
 from app.plain import plain
-from app.waiting import finished, scenario_of
+from app.waiting import finished
 
 _MOST_MB = 5
 
 
 def draw() -> None:
     """Draw the page."""
-    sidebar.draw()
+    spec = sidebar.draw()
     st.caption(
         "Read in this browser's session, within limits. Nothing in them is run, and they are gone "
         "with the page; the scenario in the address stays as it is."
@@ -28,36 +25,29 @@ def draw() -> None:
     given = st.file_uploader("the file", key=f"own file {kind}", max_upload_size=_MOST_MB)
     if given is None:
         return
-    spec, name, data = state.current().spec, given.name, given.getvalue()
-    scenario_of(spec)
-    found = finished(
-        "reading it",
-        # By content: two files may share a name, and the key does not keep the bytes.
-        ("own file", kind, name, sha256(data).hexdigest(), spec),
-        partial(outcome, kind, name, data, spec),
-    )
+    found = finished("reading it", outcome, given.name, given.getvalue(), kind, spec)
     if found is not None:
         _shown(found)
 
 
-def _shown(found: Outcome) -> None:
-    first, *others = found.found.lines
+def _shown(found: Found) -> None:
+    first, *others = found.lines
     sentence(f"{first}.")
     for line in others:
         st.markdown(f"- {plain(line)}")
-    if found.found.text:
+    if found.text:
         st.download_button(
-            f"download what dpsim makes of it ({found.found.name})",
-            found.found.text,
-            found.found.name,
+            f"download what dpsim makes of it ({found.name})",
+            found.text,
+            found.name,
             on_click="ignore",
             icon=":material/download:",
         )
-    if found.found.node is not None:
+    if found.node is not None:
         st.button(
             "use this node in the scenario",
             on_click=state.change,
-            args=("cluster.node", found.found.node),
+            args=("cluster.node", found.node),
             icon=":material/play_arrow:",
         )
     if found.without is not None and found.with_it is not None:

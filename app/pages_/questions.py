@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from typing import TYPE_CHECKING
 
 import streamlit as st
 
-from app import controls, measured_errors, sidebar, state
-from app.answers import counted_nodes
+from app import controls, measured_errors, sidebar
+from app.answers import counted_nodes, few_steps
 from app.charts import chart, table
 from app.headline import sentence
-from app.lessons import grown, points
+from app.lessons import grown
 from app.plain import plain
+from app.reading import with_fitted_times
 from app.spec import Spec
-from app.waiting import finished, refuse, scenario_of
+from app.waiting import finished, refuse, scenario_of, simulated
 from dpsim.engine import Result
 from dpsim.report.figures.batch_figures import (
     cost_figure,
@@ -42,8 +42,7 @@ _FACTORS = ("2", "3", "4", "5")
 
 def draw() -> None:
     """Draw the page."""
-    sidebar.draw()
-    spec = state.current().spec
+    spec = sidebar.draw()
     questions: dict[str, Callable[[Spec], None]] = {
         _BATCH: _batches,
         "how many GPUs?": _gpus,
@@ -52,25 +51,26 @@ def draw() -> None:
         "what was measured?": lambda _: measured_errors.draw(),
     }
     what = controls.switch("question", tuple(questions), "question", _BATCH)
-    scenario_of(spec)
     questions[what](spec)
 
 
-def _found(spec: Spec, what: str, varied: list[dict[str, str]]) -> dict[int, Result] | None:
-    """Return results by index of ``varied``; None while they are simulated."""
-    # Tuples, which can be part of a task's key.
-    asked = tuple(tuple(each.items()) for each in varied)
-    found = finished("simulating", (f"points {what}", spec, asked), partial(points, spec, asked))
-    if found is not None and not found:
-        refuse("this scenario must fit with one of the values tried, but fits with none")
+def _found(spec: Spec, varied: list[list[str]]) -> dict[int, Result] | None:
+    """Return results by index of ``varied``, options each; None while they are simulated."""
+    # A few steps suffice to compare points, of which there may be dozens.
+    few = few_steps(with_fitted_times(spec))
+    found = simulated({str(place): few.with_options(each) for place, each in enumerate(varied)})
+    if found is None:
         return None
-    return found
+    done = {int(place): each for place, each in found.items() if isinstance(each, Result)}
+    if not done:
+        refuse("this scenario must fit with one of the values tried, but fits with none")
+    return done or None
 
 
 def _batches(spec: Spec) -> None:
     st.caption("The batch of a GPU is varied, and nothing else; four steps each.")
-    varied = [{"workload.batch_per_gpu": str(batch)} for batch in _BATCHES]
-    found = _found(spec, "batch", varied)
+    varied = [[f"workload.batch_per_gpu={batch}"] for batch in _BATCHES]
+    found = _found(spec, varied)
     if found is None:
         return
     runs = list(found.values())
@@ -119,12 +119,12 @@ def _gpus(spec: Spec) -> None:
     # A scenario with a global batch has none per GPU: then only nodes are varied.
     batches = [max(1, batch // part) for part in _LESS] if batch else []
     varied = [
-        {"cluster.nodes": str(number), "workload.batch_per_gpu": str(size)}
+        [f"cluster.nodes={number}", f"workload.batch_per_gpu={size}"]
         for size in batches
         for number in nodes
-    ] or [{"cluster.nodes": str(number)} for number in nodes]
+    ] or [[f"cluster.nodes={number}"] for number in nodes]
 
-    found = _found(spec, "gpus", varied)
+    found = _found(spec, varied)
     if found is None:
         return
     # The results of the scenario's own batch, which is tried first, on every number of nodes.
@@ -142,8 +142,8 @@ def _learners(spec: Spec) -> None:
     st.caption(
         "Several learners share a GPU, each with a batch of its own: small batches leave room."
     )
-    varied = [{"workload.learners_per_gpu": str(k)} for k in range(1, _MOST_LEARNERS + 1)]
-    found = _found(spec, "learners", varied)
+    varied = [[f"workload.learners_per_gpu={k}"] for k in range(1, _MOST_LEARNERS + 1)]
+    found = _found(spec, varied)
     if found is None:
         return
     pairs = [(place + 1, result) for place, result in found.items()]
@@ -163,7 +163,7 @@ def _grows(spec: Spec) -> None:
         "updates (Smith et al., ICLR 2018)."
     )
     factor = int(controls.slide("times the batch before", _FACTORS, "factor", "2"))
-    found = finished("simulating", ("grown", spec, factor), partial(grown, spec, factor))
+    found = finished("simulating", grown, spec, factor)
     if found is None:
         return
     growth, known = found

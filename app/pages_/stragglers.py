@@ -5,24 +5,20 @@ The effect of slow workers on each kind of synchronisation, and the cost of stal
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from functools import partial
+from collections.abc import Mapping
 
 import streamlit as st
 
-from app import controls, forms, sidebar, state
-from app.answers import varied
+from app import controls, forms, sidebar
 from app.charts import chart, columns, table
-from app.headline import sentence
+from app.headline import fastest, sentence
 from app.reading import with_fitted_times
 from app.spec import Spec
-from app.waiting import finished, refuse, scenario_of, why_not
+from app.waiting import refuse, simulated, why_not
 from app.words import kind_words
-from app.work import Report
 from dpsim.base.errors import DpsimError
 from dpsim.base.units import TIME, human
 from dpsim.engine import Result
-from dpsim.report.figures.style import per_second
 from dpsim.report.figures.sync_figures import (
     staleness_by_kind_figure,
     step_times_figure,
@@ -41,9 +37,7 @@ _TRANSIENT = "{rate: 0.02, mean_steps: 3, factor: %s}"
 
 def draw() -> None:
     """Draw the page."""
-    sidebar.draw()
-    spec = state.current().spec
-    scenario_of(spec)
+    spec = sidebar.draw()
     how = controls.switch(
         "who is slow",
         ("worker 0 is slow, always", "anyone is slow, now and then"),
@@ -55,28 +49,16 @@ def draw() -> None:
     kinds = controls.pick_several(
         "ways to synchronise", known, "sync", [kind for kind in _KINDS if kind in known]
     )
-    both = finished(
-        "simulating each way",
-        ("sync", _slowed(spec, how, factor), tuple(kinds)),
-        partial(_with_and_without, spec, how, factor, kinds),
-    )
-    if both is not None:
-        undisturbed, found = both
-        _results(_those_that_go(found), _those_that_go(undisturbed))
-        why_not(found)
-
-
-def _with_and_without(
-    spec: Spec, how: str, factor: str, kinds: Sequence[str], report: Report
-) -> tuple[Outcomes, Outcomes]:
-    """Simulate each kind without the slow workers, and with them."""
     # The measured step does not apply to the scenario with slower workers.
     spec = with_fitted_times(spec)
-    slowed = _slowed(spec, how, factor)
-    # One progress bar over both halves.
-    both = 2 * len(kinds)
-    without = varied(spec, _PATH, kinds, lambda done, _: report(done, both))
-    return without, varied(slowed, _PATH, kinds, lambda done, _: report(len(kinds) + done, both))
+    slow = _slowed(spec, how, factor)
+    specs = {kind: spec.with_value(_PATH, kind) for kind in kinds}
+    slowed = {f"slow {kind}": slow.with_value(_PATH, kind) for kind in kinds}
+    both = simulated({**specs, **slowed}, "simulating each way")
+    if both is not None:
+        found = {kind: both[f"slow {kind}"] for kind in kinds}
+        _results(_those_that_go(found), _those_that_go({kind: both[kind] for kind in kinds}))
+        why_not(found)
 
 
 def _those_that_go(found: Outcomes) -> dict[str, Result]:
@@ -95,10 +77,7 @@ def _verdict(results: Mapping[str, Result], undisturbed: Mapping[str, Result]) -
     """Return which kind is fastest with slow workers, its remaining rate, and its cost."""
     rates = {kind: result.throughput_samples_per_s for kind, result in results.items()}
     first = max(rates, key=lambda kind: rates[kind])
-    last = min(rates, key=lambda kind: rates[kind])
-    said = f"{first} is the fastest with slow workers, {per_second(rates[first])} samples/s"
-    if last != first:
-        said += f": {rates[first] / rates[last]:.3g} times {last}"
+    said = fastest(rates)
     if first in undisturbed:
         said += f"; it keeps {rates[first] / undisturbed[first].throughput_samples_per_s:.0%} of "
         said += "what it gives without them"

@@ -3,114 +3,64 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 
 import streamlit as st
 
-from app import controls, sidebar, state
+from app import controls, sidebar
 from app.charts import chart
 from app.headline import sentence
-from app.lessons import lanes, read_windows, weights
+from app.lessons import timelines, weights
 from app.plain import plain
 from app.spec import Spec
-from app.waiting import finished, refuse, scenario_of
+from app.waiting import finished
 from dpsim.base.units import TIME, human
 from dpsim.report.figures.lanes_figure import lanes_figure, window_figure
 from dpsim.report.figures.paths_figure import paths_figure
-from dpsim.studies.lanes import FOUR, SSP, SYNCHRONISED, VIEWS, Lane, View, is_of_one_kind, slowed
+from dpsim.studies.lanes import VIEWS, Lane
 
 _SYNC, _OVERLAP, _SHARDS, _WEIGHTS = "synchronisation", "overlap", "sharding", "ways of the weights"
 _SLOWER = ("1", "1.25", "1.5", "2", "3", "5", "10")
-_STEPS, _FEW = VIEWS[_SYNC].steps, VIEWS[_OVERLAP].steps
-_AVERAGED = {
-    "SMA": {"aggregation": {"kind": "allreduce"}, "sync": {"kind": "sma"}},
-    "gossip on a ring": {"aggregation": {"kind": "gossip"}, "sync": {"kind": "bsp"}},
-    "asynchronous gossip": {"aggregation": {"kind": "gossip"}, "sync": {"kind": "asp"}},
-}
-# A model so small that its weights fit in a plane, with different starts.
-_SMALL = {
-    "replay.model": "softmax",
-    "replay.own_start": "true",
-    "replay.batch": "4",
-    "replay.learning_rate": "0.3",
-    "replay.steps": "120",
-    "replay.points": "60",
+_CAPTIONS = {
+    _SYNC: "Four workers of the scenario's model and network. Each worker computes as long in a "
+    "step whatever the strategy: what differs is who waits for whom. The numbers are those of "
+    "steps.",
+    _OVERLAP: "One of four workers over two steps: what is sent while it still computes.",
+    _SHARDS: "FSDP gathers a unit's weights before it is computed with, and scatters the sums of "
+    "its gradients after; an all-reduce does both at the end.",
 }
 
 
 def draw() -> None:
     """Draw the page."""
-    sidebar.draw()
+    spec = sidebar.draw()
     what = controls.switch("what", (_SYNC, _OVERLAP, _SHARDS, _WEIGHTS), "show", _SYNC)
-    spec = _of_four(state.current().spec)
-    {_SYNC: _sync, _OVERLAP: _overlap, _SHARDS: _shards, _WEIGHTS: _weights}[what](spec)
+    if what == _WEIGHTS:
+        _weights(spec)
+    else:
+        _over_time(spec, what)
 
 
-def _of_four(spec: Spec) -> Spec:
-    """Return the scenario's model and network with four workers, one per node, undisturbed."""
-    if not is_of_one_kind(scenario_of(spec)):
-        refuse("this page shows four workers of one kind: the scenario must have one kind of nodes")
-        st.stop()
-    for path, value in FOUR.items():
-        spec = spec.with_value(path, value)
-    return spec.with_value("run.steps", str(_STEPS))
+def _slower() -> str:
+    return controls.slide("compute time of worker 3, times the others'", _SLOWER, "slower", "2")
 
 
-def _with_a_slow_one(spec: Spec) -> Spec:
-    factor = controls.slide("compute time of worker 3, times the others'", _SLOWER, "slower", "2")
-    return spec.with_value("disturbance.slow", slowed(factor))
-
-
-def _sync(spec: Spec) -> None:
-    st.caption(
-        "Four workers of the scenario's model and network. Each worker computes as long in a step "
-        "whatever the strategy: what differs is who waits for whom. The numbers are those of steps."
-    )
-    spec = _with_a_slow_one(spec)
-    if not _lanes(spec, VIEWS[_SYNC]):
-        return
-    st.markdown("**The three parts of SSP's window**")
-    clock = int(controls.slide("step", [str(step) for step in range(2, _STEPS + 1)], "step", "5"))
-    found = finished(
-        "looking at what is read",
-        ("windows", spec),
-        partial(read_windows, spec, SYNCHRONISED[SSP]),
-    )
-    if found is not None:
-        # The page counts steps from 1, the library from 0.
-        chart(window_figure(found[clock - 1]), "window")
-
-
-def _overlap(spec: Spec) -> None:
-    st.caption("One of four workers over two steps: what is sent while it still computes.")
-    spec = spec.with_value("run.steps", str(_FEW))
-    _lanes(spec, VIEWS[_OVERLAP])
-
-
-def _shards(spec: Spec) -> None:
-    st.caption(
-        "FSDP gathers a unit's weights before it is computed with, and scatters the sums of its "
-        "gradients after; an all-reduce does both at the end."
-    )
-    spec = spec.with_value("run.steps", str(_FEW))
-    _lanes(spec, VIEWS[_SHARDS])
-
-
-def _lanes(spec: Spec, view: View) -> bool:
-    """Draw each strategy; return whether there was anything to draw."""
-    found = finished(
-        "simulating each",
-        ("lanes", spec, tuple(view.strategies), view.workers),
-        partial(lanes, spec, view.strategies, view.workers),
-    )
+def _over_time(spec: Spec, what: str) -> None:
+    view = VIEWS[what]
+    st.caption(_CAPTIONS[what])
+    slower = _slower() if what == _SYNC else "1"
+    found = finished("simulating each", timelines, spec, what, slower)
     if found is None:
-        return False
-    sentence(_verdict(found))
-    chart(lanes_figure(found, view.title), "lanes")
-    left_out = [name for name in view.strategies if name not in {each.name for each in found}]
-    if left_out:
-        st.caption(f"Not with this workload: {plain(', '.join(left_out))}.")
-    return True
+        return
+    sentence(_verdict(found.lanes))
+    chart(lanes_figure(found.lanes, view.title), "lanes")
+    if found.left_out:
+        st.caption(f"Not with this workload: {plain(', '.join(found.left_out))}.")
+    if found.windows:
+        st.markdown("**The three parts of SSP's window**")
+        steps = [str(step) for step in range(2, view.steps + 1)]
+        clock = int(controls.slide("step", steps, "step", "5"))
+        # The page counts steps from 1, the library from 0.
+        chart(window_figure(found.windows[clock - 1]), "window")
 
 
 def _verdict(found: Sequence[Lane]) -> str:
@@ -129,10 +79,7 @@ def _weights(spec: Spec) -> None:
         "A small model trained for real in the simulated time of each way to average models. Its "
         "weights are shown in the plane in which they move most, on lines of equal training loss."
     )
-    spec = _with_a_slow_one(spec)
-    for path, value in _SMALL.items():
-        spec = spec.with_value(path, value)
-    found = finished("training", ("weights", spec), partial(weights, spec, _AVERAGED))
+    found = finished("training", weights, spec, _slower())
     if found is not None:
         for place, (name, each) in zip(st.columns(len(found)), found.items(), strict=True):
             with place:

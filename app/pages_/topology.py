@@ -5,15 +5,13 @@ The cluster as a graph, with links coloured by their load in a step, and each ki
 
 from __future__ import annotations
 
-from functools import partial
-
 import streamlit as st
 
-from app import does_not_fit, sidebar, state
+from app import does_not_fit, sidebar
 from app.answers import loaded_links
 from app.charts import chart, table
 from app.headline import sentence
-from app.waiting import finished, scenario_of
+from app.waiting import finished
 from dpsim.base.units import RATE, human
 from dpsim.engine import LinkClass, link_classes
 from dpsim.report.figures.topology_figure import topology_figure
@@ -24,12 +22,10 @@ _HEIGHT = 620  # pixels
 
 def draw() -> None:
     """Draw the page."""
-    sidebar.draw()
-    spec = state.current().spec
-    scenario_of(spec)
+    spec = sidebar.draw()
     if does_not_fit.drawn(spec):
         return
-    found = finished("loading the links", ("links", spec), partial(loaded_links, spec))
+    found = finished("loading the links", loaded_links, spec)
     if found is None:
         return
 

@@ -6,12 +6,11 @@ Also the source of this scenario's times.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import streamlit as st
 
 from app import controls, state
-from app.charts import chart, table
+from app.charts import chart, columns, table
 from app.plain import plain
 from app.published import computing_errors, measured, published
 from app.published import title as table_title
@@ -20,18 +19,13 @@ from app.titles import title
 from dpsim.base.errors import DpsimError
 from dpsim.base.terminal import harmless
 from dpsim.report.figures.measured_figure import Pair, measured_figure
+from dpsim.report.text.errors import errors_table
 from dpsim.scenario import Scenario
 from validate.records import RunRecord, load_run_records, run_records_in
 
 MOST_BYTES = 20_000_000  # of an uploaded file, unpacked
 
 _PUBLISHED, _RECORDED, _OWN = "published tables", "recorded runs", "your own runs"
-_ERRORS = {
-    "median": "median_ape",
-    "mean": "mean_ape",
-    "95th percentile": "p95_ape",
-    "worst": "worst_ape",
-}
 
 
 def draw() -> None:
@@ -69,18 +63,9 @@ def _said(given: Scenario) -> str:
 
 def _published() -> None:
     tables = published()
-    table(
-        {
-            "table": [table_title(kind) for kind in tables],
-            "compared": [measured(kind) for kind in tables],
-            "rows": [f"{each['errors']['n']:,}" for each in tables.values()],
-            **{
-                head: [f"{each['errors'][key]:.1%}" for each in tables.values()]
-                for head, key in _ERRORS.items()
-            },
-            "inside the 90 % interval": [_covered(each["errors"]) for each in tables.values()],
-        }
-    )
+    errors = {table_title(kind): each["errors"] for kind, each in tables.items()}
+    first = {"table": list(errors), "compared": [measured(kind) for kind in tables]}
+    table({**first, **columns(errors_table("", "table", errors))})
     st.caption(
         "Absolute percentage errors. What a row's own group contributed is left out of the "
         "constants that predict it."
@@ -95,12 +80,6 @@ def _published() -> None:
     name, below = table_title(kind), f"{shown} of {chosen['file']}; {median}"
     title = f"{name}: predicted against measured {what}<br><sub>{below}</sub>"
     chart(measured_figure({name: rows}, what, "s", title), key="published", height=560)
-
-
-def _covered(errors: dict[str, Any]) -> str:
-    """Return the share of measured rows inside their intervals; empty for tables without any."""
-    covered = errors.get("coverage")
-    return "" if covered is None else f"{covered:.0%}"
 
 
 def _recorded() -> None:
@@ -152,18 +131,10 @@ def _comparison(records: list[RunRecord]) -> None:
 
     chart(comparison_figure(found), key="compared", height=560)
 
-    groups: dict[str, Any] = {"all": found.overall, **found.groups}
-    table(
-        {
-            "cases of": [harmless(name) for name in groups],
-            "n": [f"{score.n:,}" for score in groups.values()],
-            **{
-                head: [f"{getattr(score, key):.1%}" for score in groups.values()]
-                for head, key in _ERRORS.items()
-            },
-            "worst case": [harmless(score.worst) for score in groups.values()],
-        }
-    )
+    groups = {"all": found.overall, **found.groups}
+    errors = {harmless(name): score.to_json() for name, score in groups.items()}
+    worst = {"worst case": [harmless(score.worst) for score in groups.values()]}
+    table({**columns(errors_table("", "cases of", errors)), **worst})
 
     st.markdown("**The worst cases**")
     for cause in found.worst:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import streamlit as st
 
@@ -25,9 +25,6 @@ from dpsim.report.text.explanation import KIND_NAMES
 from dpsim.report.text.tables import run_notes
 from dpsim.studies.explain import verdict
 
-if TYPE_CHECKING:
-    import plotly.graph_objects as go
-
 _BEST = 3
 _GAIN = -0.005  # of the time per sample: smaller gains would show as 0 %
 _ONE, _THREE = "a typical worker", "slowest and fastest, too"
@@ -35,50 +32,41 @@ _ONE, _THREE = "a typical worker", "slowest and fastest, too"
 
 def draw() -> None:
     """Draw the page."""
-    sidebar.draw()
-    view = state.current()
-    baseline = view.baseline
-    scenario_of(view.spec)
-    if does_not_fit.drawn(view.spec):
+    spec = sidebar.draw()
+    if does_not_fit.drawn(spec):
         return
 
-    shown = result_of(view.spec)
+    shown = result_of(spec)
+    baseline = state.current().baseline
     base = None if baseline is None else at_once(baseline)
-    alike = base is None or base.scenario.workload.model == shown.scenario.workload.model
+    alike = base is None or base.result.job.model.name == shown.result.job.model.name
     headline(shown.result, None if base is None else base.result, alike=alike)
     sentence(verdict(shown.result))
     # Charts keep a browser busy for a second: draw the numbers above first.
     if let_draw():
         return
 
-    chart(breakdown(shown, base), "breakdown")
+    named = {"now": shown} if base is None else {"before": base, "now": shown}
+    chart(breakdown_figure([each.result for each in named.values()], list(named)), "breakdown")
     memory = shown.result.memory
     if memory is not None and not memory.fits:
-        does_not_fit.draw_remedies(view.spec)
+        does_not_fit.draw_remedies(spec)
     with st.container(horizontal=True):
         left, right = st.container(key="curve"), st.container(key="load")
     with right:
         chart(load_map_figure(shown.links), "load map")
     limits = st.container(border=True, key="limits")
-    _timeline(shown, view.spec)
+    _timeline(shown, spec)
     with st.expander("Assumptions, traffic and staleness"):
         for note in (*shown.result.notes, *run_notes(shown.result)):
             # Extra spaces align columns in a terminal.
             st.text(" ".join(note.split()))
-    measured_steps.draw(view.spec)
+    measured_steps.draw(spec)
     # Slower parts that must be simulated come last.
     with left:
-        _scaling(view.spec, shown.result)
+        _scaling(spec, shown.result)
     with limits:
-        _limits(view.spec)
-
-
-def breakdown(shown: Answer, base: Answer | None) -> go.Figure:
-    """Return the breakdown of the step time, beside the baseline's."""
-    results, names = [shown.result], ["now"]
-    if base is not None:
-        results, names = [base.result, shown.result], ["before", "now"]
-    return breakdown_figure(results, names)
+        _limits(spec)
 
 
 @state.alone
@@ -87,15 +75,15 @@ def _scaling(spec: Spec, own: Result) -> None:
     if not node_counts(spec):
         st.caption("A cluster of several kinds of nodes has no one number of nodes to count up.")
         return
-    found = in_part("scaling", ("curve", spec), partial(scaled, spec, own), patience=0.7)
+    found = in_part("scaling", scaled, spec, patience=0.7)
     if found is None:
         return
-    results = [each for each in found.values() if isinstance(each, Result)]
-    if results:
-        key = f"scaling {own.workers}"  # without the point that was pressed for this count
-        counted = partial(_count_pressed, key, own.workers // scenario_of(spec).cluster.nodes)
-        chart(scaling_figure(results, own.workers), key, height=330, pressed=counted)
-        st.caption("Press a point to take its number of GPUs.")
+    # The scenario's own point is known, with more steps than the others.
+    results = [own, *(each for each in found.values() if isinstance(each, Result))]
+    key = f"scaling {own.workers}"  # without the point that was pressed for this count
+    counted = partial(_count_pressed, key, own.workers // scenario_of(spec).cluster.nodes)
+    chart(scaling_figure(results, own.workers), key, height=330, pressed=counted)
+    st.caption("Press a point to take its number of GPUs.")
     why_not(found, nodes_words)
 
 
@@ -129,9 +117,8 @@ def _timeline(shown: Answer, spec: Spec) -> None:
 def _limits(spec: Spec) -> None:
     """Draw what limits the step, and the three changes that gain most, as soon as each is known."""
     st.markdown("**What limits it, and what would change it** (press one to try it)")
-    asked = partial(explained, spec)
     # Show the bar at once: every knob takes a run or more.
-    found = in_part("turning knobs", ("explained", spec), asked, 0.05, _found)
+    found = in_part("turning knobs", explained, spec, patience=0.05, so_far=_found)
     if found is None:
         return
     if not _found(found):
@@ -151,20 +138,15 @@ def _found(found: Mapping[str, Any]) -> bool:
     helpful.sort(key=lambda turn: float(turn["change_per_sample"]))
     with st.container(horizontal=True, gap="small"):
         for number, turn in enumerate(helpful[:_BEST]):
-            _turn(number, turn)
+            st.button(
+                f"{plain(turn['change'])}: **{turn['change_per_sample']:+.0%}** time per sample",
+                wrap=True,
+                key=f"try {number}",
+                icon=":material/play_arrow:",
+                on_click=state.try_options,
+                args=(turn["set"],),
+            )
     return bool(helpful)
-
-
-def _turn(number: int, turn: Mapping[str, Any]) -> None:
-    words = f"{plain(turn['change'])}: **{turn['change_per_sample']:+.0%}** time per sample"
-    st.button(
-        words,
-        wrap=True,
-        key=f"try {number}",
-        icon=":material/play_arrow:",
-        on_click=state.try_options,
-        args=(turn["set"],),
-    )
 
 
 def _others(turns: list[Mapping[str, Any]]) -> None:

@@ -105,9 +105,11 @@ def calibrate(
 
 
 def _show(calibration: Calibration, output: Path | None) -> None:
-    show(_constants(calibration.found), "", _runs("runs", calibration.rows), "")
+    from dpsim.report.text.calibration import runs_table
+
+    show(_constants(calibration.found), "", runs_table("runs", calibration.rows), "")
     if calibration.held_out:
-        show(_runs("runs held out", calibration.held_out), "")
+        show(runs_table("runs held out", calibration.held_out), "")
         off = calibration.held_out_errors
         middle, worst = off["median_ape"], off["worst_ape"]
         show(f"held out    {middle:.1%} off in the median, {worst:.1%} at worst")
@@ -151,24 +153,6 @@ def _constants(found: Fitted) -> Table:
         told = "yes" if found.is_identified(index) else "hardly"
         rows.append((prior.name, cells[0], f"{cells[1]} to {cells[2]}", cells[3], told))
     return table("constants of this cluster", headings, rows, left=headings)
-
-
-def _runs(title: str, rows: Sequence[dict[str, Any]]) -> Table:
-    """Return measured and predicted runs, and their errors when left out of the fit, if known."""
-    from dpsim.base.units import TIME, human
-
-    headings = ["nodes", "GPUs a node", "batch", "measured", "predicted", "error"]
-    headings += ["left out"] if "left_out" in rows[0] else []
-    shown = []
-    for row in rows:
-        times = (row["measured_ms"], row["predicted_ms"])
-        cells = [str(row[key]) for key in ("nodes", "gpus_per_node", "batch")]
-        cells += [human(each * 1e-3, TIME) for each in times]
-        cells.append(f"{times[1] / times[0] - 1:+.1%}")
-        if "left_out" in row:
-            cells.append("alone" if row["left_out"] is None else f"{row['left_out']:+.1%}")
-        shown.append(cells)
-    return table(title, headings, shown)
 
 
 def _show_plan(proposed: list[dict[str, Any]], *, as_json: bool) -> None:

@@ -65,7 +65,7 @@ VIEWS: Mapping[str, View] = {
 }
 
 # A scenario's model and network with four workers, one a node, undisturbed: texts by path.
-FOUR: Mapping[str, str] = {
+_FOUR: Mapping[str, str] = {
     "cluster.nodes": str(WORKERS),
     "cluster.gpus_per_node": "1",
     "run.warmup": "0",
@@ -83,9 +83,14 @@ def slowed(factor: str) -> str:
     return f"[{{workers: [{WORKERS - 1}], factor: {factor}}}]"
 
 
-def is_of_one_kind(scenario: Scenario) -> bool:
-    """Return whether four workers of one kind can be shown of a scenario."""
-    return not scenario.cluster.groups and scenario.testbed is None
+def four(scenario: Scenario) -> list[str]:
+    """Return the options that leave four workers of a scenario, one a node, undisturbed.
+
+    Raises DpsimError where its nodes are of several kinds.
+    """
+    if scenario.cluster.groups or scenario.testbed is not None:
+        raise DpsimError("cluster must have nodes of one kind, of which four workers are shown")
+    return [f"{path}={value}" for path, value in _FOUR.items()]
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,12 +205,22 @@ def _seen(is_in: bool, is_own: bool, is_old: bool) -> Seen:
 
 @dataclass(frozen=True, slots=True)
 class Timelines:
-    """The strategies of a view over time; ``left_out`` has reasons by name."""
+    """The strategies of a view over time; ``left_out`` has reasons by name.
+
+    ``windows``: those of SSP at each step of worker 0, where the view shows it. The command shows
+    the one at ``step``, counted from 1.
+    """
 
     of: str
     lanes: tuple[Lane, ...]
     left_out: Mapping[str, str]
-    window: Window | None
+    windows: tuple[Window, ...]
+    step: int
+
+    @property
+    def window(self) -> Window | None:
+        """The window at `step`, or at the last one; None without windows."""
+        return self.windows[min(self.step, len(self.windows)) - 1] if self.windows else None
 
     def to_json(self) -> dict[str, Any]:
         """Return the JSON object of the command."""
@@ -252,24 +267,40 @@ def timelines(
     that of worker 0 at ``step``, counted from 1. Raises DpsimError for an unusable scenario, and
     where it allows no strategy.
     """
+    asked = list(overrides)
+    return timelines_of(
+        lambda options: load_scenario(path, [*asked, *options]),
+        of,
+        slower=slower,
+        step=step,
+        progress=progress,
+    )
+
+
+def timelines_of(
+    with_options: Callable[[list[str]], Scenario],
+    of: str,
+    *,
+    slower: float = 2.0,
+    step: int = 5,
+    progress: Callable[[int], None] = lambda done: None,
+) -> Timelines:
+    """Return `timelines` of the scenario that ``with_options`` makes with ``key=value`` options."""
     if of not in VIEWS:
         raise UnknownNameError("view", of, VIEWS)
-    view, asked = VIEWS[of], [*overrides]
-    if not is_of_one_kind(load_scenario(path, asked)):
-        raise DpsimError("cluster must have nodes of one kind, of which four workers are shown")
-    changes = {**FOUR, "run.steps": str(view.steps)}
+    view = VIEWS[of]
+    changes = [*four(with_options([])), f"run.steps={view.steps}"]
     if of == "synchronisation":
-        changes["disturbance.slow"] = slowed(f"{slower:g}")
-    asked += [f"{where}={text}" for where, text in changes.items()]
+        changes.append(f"disturbance.slow={slowed(f'{slower:g}')}")
 
     def with_strategy(strategy: Mapping[str, Any]) -> Scenario:
-        return load_scenario(path, [*asked, f"strategy={json.dumps(strategy)}"])
+        return with_options([*changes, f"strategy={json.dumps(strategy)}"])
 
     found, refused = lanes(view.strategies, with_strategy, view.workers, progress)
     left_out = {name: str(error) for name, error in refused.items()}
     if not found:
         raise DpsimError(next(iter(left_out.values())))
-    window = None
+    seen: tuple[Window, ...] = ()
     if of == "synchronisation" and SSP not in left_out:
-        window = windows(with_strategy(SYNCHRONISED[SSP]), 0)[min(step, view.steps) - 1]
-    return Timelines(of, tuple(found), left_out, window)
+        seen = windows(with_strategy(SYNCHRONISED[SSP]), 0)
+    return Timelines(of, tuple(found), left_out, seen, step)

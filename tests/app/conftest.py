@@ -20,8 +20,9 @@ if os.environ.get("CI") != "true":
 from app_pages import PATIENCE, script, settled
 from streamlit.components.v2 import manifest_scanner
 from streamlit.testing.v1 import AppTest
+from work_here import Here
 
-from app import state, waiting
+from app import state, waiting, work
 from app.pages_ import what_if
 from app.work import CancelledError
 
@@ -56,11 +57,9 @@ def _pages_wait_for_their_answers(monkeypatch):
 
 
 @pytest.fixture(autouse=True)
-def _work_is_done_here():
-    """A server that a test has begun in this process has work done apart from then on."""
-    if state._APART.is_set():
-        state._APART.clear()
-        state.tasks.cache_clear()
+def _work_is_done_here(monkeypatch):
+    """A page of a test computes in this process, where a test may replace what is computed."""
+    monkeypatch.setattr(work, "Child", Here)
 
 
 @pytest.fixture
@@ -87,7 +86,8 @@ def open_page(monkeypatch):
 
     yield opened
     for task in list(state.tasks()._tasks.values()):
-        task.cancel()
+        for session in task.waiting:
+            task.leave(session)
 
 
 def browser_program():

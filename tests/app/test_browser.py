@@ -166,3 +166,11 @@ def test_only_this_machine_is_served(address):
         with pytest.raises(OSError, match=r"refused|timed out"):
             socket.create_connection((other, port), timeout=2).close()
     socket.create_connection(("127.0.0.1", port), timeout=2).close()
+
+
+def test_a_part_of_the_first_page_that_is_opened_stays_open(page, address):
+    page.goto("about:blank")
+    page.goto(f"{address}/?{QUICK}")
+    page.get_by_text("every knob").wait_for()  # after all else
+    page.get_by_text("Your measured steps").click()
+    page.locator(".st-key-measured-steps input[type=file]").wait_for(state="attached")

@@ -32,3 +32,15 @@ def test_a_slow_worker_costs_what_it_would_beside_workers_that_are_as_fast_as_be
     (kept,) = re.findall(r"Beside slow workers BSP keeps (\d+)% of its throughput", html(page))
     # Twice the compute time in steps of which nearly all is computing.
     assert 50 <= int(kept) <= 60
+
+
+def test_a_batch_is_compared_at_the_times_of_the_measured_one(open_page):
+    page = open_page(
+        "compare", preset=MEASURED.preset, set=QUICK, choices={"vary": "batch per GPU"}
+    )
+    (found,) = page.dataframe
+    batches = [int(batch) for batch in found.value.iloc[:, 0]]
+    rates = [float(rate.replace(",", "")) for rate in found.value["samples/s"]]
+    of_batch = dict(zip(batches, rates, strict=True))
+    # Twice the samples take longer than the step that was measured with half of them.
+    assert 1 < of_batch[64] / of_batch[32] < 1.2

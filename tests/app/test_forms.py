@@ -32,7 +32,7 @@ NEEDS_MORE = {
 @pytest.mark.parametrize(("part", "kind"), KINDS)
 def test_every_kind_can_be_chosen_by_its_name_or_says_what_it_needs(part, kind):
     union = forms.union(part)
-    spec = BASE.with_kind(part, union.key, kind)
+    spec = BASE.with_value(f"{part}.{union.key}", kind)
     try:
         assert scenario(spec)
     except DpsimError as error:
@@ -45,12 +45,12 @@ def test_every_field_of_a_kind_has_a_widget_an_explanation_and_a_default_that_re
     part, kind
 ):
     union = forms.union(part)
-    for field in forms.fields(union.kinds[kind], part, without=(union.key,)):
+    for field in forms.fields(union.kinds[kind], part):
         assert field.help, field.path
         assert field.type in ("choice", "truth", "integer", "number", "text")
         if field.default is not None and kind not in NEEDS_MORE:
             scenario(
-                BASE.with_kind(part, union.key, kind).with_value(
+                BASE.with_value(f"{part}.{union.key}", kind).with_value(
                     field.path, forms.shown(field.default)
                 )
             )
@@ -58,7 +58,7 @@ def test_every_field_of_a_kind_has_a_widget_an_explanation_and_a_default_that_re
 
 def test_defaults_of_quantities_are_shown_with_their_unit():
     (size, first) = forms.fields(
-        forms.union("strategy.overlap").kinds["buckets"], "strategy.overlap", without=("kind",)
+        forms.union("strategy.overlap").kinds["buckets"], "strategy.overlap"
     )
     assert (forms.shown(size.default), forms.shown(first.default)) == ("26.2144 MB", "1.04858 MB")
 
@@ -71,7 +71,7 @@ def test_choices_are_the_catalogues_and_know_aliases():
         for field in forms.fields(forms.union("cluster.network").kinds["single-switch"], "x")
         if field.name == "nic"
     )
-    assert nic.canonical("25GbE") == "ethernet-25g"
+    assert nic.catalogue.canonical("25GbE") == "ethernet-25g"
 
 
 SHOWN = {

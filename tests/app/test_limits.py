@@ -5,6 +5,7 @@ from functools import partial
 
 import pytest
 from app_pages import metrics
+from work_here import Here
 
 from app.answers import answer, explained
 from app.reading import scenario
@@ -44,7 +45,9 @@ def test_fewer_steps_are_offered_where_the_page_allows_those(open_page):
 def test_steps_that_would_take_too_long_are_refused_after_the_first_ones():
     changes = ("strategy.aggregation.kind=parameter-server", "run.steps=20000")
     started = time.process_time()
-    task = Task(partial(answer, Spec(PRESET, changes=changes)), seconds=5.0).begin()
+    task = Task(partial(answer, Spec(PRESET, changes=changes)), seconds=5.0)
+    task.is_long = True
+    task.begin(Here())
     with pytest.raises(DpsimError, match=r"would take about [\d,]+ s of the processor"):
         task.value()
     assert time.process_time() - started < 4

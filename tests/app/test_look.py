@@ -225,6 +225,18 @@ def test_the_mode_is_the_systems_and_charts_follow_it_at_once(look):
         assert colours(page) == found
 
 
+def test_every_axis_of_several_plots_in_one_follows_the_mode(look):
+    page, _ = look("strategies")
+    page.wait_for_selector(".js-plotly-plot .y2tick text")
+    page.emulate_media(color_scheme="dark")
+    page.wait_for_function(GROUND, arg=rgb(SURFACES["dark"].background))
+    inks = page.evaluate(
+        """() => [...document.querySelectorAll(".js-plotly-plot g:is(.ytick, .y2tick) text")]
+        .map((each) => getComputedStyle(each).fill)"""
+    )
+    assert {*inks} == {rgb(SURFACES["dark"].text)}
+
+
 def test_who_asks_for_less_motion_gets_none(look):
     page, _ = look(*NARROW)
     page.emulate_media(reduced_motion="reduce")

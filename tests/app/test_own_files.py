@@ -30,12 +30,12 @@ BERT, KINETO, MODEL, CALIBRATION, NCCL, TOPO = KINDS
 
 def read(kind, data, spec=QUICK, name="file"):
     content = data if isinstance(data, bytes) else (DATA / data).read_bytes()
-    return outcome(kind, name, content, spec, lambda done, total: None)
+    return outcome(name, content, kind, spec, lambda done, total: None)
 
 
 def test_a_configuration_replaces_the_model():
     found = read(BERT, json.dumps(CONFIG).encode())
-    assert "bert" in found.found.lines[0]
+    assert "bert" in found.lines[0]
     assert found.with_it.step_time_s["mean"] < found.without.step_time_s["mean"]
 
 
@@ -43,21 +43,21 @@ def test_a_trace_becomes_a_profile_that_replaces_the_model():
     trace = (DATA / "cpu.kineto.json").read_bytes()
     found = read(KINETO, trace)
     assert found.with_it is not None
-    assert read(KINETO, gzip.compress(trace)).found.lines == found.found.lines
-    again = read(MODEL, found.found.text.encode())
+    assert read(KINETO, gzip.compress(trace)).lines == found.lines
+    again = read(MODEL, found.text.encode())
     assert again.with_it.step_time_s == found.with_it.step_time_s
 
 
 def test_a_log_becomes_a_profile_to_keep():
     found = read(NCCL, "all-reduce-2x8-a100.log")
-    assert "16 ranks on 2 hosts" in found.found.lines[0]
-    assert json.loads(found.found.text)["kind"] == "nccl-tests"
+    assert "16 ranks on 2 hosts" in found.lines[0]
+    assert json.loads(found.text)["kind"] == "nccl-tests"
     assert found.with_it is None
 
 
 def test_a_topology_becomes_a_node_of_the_scenario():
     found = read(TOPO, "hgx-h100.topo.txt")
-    assert "8 GPUs H100" in found.found.lines[0] or "8 GPUs" in found.found.lines[0]
+    assert "8 GPUs H100" in found.lines[0] or "8 GPUs" in found.lines[0]
     assert found.with_it.workers == 4 * 8
     assert found.with_it.parts_s["compute"] < found.without.parts_s["compute"]
 
@@ -73,7 +73,7 @@ def test_a_calibration_profile_changes_times():
     found = read(CALIBRATION, file.read_bytes(), spec)
     assert found.with_it.step_time_s != found.without.step_time_s
     # Its errors are said to be of rows that were not fitted on, as the profile has it.
-    assert found.found.lines[1].endswith("held-out rows")
+    assert found.lines[1].endswith("held-out rows")
 
 
 BROKEN = {
@@ -122,4 +122,4 @@ def test_an_upload_is_shown_with_the_scenario(open_page):
     step, change = metrics(page)["step time"]
     assert step == steps[0]
     assert change.endswith(f" from {steps[1]}")
-    assert f'dp-verdict">{found.found.lines[0]}.' in html(page)
+    assert f'dp-verdict">{found.lines[0]}.' in html(page)

@@ -136,7 +136,7 @@ def test_the_stragglers_verdict_has_what_is_kept_and_its_price(open_page):
         choices={"sync": "bsp,asp"},
     )
     (said,) = re.findall('dp-verdict">(.*?)</p>', html(page))
-    assert re.search(r"ASP is the fastest .*; it keeps \d+% of what it gives without them", said)
+    assert re.search(r"ASP is the fastest, .*; it keeps \d+% of what it gives without them", said)
     assert re.search(r"up to \d+ steps apart, and gradients up to \d+ updates late", said)
     assert any("ASP without parameter servers" in each.value for each in page.caption)
 

@@ -27,4 +27,4 @@ def test_a_cluster_of_two_kinds_is_refused_in_a_line(open_page):
     cluster = f"{{groups: {groups}, network: {{fabric: single-switch}}}}"
     page = open_page("strategies", set=[f"cluster={cluster}"])
     assert not page.exception
-    assert "one kind of nodes" in page.error[0].value
+    assert "nodes of one kind" in page.error[0].value

@@ -62,7 +62,11 @@ def test_a_scenario_is_described_by_what_is_in_it():
 
 
 def test_changes_are_told_with_both_values_and_of_many_the_first():
-    changed = FIRST.with_value("cluster.nodes", "8").with_kind("strategy.sync", "kind", "ssp")
+    changed = (
+        FIRST.with_value("cluster.nodes", "8")
+        .without("strategy.sync")
+        .with_value("strategy.sync.kind", "ssp")
+    )
     assert changes(FIRST, changed) == "nodes 4 to 8, sync BSP to SSP"
     assert changes(FIRST, FIRST) == ""
     many = changed.with_options(

@@ -1,4 +1,4 @@
-"""Work in threads: shared by key, told of a cancellation, limited in time."""
+"""Work: shared by key, told of a cancellation, limited in time."""
 
 import os
 from pathlib import Path
@@ -8,6 +8,7 @@ from time import monotonic, sleep
 import pytest
 import work_apart
 from app_pages import is_waiting, settled
+from work_here import Here
 
 from app import waiting
 from app.work import CancelledError, Task, Tasks
@@ -23,26 +24,21 @@ def endless(report):
 
 
 def test_a_task_gives_its_value_or_its_error():
-    assert Task(lambda report: 3).begin().value() == 3
+    assert Task(lambda report: 3).begin(Here()).value() == 3
     with pytest.raises(ZeroDivisionError):
-        Task(lambda report: 1 // 0).begin().value()
+        Task(lambda report: 1 // 0).begin(Here()).value()
 
 
 def test_a_cancelled_task_stops_at_its_next_report():
-    task = Task(endless).begin()
+    task = Task(endless).begin(Here())
     task.cancel()
     with pytest.raises(CancelledError):
         task.value()
     assert task.cancelled
 
 
-def test_a_task_that_takes_too_long_is_stopped_with_the_number():
-    with pytest.raises(DpsimError, match=r"takes more than -0.1 s of the processor"):
-        Task(lambda report: [report(done, 9) for done in (0, 0, 0)], seconds=-0.1).begin().value()
-
-
 def test_a_task_is_stopped_when_the_last_who_waits_leaves():
-    task = Task(endless).begin()
+    task = Task(endless).begin(Here())
     task.join("a")
     task.join("b")
     task.leave("a")
@@ -60,7 +56,7 @@ def test_a_changed_view_and_another_page_leave_what_was_waited_for(monkeypatch):
     monkeypatch.setattr(waiting.state, "current", lambda: shown[0])
     for page, view in (("page", "changed"), ("other", "changed")):
         waiting.leave_others("page")
-        task = waiting._only(("kind", view, page), endless)
+        task = waiting._asked_for(lambda view, page, report: endless(report), view, page)
         waiting.leave_others("page")
         assert not task.cancelled
         shown[0] = view
@@ -73,9 +69,11 @@ def test_tasks_of_one_key_are_one_and_a_cancelled_one_is_begun_again():
     first = tasks.start("key", lambda report: calls.append(1))
     first.value()
     assert tasks.start("key", lambda report: calls.append(2)) is first
-    stopped = tasks.start("other", endless)
+    stopped = tasks.start("other", endless, "me")
     stopped.cancel()
-    assert tasks.start("other", lambda report: 5).value() == 5
+    assert tasks.start("other", lambda report: 4, "me") is stopped, "until asked for again"
+    stopped.leave("me")
+    assert tasks.start("other", lambda report: 5, "me").value() == 5
     assert calls == [1]
 
 
@@ -85,7 +83,7 @@ def test_the_oldest_of_many_is_dropped_and_stopped():
     for key in range(1, 65):
         tasks.start(key, lambda report: None)
     assert first.cancelled
-    assert tasks.known(0) is None
+    assert tasks.start(0, lambda report: None) is not first
 
 
 def test_a_session_has_two_at_work_and_the_others_queue():
@@ -161,12 +159,16 @@ class TestApart:
     @pytest.fixture
     def tasks(self, monkeypatch):
         monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent))
+        monkeypatch.setattr("app.work.Child", Child)
         monkeypatch.setattr("app.work._prepare", work_apart.nothing)
         monkeypatch.setattr("app.work._prepare_for_long", work_apart.nothing)
-        found = Tasks(most=2, apart=True)
+        found = Tasks(most=2)
         found.warm()
         yield found
-        found.end()
+        for task in found._tasks.values():
+            task.cancel()
+        for child in (*found._short, *found._long):
+            child.end()
 
     def test_values_and_errors_come_from_another_process(self, tasks):
         assert tasks.start("key", work_apart.process, "a").value() != os.getpid()
@@ -225,7 +227,7 @@ class TestApart:
     def test_what_takes_too_long_is_stopped_with_the_number(self, tasks):
         task = Task(work_apart.busy, seconds=0.2)
         task.is_long = True
-        task.begin(child=tasks._long[0])
+        task.begin(tasks._long[0])
         with pytest.raises(DpsimError, match=r"takes more than 0.2 s of the processor"):
             task.value()
 

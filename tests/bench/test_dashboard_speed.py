@@ -16,8 +16,12 @@ from app.spec import Spec
 pytestmark = pytest.mark.bench
 
 COLD = """
-import time
+import sys, time
 from streamlit.testing.v1 import AppTest
+sys.path.append("tests")
+from work_here import Here
+from app import work
+work.Child = Here
 page = AppTest.from_file("app/main.py", default_timeout=60).run()  # the numbers
 numbers = time.process_time()
 page.run()  # the charts, when the browser has drawn those
@@ -40,7 +44,11 @@ def opened(monkeypatch):
     testing = pytest.importorskip(
         "streamlit.testing.v1", reason="the dashboard needs streamlit: pip install -e '.[app]'"
     )
-    from app import state
+    from work_here import Here
+
+    from app import state, work
+
+    monkeypatch.setattr(work, "Child", Here)
 
     def at(preset):
         page = testing.AppTest.from_function(first_page, default_timeout=60)
@@ -51,7 +59,8 @@ def opened(monkeypatch):
     monkeypatch.setattr("app.pages_.what_if._limits", lambda spec: None)
     yield at
     for task in list(state.tasks()._tasks.values()):
-        task.cancel()
+        for session in task.waiting:
+            task.leave(session)
 
 
 def test_the_first_page_from_a_cold_start(measured):

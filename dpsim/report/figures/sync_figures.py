@@ -35,7 +35,7 @@ def straggler_cost_figure(
         orientation="h",
         marker_color=PART_COLOURS["straggler_wait"],
         text=[
-            f"{kept[name]:.1%}, {per_second(results[name].throughput_samples_per_s)} samples/s"
+            f"{kept[name]:.1%}<br>{per_second(results[name].throughput_samples_per_s)} samples/s"
             for name in names
         ],
         textposition="auto",
@@ -49,7 +49,7 @@ def straggler_cost_figure(
     )
     # plotly puts the first bar at the bottom.
     axis = {"autorange": "reversed"}
-    height = 120 + 42 * max(len(names), 1)
+    height = 120 + 52 * max(len(names), 1)
     title = _keeps_most(names, kept)
     return styled(figure, title, "throughput kept (%)", "", yaxis=axis, height=height)
 
