@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from dpsim.engine.job import Job
 from dpsim.workload import optimizer_state_bytes
@@ -27,6 +27,10 @@ def one_time_costs(job: Job) -> OneTimeCosts:
     bytes_per_parameter = job.model.parameter_bytes
     optimizer_bytes = optimizer_state_bytes(job.scenario.workload.optimizer, bytes_per_parameter)
     state_bytes = parameters * bytes_per_parameter + round(trained * optimizer_bytes)
-    consensus = aggregation.consensus(trained * job.model.parameter_bytes, job.setting)
-    startup = 0.0 if job.silent else aggregation.startup(job.model, state_bytes, job.setting)
+    setting = job.setting
+    if setting.disturbed:
+        # Steps without collectives, as of gossip, may ask for rounds, which know no other traffic.
+        setting = replace(setting, kind="auto")
+    consensus = aggregation.consensus(trained * job.model.parameter_bytes, setting)
+    startup = 0.0 if job.silent else aggregation.startup(job.model, state_bytes, setting)
     return OneTimeCosts(startup, consensus)

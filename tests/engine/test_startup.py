@@ -65,3 +65,17 @@ def test_a_library_with_a_broadcast_starts_the_run():
     state = 2 * 4 * 25_557_032
     assert state / 3.125e9 <= starts("nccl") <= 1.3 * state / 3.125e9
     assert starts("ideal") >= 2 * state / 3.125e9
+
+
+def test_gossip_among_other_traffic_starts_and_ends_whatever_model_its_steps_ask_for(tiny):
+    background = [{"source": 0, "destination": 1, "rate": "1 B/s"}]
+    scenario = tiny(
+        2,
+        aggregation={"kind": "gossip", "graph": "ring"},
+        workload={"optimizer": "sgd"},
+        disturbance={"background": background},
+        run={"steps": 4, "network_model": "rounds"},
+    )
+    found = simulate(scenario).one_time
+    # A broadcast of 2 MB, and a ring of two over all of it.
+    assert (found.startup_s, found.consensus_s) == pytest.approx((2, 2), rel=1e-3)

@@ -155,6 +155,8 @@ ALWAYS = {
     (Scenario, "testbed"): 1.0,
     (WorkloadConfig, "utilisation"): 0.02,
     (WorkloadConfig, "checkpointing"): 0.1,
+    # Few clusters and models can share statistics.
+    (WorkloadConfig, "sync_batch_norm"): 0.03,
     (ClusterConfig, "node"): 1.0,
     (ClusterConfig, "nodes"): 1.0,
     (ClusterConfig, "groups"): 0.08,
