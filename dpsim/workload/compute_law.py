@@ -245,10 +245,12 @@ class LayerWork:
         share = np.where(self.convolves, c.conv, c.product)
         share = np.where(self.recurs, c.recurrent, np.where(self.attends, c.attention, share))
         peak = np.where(self.recurs, machine.plain_peak, machine.peak)
-        narrow = np.where(machine.nvfp4, c.nvfp4, c.fp8)
-        faster = np.where(machine.narrow & self.in_block & ~self.attends, narrow, 1.0)
+        narrow = machine.narrow & self.in_block & ~self.attends
+        faster = np.where(machine.nvfp4, c.nvfp4, c.fp8)
+        share = np.minimum(share, 1.0)
+        share = np.where(narrow, np.minimum(share * faster, machine.narrow_peak), share)
         # Above peak only where an algorithm saves FLOP, or in a precision with another peak.
-        return np.asarray(peak * np.minimum(share, 1.0) * saved * faster)
+        return np.asarray(peak * share * saved)
 
 
 class Machine(NamedTuple):
@@ -258,6 +260,7 @@ class Machine(NamedTuple):
     ``bandwidth``: its memory's, in B/s; ``width``: bytes of an element. The flags are whether
     products run on ``matrix_units``, convolutions transpose their images, and use Winograd's
     algorithm; and whether linear layers are in fp8 or nvfp4 (``narrow``), and in which.
+    ``narrow_peak`` is the peak in that precision against the one of ``peak``.
     """
 
     peak: FloatArray | float
@@ -269,6 +272,7 @@ class Machine(NamedTuple):
     winograd: BoolArray | bool
     narrow: BoolArray | bool
     nvfp4: BoolArray | bool
+    narrow_peak: FloatArray | float
 
 
 def precision_family(precision: str) -> str:

@@ -116,6 +116,7 @@ class Accelerator:
             precision == "fp32",
             precision in NARROW,
             precision == "nvfp4",
+            self.peak(precision) / nominal if precision in NARROW else 1.0,
         )
 
     def clock(self, constants: Constants) -> float:

@@ -141,25 +141,38 @@ def test_measured_shares_hold_for_their_precision(precision, share):
 def test_narrow_products_speed_up_linear_layers_of_blocks_and_cast_what_they_read(precision):
     shape = {"forward_flop": 2 * 10**9, "forward_traffic": 1000, "shape": (1, 10**3, 10**6)}
     layers = (Layer("h.0.mlp", "linear", **shape), Layer("head", "linear", **shape))
+    # Whose peak in that precision is twice bf16's.
+    on = [with_twice(precision, machine(bandwidth=rate)) for rate in (1e6, 1e30)]
     constants = replace(IDEAL, **{"fp8": 5.0, "nvfp4": 5.0, precision: 2.0}, casts=3.0)
     times = compute_times(
         Model("m", layers, "s"),
-        machine(bandwidth=1e6),
+        on[0],
         batch=1,
         precision=precision,
         constants=constants,
     )
     plain = compute_times(
-        Model("m", layers, "s"), machine(bandwidth=1e30), batch=1, precision=precision,
+        Model("m", layers, "s"), on[1], batch=1, precision=precision,
         constants=replace(constants, casts=0.0),
     )  # fmt: skip
     assert plain.forward == pytest.approx([1e-3, 2e-3])
     # Three times 2,000 bytes at 1 MB/s, beside what the product itself reads and writes.
     without = compute_times(
-        Model("m", layers, "s"), machine(bandwidth=1e6), batch=1, precision=precision,
+        Model("m", layers, "s"), on[0], batch=1, precision=precision,
         constants=replace(constants, casts=0.0),
     )  # fmt: skip
     assert times.forward - without.forward == pytest.approx([6e-3, 0.0])
+    same = compute_times(
+        Model("m", layers, "s"), machine(bandwidth=1e30), batch=1, precision=precision,
+        constants=replace(constants, casts=0.0),
+    )  # fmt: skip
+    # No faster than the peak where that is bf16's.
+    assert same.forward == pytest.approx([2e-3, 2e-3])
+
+
+def with_twice(precision, gpu):
+    peaks = {**gpu.peak_flop_per_s, precision: 2 * gpu.peak_flop_per_s["fp16"]}
+    return replace(gpu, peak_flop_per_s=peaks)
 
 
 def test_computing_and_moving_are_a_smooth_maximum():
