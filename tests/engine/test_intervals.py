@@ -141,6 +141,7 @@ def test_no_interval_promises_more_than_the_links_carry():
     assert far.low > least
     assert near.low == pytest.approx(least)
     assert near.high / 1.05 == pytest.approx(far.high / 3)
+    assert machine_error(machine, "all_reduce", 0, 0.0).around(0.0).high == 0
 
 
 def test_a_generation_of_one_machine_is_extrapolated():
