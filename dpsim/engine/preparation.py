@@ -15,7 +15,6 @@ from dpsim.engine.calls import LOSS
 from dpsim.engine.conditions import conditions_on
 from dpsim.engine.gpu_times import learner_times
 from dpsim.engine.job import Job
-from dpsim.engine.shared_statistics import statistics_waits
 from dpsim.hardware import Gpu, Transport
 from dpsim.network import CollectiveModel, MessageCosts, ModelKind
 from dpsim.scenario import Scenario
@@ -80,8 +79,10 @@ def prepare(
     times = tuple(
         _times(scenario, model, gpu, cluster.ranks, constants) for gpu, _ in cluster.accelerators
     )
-    waits = statistics_waits(scenario, model, setting)
-    if waits is not None:
+    if scenario.workload.sync_batch_norm > 1:
+        from dpsim.engine.shared_statistics import statistics_waits
+
+        waits = statistics_waits(scenario, model, setting)
         times = tuple(
             replace(each, forward=each.forward + waits, backward=each.backward + waits)
             for each in times

@@ -23,15 +23,13 @@ if TYPE_CHECKING:
 _VALUE = 4  # bytes: statistics are fp32 in any precision
 
 
-def statistics_waits(scenario: Scenario, model: Model, setting: Setting) -> FloatArray | None:
-    """Return the seconds that each layer waits in a pass, forward as backward; None without groups.
+def statistics_waits(scenario: Scenario, model: Model, setting: Setting) -> FloatArray:
+    """Return the seconds that each layer waits in a pass, forward as backward.
 
     Workers of a group are assumed to reach a layer together. Raises DpsimError if groups do not
     divide the workers, or workers go through their layers at different times.
     """
     group, ranks = scenario.workload.sync_batch_norm, setting.cluster.ranks
-    if group == 1:
-        return None
     # A layer without weights has an unknown number of channels; so few bytes are all latency.
     channels = [(layer.parameters or (1,))[0] if layer.over_batch else 0 for layer in model.layers]
     if not any(channels):
