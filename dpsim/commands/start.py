@@ -80,6 +80,10 @@ def _run(program: Any) -> None:
         named = f"{shown_path(str(error.filename))}: " if error.filename else ""
         _fail(f"{named}{error.strerror or error}", 1)
     except Exception as error:
+        if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+            # Code in C may raise an error of its own where Ctrl-C ended what it called, as numpy
+            # does when it compares structured arrays.
+            raise KeyboardInterrupt from error
         if says(Talk.VERBOSE) or os.environ.get("DPSIM_DEBUG"):
             raise
         _fail(f"failed: {type(error).__name__}: {error} (-v shows where)", 1)
@@ -98,6 +102,8 @@ def _interrupt(number: int, frame: FrameType | None) -> None:
             signal.setitimer(signal.ITIMER_REAL, _AGAIN_S)
             return
         frame = frame.f_back
+    # From here on Python's own handler serves, which also tells ``_run`` that Ctrl-C was raised.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     raise KeyboardInterrupt
 
 

@@ -116,8 +116,21 @@ def test_what_is_no_option_is_a_value_though_it_begins_with_dashes(dpsim, tmp_pa
     "after_s", [pytest.param(after, marks=pytest.mark.wide) for after in (0, 0.3, 1)] + [0.05, 0.6]
 )
 def test_ctrl_c_ends_with_130_and_a_word_at_any_moment(after_s):
-    # Before the program is there, Python itself would answer.
-    code = "from dpsim.cli import main; print('up', flush=True); main()"
+    # Before the program answers Ctrl-C, Python itself would.
+    code = """
+import signal
+
+from dpsim.cli import main
+
+set_handler = signal.signal
+
+def set_and_say(number, handler):
+    set_handler(number, handler)
+    print("up", flush=True)
+
+signal.signal = set_and_say
+main()
+"""
     started = subprocess.Popen(
         [sys.executable, "-c", code, *LONG],
         stdout=subprocess.PIPE,
@@ -131,6 +144,27 @@ def test_ctrl_c_ends_with_130_and_a_word_at_any_moment(after_s):
     # Python may end by the signal itself, which shells say as 130.
     assert started.returncode in (130, -signal.SIGINT)
     assert said == "dpsim: interrupted\n"
+
+
+def test_an_error_that_ctrl_c_became_is_an_interruption():
+    # As numpy's comparison of structured arrays, which loses what interrupted it.
+    code = """
+import contextlib, os, signal
+
+from dpsim.commands.start import run_program
+
+def interrupted():
+    with contextlib.suppress(KeyboardInterrupt):
+        os.kill(os.getpid(), signal.SIGINT)
+    raise TypeError("cannot compare")
+
+run_program(lambda: interrupted)
+"""
+    ended = subprocess.run(
+        [sys.executable, "-c", code], check=False, capture_output=True, text=True
+    )
+    assert ended.returncode in (130, -signal.SIGINT)
+    assert ended.stderr == "dpsim: interrupted\n"
 
 
 def test_no_alarm_outlives_a_program_that_ends_as_ctrl_c_waits_for_an_import(dpsim):
