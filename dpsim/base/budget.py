@@ -225,6 +225,23 @@ class Budget:
             f"about {whole:,.0f} s of the processor{self._allowed(whole)}"
         )
 
+    def watch(self, say: Callable[[str], None], steps: int) -> Callable[[int], None]:
+        """Return a simulation's ``progress`` that says once, after a while, how long it takes."""
+        look = monotonic() + _A_WHILE
+
+        def progress(done: int) -> None:
+            nonlocal look
+            if monotonic() < look or not done:
+                return
+            look = math.inf
+            whole = (thread_time() - self._begun) / done * steps
+            say(
+                f"simulating: about {whole:,.0f} s of the processor{self._allowed(whole)}, "
+                f"{done:,} of {steps:,} steps are done"
+            )
+
+        return progress
+
     def _allowed(self, whole: float) -> str:
         """Return an end of a forecast of ``whole`` seconds: how many are allowed, if fewer."""
         return f", of which {self._whole:,.4g} s are allowed" if whole > self._whole else ""

@@ -131,9 +131,9 @@ def explain(
 
     ``progress`` gets the number of knobs turned so far; ``found`` gets the critical path, and each
     knob as soon as it is turned, the quickest first; ``tick`` is called at every simulated step.
-    If turning all knobs takes more than a few seconds, ``say`` gets the step time, a forecast of
-    the remaining time, and then the effect of each knob as soon as it is known. Knobs for which no
-    time is left are not turned. The vector engine simulates wherever it is exact, even if the
+    If the first simulation takes more than a few seconds, ``say`` gets a forecast of it; if turning
+    all knobs does, the step time, a forecast of the remaining time, and then the effect of each
+    knob as soon as it is known. Knobs for which no time is left are not turned. The vector engine simulates wherever it is exact, even if the
     scenario asks for events.
 
     Compute times that are scaled to a measured step keep their scale while knobs are turned. Raises
@@ -147,9 +147,15 @@ def explain(
         with budget.part(), prepared_by(jobs.prepare):
             return simulate(given, lambda _: tick())
 
+    watched = budget.watch(say, scenario.run.warmup + scenario.run.steps)
+
+    def first(done: int) -> None:
+        tick()
+        watched(done)
+
     begun = thread_time()
     with budget.part(), prepared_by(jobs.prepare):
-        run = run_scenario(scenario, Recording(steps=None), lambda _: tick(), quick=True)
+        run = run_scenario(scenario, Recording(steps=None), first, quick=True)
     # This run keeps all intervals, since the critical path is read off them.
     base, pinned = run.result, _pinned(run)
     path = critical_path(run, _typical(run))
