@@ -88,4 +88,6 @@ def test_a_knob(measured, opened, preset):
     page.run()
     taken = time.process_time() - begin
     assert numbers(page) != before
-    measured("dashboard, a turn of a knob", preset, taken, limit=1)
+    # Steps of workers that act alone are confirmed by seven times as many.
+    acts_alone = scenario(Spec(preset)).strategy.sync.kind == "asp"
+    measured("dashboard, a turn of a knob", preset, taken, limit=2 if acts_alone else 1)

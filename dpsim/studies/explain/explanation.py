@@ -133,8 +133,8 @@ def explain(
     knob as soon as it is turned, the quickest first; ``tick`` is called at every simulated step.
     If the first simulation takes more than a few seconds, ``say`` gets a forecast of it; if turning
     all knobs does, the step time, a forecast of the remaining time, and then the effect of each
-    knob as soon as it is known. Knobs for which no time is left are not turned. The vector engine simulates wherever it is exact, even if the
-    scenario asks for events.
+    knob as soon as it is known. Knobs for which no time is left are not turned. The vector engine
+    simulates wherever it is exact, even if the scenario asks for events.
 
     Compute times that are scaled to a measured step keep their scale while knobs are turned. Raises
     DpsimError as `simulate` does.
