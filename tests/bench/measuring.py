@@ -6,10 +6,12 @@ import subprocess
 import sys
 import time
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import numpy as np
 
+_LOOP_S = 0.26  # of the loop in `slowness` where limits were set: 2 cores of an AMD EPYC
 HERE = Path(__file__).parent
 ALONE = """
 import importlib, json, resource, sys, time
@@ -57,6 +59,24 @@ def seconds(work, times=1, *, children=False):
         work()
         taken.append(_spent(children) - begin)
     return min(taken)
+
+
+@cache
+def slowness():
+    """How many times as long as on the machine of the limits this one takes for a fixed loop.
+
+    It is of Python's own work and of numpy's, as simulations are.
+    """
+
+    def loop():
+        table = {}
+        for number in range(1_000_000):
+            table[number % 1000] = table.get(number % 997, 0) + number
+        values = np.arange(200_000.0)
+        for _ in range(15):
+            values = np.sort(np.sin(values))
+
+    return seconds(loop, times=5) / _LOOP_S
 
 
 def _spent(children):

@@ -37,4 +37,5 @@ def test_a_ring_of_messages(measured, tmp_path):
     own = seconds(by_dpsim, times=3)
     assert found == pytest.approx([found[0]] * 6, rel=1e-9)
     measured("ring by messages, 100 MB, by SimGrid in C++", f"{RANKS} ranks", peer)
-    measured("the same by dpsim's flows", f"{RANKS} ranks", own, limit=peer)
+    measured("the same by dpsim's flows", f"{RANKS} ranks", own)
+    assert own < peer
