@@ -22,10 +22,11 @@ def progress(what: str, total: int) -> Iterator[Callable[[int], None]]:
 
 
 @contextmanager
-def bars() -> Iterator[Callable[[str, int, int], None]]:
+def bars() -> Iterator[Callable[[str, int, int | None], None]]:
     """Show progress bars on stderr, one for each kind of work, once it takes longer than a moment.
 
-    None if stderr is no terminal.
+    It is told the kind of work, how much is done, and the total, None if unknown. Shows nothing if
+    stderr is no terminal.
     """
     if not (sys.stderr.isatty() and says(Talk.NORMAL)):
         yield lambda what, done, total: None
@@ -34,7 +35,7 @@ def bars() -> Iterator[Callable[[str, int, int], None]]:
     shown: Progress | None = None
     tasks: dict[str, TaskID] = {}
 
-    def report(what: str, done: int, total: int) -> None:
+    def report(what: str, done: int, total: int | None) -> None:
         nonlocal shown
         # Most commands are done before a bar would help, and Rich takes a while to import.
         if shown is None:

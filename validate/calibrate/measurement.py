@@ -23,6 +23,7 @@ from dpsim.topology import TestbedConfig
 from validate.calibrate.cases import LIBRARY, CollectiveCase
 from validate.calibrate.messages import Messages, messages_of
 from validate.collectives import Collective, Executor, LibraryCollective
+from validate.microbench.benchmarks import Progress
 from validate.microbench.runs import launched
 from validate.microbench.settings import Settings
 from validate.ranks.launch import connected, launch, write_row
@@ -76,9 +77,7 @@ def measure(
         count += len(some)
 
 
-def measure_messages(
-    testbed: TestbedConfig, progress: Callable[[str, int, int], None]
-) -> list[Messages]:
+def measure_messages(testbed: TestbedConfig, progress: Progress) -> list[Messages]:
     """Measure messages between two hosts of ``testbed``, one way and both ways at once.
 
     Raises the same errors as `measure`.

@@ -7,7 +7,6 @@ ends are comparable; between machines only durations are.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -57,11 +56,10 @@ def measure(
     repetitions: int = 20,
     warmup: int = 1,
     in_place: bool = True,
-    done: Callable[[], None] | None = None,
 ) -> Timing:
     """Run the collective ``warmup`` times and then ``repetitions`` times.
 
-    All ranks must call this, and get the same result. ``done`` is called after each run.
+    All ranks must call this, and get the same result.
     """
     world = collective.world
     source, target = collective.buffers(in_place=in_place)
@@ -74,8 +72,6 @@ def measure(
         wrong += collective.wrong(target)
         if turn >= 0:
             stamps[turn] = stamp
-        if done is not None:
-            done()
     return _gathered(world, stamps, _in_a_row(collective, source, target, repetitions), wrong)
 
 

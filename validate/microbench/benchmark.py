@@ -12,24 +12,21 @@ from validate.microbench.settings import Settings
 from validate.ranks.processes import World
 
 Row = dict[str, Any]
-Tick = Callable[[], None]
 
 
 @dataclass(frozen=True, slots=True)
 class Benchmark:
-    """A benchmark: ``rows(world, settings, tick)`` yields its rows.
+    """A benchmark: ``rows(world, settings)`` yields its rows.
 
-    ``tick`` is called after each measurement. ``together``: all ranks run it in step, and rank 0's
-    rows count; otherwise rank 0 runs it alone. A row may say why the rest is ``not_run``. ``count``
-    returns the number of ticks; ``missing`` the reason why it cannot run in this world, empty if it
-    can.
+    ``together``: all ranks run it in step, and rank 0's rows count; otherwise rank 0 runs it alone.
+    A row may say why the rest is ``not_run``. ``missing`` returns the reason why it cannot run in
+    this world, empty if it can.
     """
 
     name: str
     description: str
     together: bool
-    rows: Callable[[World, Settings, Tick], Iterator[Row]]
-    count: Callable[[World, Settings], int]
+    rows: Callable[[World, Settings], Iterator[Row]]
     missing: Callable[[World], str] = lambda world: ""
 
 

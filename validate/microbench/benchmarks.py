@@ -38,15 +38,16 @@ BENCHMARKS: Registry[Benchmark] = Registry(
 )
 
 Report = Callable[[Row], None]
-Progress = Callable[[str, int, int], None]
+Progress = Callable[[str, int, int | None], None]
 
 
 def run_benchmarks(world: World, settings: Settings, report: Report, progress: Progress) -> None:
     """Run the requested benchmarks, one after another.
 
-    On rank 0, ``report`` gets each row, and ``progress`` (name, done, total) after a measurement. A
-    row has ``what``, the benchmark's name; one of a benchmark that cannot run has the reason in
-    ``not_run``. With ``at_once``, all ranks run what rank 0 would run alone.
+    On rank 0, ``report`` gets each row, and ``progress`` the benchmark's name and the number of its
+    rows so far, of an unknown total (None). A row has ``what``, the benchmark's name; one of a
+    benchmark that cannot run has the reason in ``not_run``. With ``at_once``, all ranks run what
+    rank 0 would run alone.
     """
     for name in settings.what:
         benchmark = BENCHMARKS[name]
@@ -63,16 +64,10 @@ def run_benchmarks(world: World, settings: Settings, report: Report, progress: P
 def _run(
     benchmark: Benchmark, world: World, settings: Settings, report: Report, progress: Progress
 ) -> None:
-    total, done = benchmark.count(world, settings), 0
-
-    def tick() -> None:
-        nonlocal done
-        done += 1
-        if world.rank == 0:
-            progress(benchmark.name, done, total)
-
-    for row in benchmark.rows(world, settings, tick):
+    for number, row in enumerate(benchmark.rows(world, settings), 1):
         _on_rank_0(world, report, {"what": benchmark.name, **row})
+        if world.rank == 0:
+            progress(benchmark.name, number, None)
 
 
 def _on_rank_0(world: World, report: Report, row: Row) -> None:

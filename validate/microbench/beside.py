@@ -19,7 +19,7 @@ import numpy as np
 import torch
 import torch.distributed as dist
 
-from validate.microbench.benchmark import Benchmark, Row, Tick, seconds
+from validate.microbench.benchmark import Benchmark, Row, seconds
 from validate.microbench.layers import UPDATE, step_of
 from validate.microbench.models import measured_here, subject
 from validate.microbench.precision import computing_in
@@ -30,7 +30,7 @@ from validate.ranks.processes import World
 _TURNS = 3
 
 
-def _rows(world: World, settings: Settings, tick: Tick) -> Iterator[Row]:
+def _rows(world: World, settings: Settings) -> Iterator[Row]:
     measured, batch_size = subject(settings), max(settings.batch_sizes)
     module, batch = measured_here(measured, batch_size, world, settings)
     step = partial(step_of, module, batch, optimizer_of(UPDATE, module, settings))
@@ -46,7 +46,6 @@ def _rows(world: World, settings: Settings, tick: Tick) -> Iterator[Row]:
                 # The slowest rank's: a rank that finishes early frees its cores.
                 median = float(np.median(np.max(world.gather(own), axis=0)))
                 taken[name] = min(taken[name], median)
-            tick()
             yield {
                 "model": measured.name,
                 "batch_size": batch_size,
@@ -62,14 +61,8 @@ def _beside(compute: Callable[[], None], vector: Any) -> None:
     work.wait()
 
 
-def _count(world: World, settings: Settings) -> int:
-    return len(settings.sizes())
-
-
 def _missing(world: World) -> str:
     return "" if world.size > 1 else "it needs at least 2 ranks: --ranks 2, or torchrun"
 
 
-BESIDE = Benchmark(
-    "beside", "what a step loses to an all-reduce beside it", True, _rows, _count, _missing
-)
+BESIDE = Benchmark("beside", "what a step loses to an all-reduce beside it", True, _rows, _missing)

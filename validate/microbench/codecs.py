@@ -16,7 +16,7 @@ from pydantic import TypeAdapter
 from dpsim.base.kinds import kinds_of
 from dpsim.strategy.compression import CompressionConfig
 from validate.microbench import torch_codecs
-from validate.microbench.benchmark import Benchmark, Row, Tick, seconds, timed
+from validate.microbench.benchmark import Benchmark, Row, seconds, timed
 from validate.microbench.settings import Settings
 from validate.ranks.processes import World
 
@@ -33,12 +33,11 @@ def codecs() -> list[Any]:
     return [TypeAdapter(CompressionConfig).validate_python({"kind": kind}) for kind in _KINDS]
 
 
-def _rows(world: World, settings: Settings, tick: Tick) -> Iterator[Row]:
+def _rows(world: World, settings: Settings) -> Iterator[Row]:
     for codec, size, (library, measured) in _cases(world, settings):
         elements = max(size // 4, 1)
         vector = np.random.default_rng(_SEED).standard_normal(elements, dtype=np.float32)
         nbytes, encode, decode = measured(codec, vector, world, settings)
-        tick()
         for direction, times in (("encode", encode), ("decode", decode)):
             columns = timed(times)
             yield {
@@ -86,10 +85,6 @@ def _torch(
     return encoded.nbytes, encode, decode
 
 
-def _count(world: World, settings: Settings) -> int:
-    return sum(1 for _ in _cases(world, settings))
-
-
 CODECS = Benchmark(
-    "codecs", "encoding and decoding: seconds per byte, numpy and torch", False, _rows, _count
+    "codecs", "encoding and decoding: seconds per byte, numpy and torch", False, _rows
 )

@@ -24,7 +24,7 @@ from validate.collectives import (
     Timing,
     measure,
 )
-from validate.microbench.benchmark import Benchmark, Row, Tick, rate, timed
+from validate.microbench.benchmark import Benchmark, Row, rate, timed
 from validate.microbench.settings import ALL, LIBRARY, Settings
 from validate.ranks.processes import World
 
@@ -32,11 +32,11 @@ _REDUCING = ("all-reduce", "reduce", "reduce-scatter")
 _ROOTED = ("broadcast", "reduce", "gather", "scatter")
 
 
-def _rows(world: World, settings: Settings, tick: Tick) -> Iterator[Row]:
+def _rows(world: World, settings: Settings) -> Iterator[Row]:
     for operation, name, datatype in _cases(settings):
         for size in _sizes(settings, operation):
             collective = _made(operation, name, size, datatype, world)
-            timings = _measured(collective, settings, tick)
+            timings = _measured(collective, settings)
             yield _row(collective, timings, operation, name, datatype)
 
 
@@ -67,23 +67,19 @@ def _made(operation: str, name: str, size: int, datatype: str, world: World) -> 
     return Executor(algorithm(name, operation).schedule(world.size), elements, world, dtype)
 
 
-def _measured(collective: Collective, settings: Settings, tick: Tick) -> dict[bool, Timing]:
+def _measured(collective: Collective, settings: Settings) -> dict[bool, Timing]:
     """Return timings by whether it ran in place, for the ways that it supports."""
-    found = {}
-    for in_place, can in ((False, collective.out_of_place), (True, collective.in_place)):
-        if can:
-            found[in_place] = measure(
-                collective,
-                in_place=in_place,
-                repetitions=settings.iterations,
-                warmup=settings.warmup,
-                done=tick,
-            )
-            continue
-        # `_count` returns the same number of ticks for every operation.
-        for _ in range(settings.iterations + settings.warmup):
-            tick()
-    return found
+    ways = {False: collective.out_of_place, True: collective.in_place}
+    return {
+        in_place: measure(
+            collective,
+            in_place=in_place,
+            repetitions=settings.iterations,
+            warmup=settings.warmup,
+        )
+        for in_place, can in ways.items()
+        if can
+    }
 
 
 def _row(
@@ -141,11 +137,6 @@ def _columns(prefix: str, timing: Timing | None, operation: str, size: int, rank
     return {prefix + name: columns[name] for name in names}
 
 
-def _count(world: World, settings: Settings) -> int:
-    sizes = sum(len(_sizes(settings, operation)) for operation, *_ in _cases(settings))
-    return sizes * 2 * (settings.iterations + settings.warmup)
-
-
 COLLECTIVES = Benchmark(
-    "collectives", "collective operations over sizes, in nccl-tests' columns", True, _rows, _count
+    "collectives", "collective operations over sizes, in nccl-tests' columns", True, _rows
 )

@@ -13,7 +13,7 @@ from itertools import product
 import numpy as np
 import torch
 
-from validate.microbench.benchmark import Benchmark, Row, Tick, rate, seconds, timed
+from validate.microbench.benchmark import Benchmark, Row, rate, seconds, timed
 from validate.microbench.settings import Settings
 from validate.ranks.processes import World
 
@@ -21,14 +21,13 @@ _DIRECTIONS = ("host to device", "device to host")
 _MEMORY = ("pinned", "pageable")
 
 
-def _rows(world: World, settings: Settings, tick: Tick) -> Iterator[Row]:
+def _rows(world: World, settings: Settings) -> Iterator[Row]:
     crowds = (1, world.size) if world.size > 1 else (1,)
     cases = product(crowds, _DIRECTIONS, _MEMORY, settings.sizes())
     for at_once, direction, memory, size in cases:
         world.barrier()
         times = _measured(direction, memory, size, world, settings) if world.rank < at_once else []
         everyone = [own for own in world.gather(times) if own]
-        tick()
         # One rank's repetitions as a whole, since they were not in step with those of the others.
         slowest = max(everyone, key=lambda own: float(np.median(own)))
         columns = timed(slowest)
@@ -51,11 +50,6 @@ def _measured(
     return seconds(partial(target.copy_, source, non_blocking=True), world, settings)
 
 
-def _count(world: World, settings: Settings) -> int:
-    crowds = min(world.size, 2)
-    return crowds * len(_DIRECTIONS) * len(_MEMORY) * len(settings.sizes())
-
-
 def _missing(world: World) -> str:
     if world.on_gpu:
         return ""
@@ -63,5 +57,5 @@ def _missing(world: World) -> str:
 
 
 COPIES = Benchmark(
-    "copies", "copies between host and GPU, pinned and pageable", True, _rows, _count, _missing
+    "copies", "copies between host and GPU, pinned and pageable", True, _rows, _missing
 )

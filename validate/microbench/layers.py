@@ -18,7 +18,7 @@ import torch
 
 from dpsim.base.provenance import stamp
 from dpsim.workload import MeasuredTimes, Model, ModelProfile, trace_module
-from validate.microbench.benchmark import Benchmark, Row, Tick, seconds, timed, too_large
+from validate.microbench.benchmark import Benchmark, Row, seconds, timed, too_large
 from validate.microbench.layer_clock import LayerClock, forward_and_backward, outputs_of
 from validate.microbench.models import measured_here, subject
 from validate.microbench.precision import computing_in
@@ -33,7 +33,7 @@ from validate.twins import Subject
 UPDATE = "momentum"
 
 
-def _rows(world: World, settings: Settings, tick: Tick) -> Iterator[Row]:
+def _rows(world: World, settings: Settings) -> Iterator[Row]:
     measured = subject(settings)
     model = traced(measured)
     for number, batch_size in enumerate(settings.batch_sizes):
@@ -44,7 +44,6 @@ def _rows(world: World, settings: Settings, tick: Tick) -> Iterator[Row]:
             yield too_large(settings.batch_sizes[number:])
             return
         yield row
-        tick()
 
 
 def traced(measured: Subject) -> Model:
@@ -169,14 +168,9 @@ def profile(rows: Sequence[Row], settings: Settings) -> ModelProfile:
     return ModelProfile.of(replace(traced(measured), measured=times), provenance)
 
 
-def _count(world: World, settings: Settings) -> int:
-    return len(settings.batch_sizes)
-
-
 LAYERS = Benchmark(
     "layers",
     "forward and backward seconds of each layer over batch sizes",
     False,
     _rows,
-    _count,
 )

@@ -16,7 +16,7 @@ from threading import Barrier, BrokenBarrierError
 
 import torch
 
-from validate.microbench.benchmark import Benchmark, Row, Tick, timed
+from validate.microbench.benchmark import Benchmark, Row, timed
 from validate.microbench.layer_clock import forward_and_backward
 from validate.microbench.models import measured_here, subject
 from validate.microbench.precision import computing_in
@@ -56,7 +56,7 @@ class _Learner:
             raise
 
 
-def _rows(world: World, settings: Settings, tick: Tick) -> Iterator[Row]:
+def _rows(world: World, settings: Settings) -> Iterator[Row]:
     measured = subject(settings)
     by = "streams" if world.on_gpu else "threads"
     for batch_size, learners in product(settings.batch_sizes, settings.learners):
@@ -67,7 +67,6 @@ def _rows(world: World, settings: Settings, tick: Tick) -> Iterator[Row]:
             with _one_thread_each():
                 times = _in_threads(replicas, settings)
         columns = timed(times)
-        tick()
         yield {
             "model": measured.name,
             "batch": batch_size,
@@ -132,8 +131,4 @@ def _in_threads(learners: list[_Learner], settings: Settings) -> list[float]:
     return times[settings.warmup :]
 
 
-def _count(world: World, settings: Settings) -> int:
-    return len(settings.batch_sizes) * len(settings.learners)
-
-
-LEARNERS = Benchmark("learners", "replicas of a model that share the device", False, _rows, _count)
+LEARNERS = Benchmark("learners", "replicas of a model that share the device", False, _rows)

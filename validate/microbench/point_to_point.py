@@ -19,7 +19,7 @@ import numpy as np
 import torch
 import torch.distributed as dist
 
-from validate.microbench.benchmark import Benchmark, Row, Tick, rate, seconds, timed
+from validate.microbench.benchmark import Benchmark, Row, rate, seconds, timed
 from validate.microbench.settings import Settings
 from validate.ranks.processes import World
 
@@ -30,10 +30,9 @@ PATTERNS = ("ping-pong", "exchange", "burst")
 Transfers = list[tuple[Any, int]]  # (tensor, peer)
 
 
-def _rows(world: World, settings: Settings, tick: Tick) -> Iterator[Row]:
+def _rows(world: World, settings: Settings) -> Iterator[Row]:
     for size, pattern in product(settings.sizes(), PATTERNS):
         times = world.gather(_measured(pattern, size, world, settings))
-        tick()
         # Patterns begin and end on the first rank, whose clock has seen all of it.
         columns = timed(times[_PAIR[0]])
         yield {
@@ -97,10 +96,6 @@ def _move(receives: Transfers, sends: Transfers) -> None:
         work.wait()
 
 
-def _count(world: World, settings: Settings) -> int:
-    return len(settings.sizes()) * len(PATTERNS)
-
-
 def _missing(world: World) -> str:
     if world.size < 2:
         return "it needs at least 2 ranks: --ranks 2, or torchrun"
@@ -114,6 +109,5 @@ POINT_TO_POINT = Benchmark(
     "messages between two ranks: one way, both ways, in a row",
     True,
     _rows,
-    _count,
     _missing,
 )

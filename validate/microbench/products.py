@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch.nn import functional
 
-from validate.microbench.benchmark import Benchmark, Row, Tick, rate, seconds, timed
+from validate.microbench.benchmark import Benchmark, Row, rate, seconds, timed
 from validate.microbench.precision import FORMATS, products_in
 from validate.microbench.settings import Settings
 from validate.ranks.processes import World
@@ -27,16 +27,14 @@ _CONV = {"cpu": (2, 64, 56), "cuda": (64, 256, 56)}  # batch, channels, side
 _ATTENTION = {"cpu": (1, 8, 256, 64), "cuda": (8, 16, 2048, 64)}  # batch, heads, tokens, each
 
 
-def _rows(world: World, settings: Settings, tick: Tick) -> Iterator[Row]:
+def _rows(world: World, settings: Settings) -> Iterator[Row]:
     for precision in precisions(world):
         with products_in(precision):
             yield from _products(precision, world, settings)
             yield _convolution(precision, world, settings)
             yield _attention(precision, world, settings)
-        tick()
     yield _memory(world, settings)
     yield _launches(world, settings)
-    tick()
 
 
 def precisions(world: World) -> list[str]:
@@ -119,14 +117,9 @@ def _row(
     }
 
 
-def _count(world: World, settings: Settings) -> int:
-    return len(precisions(world)) + 1
-
-
 PRODUCTS = Benchmark(
     "products",
     "products, convolution, attention, memory and launches at every precision",
     False,
     _rows,
-    _count,
 )

@@ -9,19 +9,18 @@ from itertools import product
 import torch
 
 from validate.collectives import TYPES
-from validate.microbench.benchmark import Benchmark, Row, Tick, seconds, timed
+from validate.microbench.benchmark import Benchmark, Row, seconds, timed
 from validate.microbench.settings import Settings
 from validate.ranks.processes import World
 
 
-def _rows(world: World, settings: Settings, tick: Tick) -> Iterator[Row]:
+def _rows(world: World, settings: Settings) -> Iterator[Row]:
     for datatype, size in product(settings.datatypes, settings.sizes()):
         dtype = TYPES[datatype]
         elements = max(size // torch.empty(0, dtype=dtype).element_size(), 1)
         own = torch.ones(elements, dtype=dtype, device=world.device)
         received = torch.ones_like(own)
         columns = timed(seconds(partial(own.add_, received), world, settings))
-        tick()
         yield {
             "bytes": own.nbytes,
             "type": datatype,
@@ -31,10 +30,6 @@ def _rows(world: World, settings: Settings, tick: Tick) -> Iterator[Row]:
         }
 
 
-def _count(world: World, settings: Settings) -> int:
-    return len(settings.datatypes) * len(settings.sizes())
-
-
 REDUCTION = Benchmark(
-    "reduction", "adding one vector to another: seconds per byte reduced", False, _rows, _count
+    "reduction", "adding one vector to another: seconds per byte reduced", False, _rows
 )

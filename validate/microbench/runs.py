@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import socket
 import sys
-import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -20,7 +19,6 @@ from validate.ranks.program import program
 
 _TIMEOUT_S = 3600.0
 _PROGRESS = "progress"
-_PROGRESS_EVERY_S = 0.2
 
 Row = dict[str, Any]
 
@@ -92,14 +90,9 @@ def run_ranks(settings: Settings, say: Callable[[Row], None], progress: Progress
 
 def as_rank(text: str) -> None:
     """Measure and write rows on a rank started by `launched`; progress goes to stdout."""
-    last = 0.0
 
-    def tell(what: str, done: int, total: int) -> None:
-        nonlocal last
-        # Thousands of ticks a second would keep the launcher busy while others measure.
-        if done == total or time.monotonic() - last > _PROGRESS_EVERY_S:
-            last = time.monotonic()
-            sys.stdout.write(f"{_PROGRESS} {what} {done} {total}\n")
+    def tell(what: str, done: int, total: int | None) -> None:
+        sys.stdout.write(f"{_PROGRESS} {what} {done}\n")
 
     run_ranks(Settings.model_validate_json(text), write_row, tell)
 
@@ -123,8 +116,8 @@ def place_of(world: World) -> RankPlace:
 def _listener(progress: Progress) -> Callable[[int, str, str], None]:
     def hear(rank: int, stream: str, line: str) -> None:
         words = line.split()
-        if rank == 0 and stream == "stdout" and len(words) == 4 and words[0] == _PROGRESS:
-            progress(words[1], int(words[2]), int(words[3]))
+        if rank == 0 and stream == "stdout" and len(words) == 3 and words[0] == _PROGRESS:
+            progress(words[1], int(words[2]), None)
 
     return hear
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from functools import partial
 
-from validate.microbench.benchmark import Benchmark, Row, Tick, seconds, too_large
+from validate.microbench.benchmark import Benchmark, Row, seconds, too_large
 from validate.microbench.layers import UPDATE, step_of
 from validate.microbench.models import measured_here, subject
 from validate.microbench.precision import computing_in
@@ -23,7 +23,7 @@ from validate.twins import Subject
 _STEPS = 5  # times the repetitions of other benchmarks: a tail needs more than a median
 
 
-def _rows(world: World, settings: Settings, tick: Tick) -> Iterator[Row]:
+def _rows(world: World, settings: Settings) -> Iterator[Row]:
     measured = subject(settings)
     longer = settings.model_copy(update={"iterations": _STEPS * settings.iterations})
     for number, batch_size in enumerate(settings.batch_sizes):
@@ -43,7 +43,6 @@ def _rows(world: World, settings: Settings, tick: Tick) -> Iterator[Row]:
             # A row per step, a number per rank.
             "steps_s": [list(ranks) for ranks in zip(*world.gather(own), strict=True)],
         }
-        tick()
 
 
 def _step_that_fits(
@@ -61,10 +60,6 @@ def _step_that_fits(
     return step
 
 
-def _count(world: World, settings: Settings) -> int:
-    return len(settings.batch_sizes)
-
-
 SPREAD = Benchmark(
-    "spread", "a step's computing on every rank at once, step after step", True, _rows, _count
+    "spread", "a step's computing on every rank at once, step after step", True, _rows
 )

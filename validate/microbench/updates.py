@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from validate.microbench.benchmark import Benchmark, Row, Tick, seconds, timed
+from validate.microbench.benchmark import Benchmark, Row, seconds, timed
 from validate.microbench.models import subject
 from validate.microbench.settings import Settings
 from validate.microbench.software import OPTIMIZER_CLASSES, Words, optimizer_words
@@ -20,7 +20,7 @@ def optimizer_of(name: str, module: Any, words: Words) -> Any:
     return kind(module.parameters(), **settings, **optimizer_words(name, words))
 
 
-def _rows(world: World, settings: Settings, tick: Tick) -> Iterator[Row]:
+def _rows(world: World, settings: Settings) -> Iterator[Row]:
     measured = subject(settings)
     for name in settings.optimizers:
         module = measured.module(world.device)
@@ -29,7 +29,6 @@ def _rows(world: World, settings: Settings, tick: Tick) -> Iterator[Row]:
             # Any gradient will do: the time of an update does not depend on the numbers.
             parameter.grad = torch.ones_like(parameter)
         columns = timed(seconds(optimizer_of(name, module, settings).step, world, settings))
-        tick()
         elements = sum(parameter.numel() for parameter in parameters)
         counted = {"elements": elements, "tensors": len(parameters)}
         yield {
@@ -42,10 +41,4 @@ def _rows(world: World, settings: Settings, tick: Tick) -> Iterator[Row]:
         }
 
 
-def _count(world: World, settings: Settings) -> int:
-    return len(settings.optimizers)
-
-
-OPTIMIZER = Benchmark(
-    "optimizer", "the optimiser's step on a model's parameters", False, _rows, _count
-)
+OPTIMIZER = Benchmark("optimizer", "the optimiser's step on a model's parameters", False, _rows)

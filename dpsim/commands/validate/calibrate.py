@@ -107,7 +107,10 @@ def calibrate(
 
 
 def _measured(
-    runs: list[Path], testbed: str | None, every: int, progress: Callable[[str, int, int], None]
+    runs: list[Path],
+    testbed: str | None,
+    every: int,
+    progress: Callable[[str, int, int | None], None],
 ) -> tuple[Measurements, dict[str, str]]:
     """Return the measurements, and a description of the machine if it was measured now."""
     from validate.calibrate.plan import own_plan
