@@ -1,6 +1,6 @@
-"""The errors of calibrated NCCL curves, and the errors if all other sizes of a curve were known.
+"""The errors of NCCL curves that are calibrated by every fourth of their sizes.
 
-``python -m tools.refits.nccl_calibrated`` (about a minute) prints both, mean over machines, for one
+``python -m tools.refits.nccl_calibrated`` (about a minute) prints them, mean over machines, for one
 node and for several. It writes ``validate/published/nccl/calibrated_residuals.json``: the spread of
 ln(measured / predicted) of the held-out sizes, for the next machine, and the coverage of machines
 that are left out of it.
@@ -20,7 +20,6 @@ from dpsim.base.terminal import show
 from dpsim.base.uncertainty import Spread
 from tools.refits.nccl_refit import training_cases
 from tools.refits.residual_quantiles import spread_of
-from validate.published.nccl.own_curve import by_other_sizes
 from validate.published.nccl.regimes import calibrated
 from validate.published.nccl.scores import CALIBRATED_FILE, MIB, Score, mean_over_machines, scored
 from validate.published.nccl.sources import constants, neighbours
@@ -30,11 +29,11 @@ def main() -> None:
     """Calibrate each machine by every fourth of its sizes, with constants fitted without it."""
     scores = _scores()
     for heading, several in (("one node", False), ("several nodes", True)):
-        part = [score for score in scores if (score.case.machine.nodes > 1) == several]
-        rows = [score for score in part if score.counts]
+        rows = [
+            score for score in scores if score.counts and (score.case.machine.nodes > 1) == several
+        ]
         machines = len({score.case.machine_name for score in rows})
         show(f"{heading}, {machines} machines: {_error(rows)}")
-        show(f"  by all other sizes of a curve: {_error(by_other_sizes(part))}")
     path = Path(str(files("validate.published.nccl"))) / CALIBRATED_FILE
     path.write_text(json.dumps(residuals(scores), indent=1) + "\n", encoding="utf-8")
 
