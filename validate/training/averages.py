@@ -5,7 +5,7 @@ By the library's own all-reduce, by a schedule of dpsim's, or naively on rank 0'
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 import torch
 import torch.distributed as dist
@@ -21,9 +21,7 @@ from validate.training.worker import Worker
 class Library(Synchronous):
     """Bulk-synchronous, each gradient averaged by ``dist.all_reduce``."""
 
-    kind: Literal["library"] = Field(
-        default="library", description="Gradients are averaged by the library's own all-reduce."
-    )
+    kind: ClassVar[str] = "library"
 
     def average(self, worker: Worker, gradient: Tensor) -> None:
         dist.all_reduce(gradient, group=worker.world.group)
@@ -36,9 +34,7 @@ class Scheduled(Method):
     The schedule is the very object that the simulator times.
     """
 
-    kind: Literal["schedule"] = Field(
-        default="schedule", description="Gradients are averaged by a schedule of dpsim's own."
-    )
+    kind: ClassVar[str] = "schedule"
     algorithm: str = Field(
         default="ring", description="Name of the all-reduce whose schedule it is."
     )
@@ -60,9 +56,7 @@ class ThroughHost(Synchronous):
     """Averages gradients on rank 0's CPU: each is copied there, and the mean is broadcast."""
 
     via_host_memory: ClassVar[bool] = True
-    kind: Literal["through-host"] = Field(
-        default="through-host", description="Rank 0's CPU averages gradients for everybody."
-    )
+    kind: ClassVar[str] = "through-host"
 
     def average(self, worker: Worker, gradient: Tensor) -> None:
         """Copy to the host, gather at rank 0, broadcast the mean, and copy it to the device."""

@@ -8,7 +8,7 @@ server. Source: Chen et al., "Revisiting distributed synchronous SGD", ICLR work
 from __future__ import annotations
 
 from itertools import count
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 import torch
 import torch.distributed as dist
@@ -26,10 +26,7 @@ class Backup(Method):
     """Bulk-synchronous on a parameter server, without waiting for the slowest."""
 
     via_host_memory: ClassVar[bool] = True
-    kind: Literal["backup"] = Field(
-        default="backup",
-        description="A step waits for the fastest workers only; the last rank serves.",
-    )
+    kind: ClassVar[str] = "backup"
     spare: NonNegativeInt = Field(
         default=1, description="Workers that a step does not wait for, b."
     )

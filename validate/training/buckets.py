@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Literal
+from typing import Any, ClassVar
 
 import torch
 import torch.distributed as dist
@@ -29,9 +29,7 @@ from validate.training.worker import Worker
 class Buckets(Method):
     """Gradients are averaged bucket by bucket while backward goes on."""
 
-    kind: Literal["buckets"] = Field(
-        default="buckets", description="Gradients are averaged in buckets while backward goes on."
-    )
+    kind: ClassVar[str] = "buckets"
     bucket_size: PositiveBytes = Field(
         default=25 * 2.0**20, description="A bucket is closed when it holds this much."
     )

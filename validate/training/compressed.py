@@ -7,7 +7,7 @@ host memory.
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -34,10 +34,7 @@ class Compressed(Method):
 
     via_host_memory: ClassVar[bool] = True
     in_float32: ClassVar[bool] = True
-    kind: Literal["compressed"] = Field(
-        default="compressed",
-        description="Gradients are compressed on their way, with error feedback.",
-    )
+    kind: ClassVar[str] = "compressed"
     codec: CompressionConfig = Field(
         default=TopKConfig(kind="top-k"), description="The codec, with its settings."
     )

@@ -31,7 +31,7 @@ class Fsdp(Method):
     """torch's fully_shard over the blocks of the model."""
 
     divides: ClassVar[bool] = True
-    kind: Literal["fsdp"] = Field(default="fsdp", description="torch's FSDP2 (fully_shard).")
+    kind: ClassVar[str] = "fsdp"
     reshard: bool = Field(
         default=True, description="Weights are freed after each forward pass, and gathered again."
     )

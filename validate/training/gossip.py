@@ -29,10 +29,7 @@ class Gossip(Method):
     """Each worker averages its model with a few neighbours in every step."""
 
     via_host_memory: ClassVar[bool] = True
-    kind: Literal["gossip"] = Field(
-        default="gossip",
-        description="Each worker averages its model with a few neighbours' in each step.",
-    )
+    kind: ClassVar[str] = "gossip"
     graph: Literal["ring", "exponential", "random-pairs", "torus"] = Field(
         default="ring", description="Who is whose neighbour."
     )

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import AbstractContextManager
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar
 
 import torch
 import torch.distributed as dist
@@ -34,10 +34,7 @@ CORRECTED = "corrected"
 class Learners(Method):
     """Learners that share a device and an average model."""
 
-    kind: Literal["sma"] = Field(
-        default="sma",
-        description="Learners on one device are drawn to an average model with momentum.",
-    )
+    kind: ClassVar[str] = "sma"
     learners: PositiveInt = Field(
         default=2, le=64, description="Learners on each rank's device, k."
     )

@@ -13,7 +13,7 @@ Source: Douillard et al., "DiLoCo", 2023; "Streaming DiLoCo", 2025.
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar
 
 import torch
 import torch.distributed as dist
@@ -53,9 +53,7 @@ class Outer(Config):
 class LocalSgd(Method):
     """Models are averaged every so many steps."""
 
-    kind: Literal["local-sgd"] = Field(
-        default="local-sgd", description="Models are averaged every so many steps."
-    )
+    kind: ClassVar[str] = "local-sgd"
     every: PositiveInt = Field(
         default=4, description="Steps from one average of models to the next, H."
     )

@@ -19,9 +19,10 @@ from validate.training.worker import Worker
 
 
 class Method(Config):
-    """How workers reach a common model. ``kind`` is its name; all other settings have defaults."""
+    """How workers reach a common model; all settings have defaults."""
 
-    kind: str
+    kind: ClassVar[str]
+    """Its name on the command line and in records."""
     via_host_memory: ClassVar[bool] = False
     """Whether its messages go through the hosts' memory, on GPUs too."""
     in_float32: ClassVar[bool] = False

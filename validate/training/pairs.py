@@ -11,12 +11,11 @@ from __future__ import annotations
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 import numpy as np
 import torch
 import torch.distributed as dist
-from pydantic import Field
 from torch import Tensor
 
 from validate.training.gossip import consensus
@@ -30,10 +29,7 @@ class AdPsgd(Method):
     """Pairs of workers average their models, and none waits for another's step."""
 
     via_host_memory: ClassVar[bool] = True
-    kind: Literal["ad-psgd"] = Field(
-        default="ad-psgd",
-        description="Pairs of workers average models; none waits for another's step.",
-    )
+    kind: ClassVar[str] = "ad-psgd"
 
     def workers(self, ranks: int) -> int:
         """Return all ranks, at least 2."""

@@ -33,9 +33,7 @@ class ParameterServer(Method):
     """
 
     via_host_memory: ClassVar[bool] = True
-    kind: Literal["parameter-server"] = Field(
-        default="parameter-server", description="The last ranks are servers that hold the weights."
-    )
+    kind: ClassVar[str] = "parameter-server"
     servers: PositiveInt = Field(
         default=1, description="Ranks that serve, each an equal share of the weights."
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, Literal
+from typing import Any, ClassVar
 
 import torch
 import torch.distributed as dist
@@ -24,7 +24,7 @@ _BUCKET = 25 * 2.0**20  # torch's default size of a bucket
 class Ddp(Method):
     """torch's DistributedDataParallel, with its own buckets, averages and overlap."""
 
-    kind: Literal["ddp"] = Field(default="ddp", description="torch's DistributedDataParallel.")
+    kind: ClassVar[str] = "ddp"
     bucket_size: PositiveBytes = Field(
         default=_BUCKET, description="A bucket is closed when it holds this much."
     )
@@ -98,9 +98,7 @@ def _first_bucket(nbytes: int) -> Iterator[None]:
 class WholeBatch(Method):
     """Rank 0 takes the batches of all workers as one; the other ranks stand by."""
 
-    kind: Literal["whole-batch"] = Field(
-        default="whole-batch", description="One process on the batches of all workers together."
-    )
+    kind: ClassVar[str] = "whole-batch"
 
     def run(self, worker: Worker) -> None:
         if worker.rank == 0:
@@ -110,9 +108,7 @@ class WholeBatch(Method):
 class DataParallel(Method):
     """torch's nn.DataParallel: one process gives each of its GPUs a part of the whole batch."""
 
-    kind: Literal["data-parallel"] = Field(
-        default="data-parallel", description="torch's nn.DataParallel on the GPUs of rank 0."
-    )
+    kind: ClassVar[str] = "data-parallel"
 
     def missing(self) -> str:
         return "" if torch.cuda.is_available() else "nn.DataParallel needs GPUs, and there are none"

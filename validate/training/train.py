@@ -31,22 +31,25 @@ from validate.training.zero_one import ZeroOne
 METHODS: Registry[type[Method]] = Registry(
     "method of training",
     {
-        "whole-batch": WholeBatch,
-        "data-parallel": DataParallel,
-        "ddp": Ddp,
-        "fsdp": Fsdp,
-        "zero-1": ZeroOne,
-        "through-host": ThroughHost,
-        "schedule": Scheduled,
-        "library": Library,
-        "buckets": Buckets,
-        "parameter-server": ParameterServer,
-        "backup": Backup,
-        "local-sgd": LocalSgd,
-        "gossip": Gossip,
-        "ad-psgd": AdPsgd,
-        "sma": Learners,
-        "compressed": Compressed,
+        each.kind: each
+        for each in (
+            WholeBatch,
+            DataParallel,
+            Ddp,
+            Fsdp,
+            ZeroOne,
+            ThroughHost,
+            Scheduled,
+            Library,
+            Buckets,
+            ParameterServer,
+            Backup,
+            LocalSgd,
+            Gossip,
+            AdPsgd,
+            Learners,
+            Compressed,
+        )
     },
 )
 
@@ -56,7 +59,7 @@ def method_named(kind: str, **settings: Any) -> Method:
 
     Raises DpsimError for an unknown name, or pydantic's error for an invalid setting.
     """
-    return METHODS[kind].model_validate({"kind": kind, **settings})
+    return METHODS[kind].model_validate(settings)
 
 
 def train(

@@ -7,9 +7,7 @@ Each worker broadcasts the parameters that it has updated. Source: Rajbhandari e
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Literal
-
-from pydantic import Field
+from typing import Any, ClassVar
 
 from validate.training.references import Ddp
 from validate.training.worker import Worker
@@ -18,9 +16,7 @@ from validate.training.worker import Worker
 class ZeroOne(Ddp):
     """torch's ZeroRedundancyOptimizer beside DDP."""
 
-    kind: Literal["zero-1"] = Field(  # type: ignore[assignment]
-        default="zero-1", description="torch's DDP with ZeroRedundancyOptimizer."
-    )
+    kind: ClassVar[str] = "zero-1"
 
     def run(self, worker: Worker) -> None:
         """Train like DDP; broadcasts of weights count as update."""
