@@ -17,12 +17,11 @@ if find_spec("torch") is None:
 from validate.training.all_workers import Replayed
 from validate.training.fsdp import blocks_of
 from validate.training.method import Method
-from validate.training.models import cnn
 from validate.training.proof import Proof, names_of, prove
 from validate.training.rank_record import Event, RankRecord
 from validate.training.replay import replay
 from validate.training.settings import Training
-from validate.training.task import Task
+from validate.training.task import Task, cnn
 from validate.training.train import METHODS, alone, method_named, train
 
 __all__ = [

@@ -18,7 +18,7 @@ from torch import Tensor
 from dpsim.strategy.sync import BackupConfig
 from validate.ranks.gatekeeper import serve_each
 from validate.training.method import Method
-from validate.training.server_state import ServerState
+from validate.training.parameter_server import ServerState
 from validate.training.worker import Worker
 
 

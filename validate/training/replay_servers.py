@@ -12,9 +12,8 @@ from torch import Tensor
 
 from dpsim.base.errors import DpsimError
 from validate.training.all_workers import AllWorkers, Replayed
-from validate.training.parameter_server import ParameterServer
+from validate.training.parameter_server import READ, UPDATED, ParameterServer
 from validate.training.rank_record import Event, RankRecord
-from validate.training.server_state import READ, UPDATED
 from validate.training.settings import Training
 
 

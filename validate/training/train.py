@@ -22,11 +22,10 @@ from validate.training.method import Method
 from validate.training.pairs import AdPsgd
 from validate.training.parameter_server import ParameterServer
 from validate.training.rank_record import RankRecord
-from validate.training.references import DataParallel, Ddp, WholeBatch
+from validate.training.references import DataParallel, Ddp, WholeBatch, ZeroOne
 from validate.training.settings import Training
 from validate.training.task import Task
 from validate.training.worker import Worker
-from validate.training.zero_one import ZeroOne
 
 METHODS: Registry[type[Method]] = Registry(
     "method of training",

@@ -104,7 +104,7 @@ def test_emulated_servers_keep_its_rule(first_and_backup):
 def test_servers_that_train_keep_its_rule():
     import torch
 
-    from validate.training.server_state import ServerState
+    from validate.training.parameter_server import ServerState
 
     logs = []
     for sync in (FirstConfig(**FIRST), BackupConfig(**BACKUP)):

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from validate.training import Event
-from validate.training.server_state import PUSHED, READ, UPDATED
+from validate.training.parameter_server import PUSHED, READ, UPDATED
 
 
 def clock_gaps(log: Sequence[Event], workers: int) -> list[int]:

@@ -24,7 +24,7 @@ from validate.training import (
 )
 from validate.training.buckets import cut_by_size
 from validate.training.local import Replica
-from validate.training.server_state import ServerState
+from validate.training.parameter_server import ServerState
 from validate.training.shard import Shard
 from validate.training.task import Digits
 
