@@ -54,8 +54,7 @@ def compare(
     Example: dpsim validate compare validate/recorded/steps.json.gz --again --tolerance 10%
     """
     most = None if tolerance is None else _fraction(tolerance)
-    from validate.compare.again import predict_again
-    from validate.compare.comparison import Comparison
+    from validate.compare.comparison import Comparison, predict_again
     from validate.compare.figure import page
     from validate.records import records_of
 

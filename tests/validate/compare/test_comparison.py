@@ -9,9 +9,7 @@ import pytest
 
 from dpsim import cli
 from dpsim.base.errors import DpsimError
-from validate.compare.again import predict_again
-from validate.compare.causes import cause
-from validate.compare.comparison import Comparison
+from validate.compare.comparison import Comparison, cause, predict_again
 from validate.compare.figure import comparison_figure, page
 from validate.records import RunRecord, RunRecords
 
