@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import os
 import shutil
-import signal
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 
 from dpsim.base.errors import FailedError
 
@@ -41,8 +39,10 @@ def run(part: str, command: Sequence[str], text: str = "") -> str:
 
     If it fails, the error names ``part`` as missing. Raises TestbedError.
     """
-    with _uninterrupted():
-        done = subprocess.run(command, input=text, capture_output=True, text=True, check=False)
+    # In a session of its own: Ctrl-C at a terminal, which all its processes get, must not end it.
+    done = subprocess.run(
+        command, input=text, capture_output=True, text=True, check=False, start_new_session=True
+    )
     if done.returncode:
         said = " ".join((done.stderr or done.stdout).split()) or f"exit code {done.returncode}"
         raise TestbedError(
@@ -57,18 +57,3 @@ def batch(part: str, tool: str, namespace: str, lines: Iterable[str]) -> None:
     Raises TestbedError.
     """
     run(part, [tool, "-n", namespace, "-batch", "-"], "".join(f"{line}\n" for line in lines))
-
-
-@contextmanager
-def _uninterrupted() -> Iterator[None]:
-    """Block signals in the processes started in the block, which inherit the mask.
-
-    So Ctrl-C at a terminal, which all processes get, does not end them.
-    """
-    before = signal.pthread_sigmask(
-        signal.SIG_BLOCK, (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-    )
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
