@@ -22,9 +22,8 @@ from numpy.typing import NDArray
 
 from dpsim.base.arrays import FloatArray
 from dpsim.hardware import Parameter, Transport
-from validate.calibrate.cases import CollectiveCase
+from validate.calibrate.cases import CollectiveCase, predicted_s
 from validate.calibrate.line import with_spread
-from validate.calibrate.predict import predicted_s
 
 LARGE = 256 * 1024  # bytes, from which a vector counts as large
 _ERROR_LARGE, _ERROR_SMALL = 0.02, 0.1  # relative errors of equal weight

@@ -9,9 +9,8 @@ from dpsim.base.errors import DpsimError
 from dpsim.base.provenance import stamp
 from dpsim.hardware import TRANSPORT, CalibrationProfile, Parameter, Residuals
 from dpsim.topology import TestbedConfig
-from validate.calibrate.cases import case_of
+from validate.calibrate.cases import case_of, predicted_s
 from validate.calibrate.fit import LARGE, fit
-from validate.calibrate.predict import predicted_s
 from validate.ranks.testbed import burst_bytes
 from validate.records import RunRecord
 

@@ -13,10 +13,9 @@ from dpsim.base.errors import DpsimError
 from dpsim.cli import main
 from dpsim.hardware.calibration import Transport, load_profile
 from dpsim.topology import TestbedConfig
-from validate.calibrate.cases import CollectiveCase, case_of
+from validate.calibrate.cases import CollectiveCase, case_of, predicted_s
 from validate.calibrate.fit import MOST_PREDICTIONS, fit
 from validate.calibrate.plan import full_plan, own_plan
-from validate.calibrate.predict import predicted_s
 from validate.calibrate.profile import fit_collectives
 from validate.calibrate.sources import parse_testbed, read_measurements
 from validate.compare.ranking import choices, within

@@ -9,8 +9,7 @@ import pytest
 from again import measured_again
 
 from dpsim.hardware.calibration import load_profile
-from validate.calibrate.cases import CollectiveCase, case_of
-from validate.calibrate.predict import predicted_s
+from validate.calibrate.cases import CollectiveCase, case_of, predicted_s
 from validate.ranks.testbed import TestbedConfig
 
 pytestmark = [pytest.mark.torch, pytest.mark.testbed]
