@@ -14,7 +14,6 @@ import torch
 import torch.distributed as dist
 from numpy.typing import NDArray
 from pydantic import Field
-from torch import Tensor
 
 from dpsim.strategy.compression import (
     Codec,
@@ -126,37 +125,7 @@ class Peer:
         return np.asarray(total.numpy())
 
     def _gathered(self, encoded: Encoded) -> list[Encoded]:
-        """Return the payloads of all workers.
-
-        The lengths of the parts are gathered first, then the bytes, padded to the longest.
-        """
-        # torch gathers tensors of one size only, and a threshold's payloads differ by worker.
-        lengths = self._all([part.nbytes for part in encoded.parts])
-        longest = max(int(each.sum()) for each in lengths)
-        own = np.frombuffer(encoded.to_bytes(), dtype=np.uint8)
-        payload = np.zeros(longest, dtype=np.uint8)
-        payload[: len(own)] = own
-        return [
-            _unpacked(theirs.numpy(), of_parts.tolist(), encoded)
-            for theirs, of_parts in zip(self._all(payload), lengths, strict=True)
-        ]
-
-    def _all(self, values: Any) -> list[Tensor]:
-        own = torch.as_tensor(values)
-        everyone = [torch.empty_like(own) for _ in range(self.workers)]
-        dist.all_gather(everyone, own, group=self.group)
-        return everyone
-
-
-def _unpacked(payload: NDArray[np.uint8], lengths: list[int], like: Encoded) -> Encoded:
-    """Split a payload into parts of ``lengths`` bytes, in the formats of ``like``'s parts."""
-    parts, start = [], 0
-    for length, part in zip(lengths, like.parts, strict=True):
-        parts.append(_shaped(payload[start : start + length], part))
-        start += length
-    return Encoded(tuple(parts))
-
-
-def _shaped(payload: NDArray[np.uint8], like: NDArray[Any]) -> NDArray[Any]:
-    # A copy: a part may begin at an address that is not aligned for its format.
-    return payload.copy().view(like.dtype).reshape(-1, *like.shape[1:])
+        """Return the payloads of all workers, whose lengths may differ."""
+        everyone: list[Any] = [None] * self.workers
+        dist.all_gather_object(everyone, encoded.parts, group=self.group)
+        return [Encoded(parts) for parts in everyone]
