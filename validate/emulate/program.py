@@ -11,16 +11,14 @@ from typing import Any
 
 from dpsim.base.errors import DpsimError
 from dpsim.engine import Job, all_slow_downs
-from validate.emulate.alone import Over, work_alone
-from validate.emulate.at_servers import AtServers
 from validate.emulate.carriers import Carriers
 from validate.emulate.clock import now, sleep_until
-from validate.emulate.in_pairs import InPairs
+from validate.emulate.collective_workers import work_collectively
+from validate.emulate.independent_workers import AtServers, Over, Pairwise, work_independently
 from validate.emulate.placement import check, placement
 from validate.emulate.push_pull import Client
 from validate.emulate.row import Carried, Row
-from validate.emulate.servers import serve_alone, serve_together
-from validate.emulate.together import work_together
+from validate.emulate.servers import serve_collective_workers, serve_independent_workers
 from validate.ranks.processes import World, same_clock
 
 # Seconds from agreeing on a start until it, if the message takes less than half as long to all
@@ -68,21 +66,21 @@ def _work(job: Job, world: World, servers: range, case: int, say: Say) -> None:
     factors = all_slow_downs(job)
     if carriers is None:
         over = Over(world, job.workers, f"case{case}")
-        meeting_point = InPairs(job, world) if client is None else AtServers(job, client)
+        meeting_point = Pairwise(job, world) if client is None else AtServers(job, client)
         start = _together_at(world, case, say)
-        work_alone(job, world.rank, meeting_point, over, factors, start, tell)
+        work_independently(job, world.rank, meeting_point, over, factors, start, tell)
     else:
         start = _together_at(world, case, say)
-        work_together(job, world, carriers, factors, start, tell)
+        work_collectively(job, world, carriers, factors, start, tell)
 
 
 def _serve(job: Job, world: World, servers: int, case: int, say: Say) -> None:
     _together_at(world, case, say)
     if job.acts_alone:
-        serve_alone(job, world, servers)
+        serve_independent_workers(job, world, servers)
     else:
         run = job.scenario.run
-        serve_together(job, world, servers, run.warmup + run.steps)
+        serve_collective_workers(job, world, servers, run.warmup + run.steps)
 
 
 def _together_at(world: World, case: int, say: Say) -> float:

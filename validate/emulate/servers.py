@@ -83,7 +83,7 @@ class Server:
         self._replies[worker] = Reply(staleness, version)
 
 
-def serve_together(job: Job, world: World, servers: int, steps: int) -> None:
+def serve_collective_workers(job: Job, world: World, servers: int, steps: int) -> None:
     """Answer each call when all workers' shares of it are applied."""
     server = Server(job)
     schedule = []
@@ -113,7 +113,7 @@ def serve_together(job: Job, world: World, servers: int, steps: int) -> None:
     serve_each(job.workers, serve)
 
 
-def serve_alone(job: Job, world: World, servers: int) -> None:
+def serve_independent_workers(job: Job, world: World, servers: int) -> None:
     """Receive each worker's pushes, and send its next model, until all have left.
 
     A worker waits as its gate requires in between.
