@@ -30,16 +30,13 @@ class Buckets(Method):
     """Gradients are averaged bucket by bucket while backward goes on."""
 
     kind: ClassVar[str] = "buckets"
+    overlaps_communication: ClassVar[bool] = True
     bucket_size: PositiveBytes = Field(
         default=25 * 2.0**20, description="A bucket is closed when it holds this much."
     )
     first_bucket: PositiveBytes = Field(
         default=2.0**20, description="The same for the first bucket."
     )
-
-    @property
-    def overlaps_communication(self) -> bool:
-        return True
 
     def run(self, worker: Worker) -> None:
         """Train; the part of averaging that outlasts backward counts as communication."""

@@ -32,6 +32,8 @@ class Fsdp(Method):
 
     divides: ClassVar[bool] = True
     kind: ClassVar[str] = "fsdp"
+    flat: ClassVar[bool] = False
+    overlaps_communication: ClassVar[bool] = True
     reshard: bool = Field(
         default=True, description="Weights are freed after each forward pass, and gathered again."
     )
@@ -51,20 +53,11 @@ class Fsdp(Method):
         default=False, description="Gradients are scattered after every pass, not the last alone."
     )
 
-    @property
-    def flat(self) -> bool:
-        """Torch shards the parameters itself."""
-        return False
-
     def workers(self, ranks: int) -> int:
         """Return all ranks; raises DpsimError if groups do not divide them evenly."""
         if self.group is not None and ranks % self.group:
             raise DpsimError(f"fsdp: group must divide the {ranks} ranks, but got {self.group}")
         return ranks
-
-    @property
-    def overlaps_communication(self) -> bool:
-        return True
 
     def run(self, worker: Worker) -> None:
         """Train; gathers and scatters overlap with passes; their exposed time is in compute."""

@@ -30,18 +30,11 @@ class Gossip(Method):
 
     via_host_memory: ClassVar[bool] = True
     kind: ClassVar[str] = "gossip"
+    least_ranks: ClassVar[int] = 2
+    overlaps_communication: ClassVar[bool] = True
     graph: Literal["ring", "exponential", "random-pairs", "torus"] = Field(
         default="ring", description="Who is whose neighbour."
     )
-
-    def workers(self, ranks: int) -> int:
-        """Return all ranks, at least 2."""
-        self._at_least(ranks, 2)
-        return ranks
-
-    @property
-    def overlaps_communication(self) -> bool:
-        return True
 
     def run(self, worker: Worker) -> None:
         """Train; models are sent while gradients are computed, then mixed and updated."""

@@ -35,6 +35,7 @@ class Learners(Method):
     """Learners that share a device and an average model."""
 
     kind: ClassVar[str] = "sma"
+    overlaps_communication: ClassVar[bool] = True
     learners: PositiveInt = Field(
         default=2, le=64, description="Learners on each rank's device, k."
     )
@@ -50,10 +51,6 @@ class Learners(Method):
     def pull_factor(self, learners: int) -> float:
         """Return the factor a for ``learners`` in all."""
         return self.correction or 1.0 / learners
-
-    @property
-    def overlaps_communication(self) -> bool:
-        return True
 
     def run(self, worker: Worker) -> None:
         """Train in threads while another thread computes the average model of the step before.

@@ -29,22 +29,18 @@ class Method(Config):
     """Whether its messages are rounded to float32, whatever format weights have."""
     divides: ClassVar[bool] = False
     """Whether each rank holds a part of the model, so that no rank may build all of it."""
-
-    @property
-    def flat(self) -> bool:
-        """Whether it works on the model as one vector; libraries shard or wrap it themselves."""
-        return True
-
-    @property
-    def overlaps_communication(self) -> bool:
-        """Whether it overlaps communication with computing without timing it."""
-        return False
+    flat: ClassVar[bool] = True
+    """Whether it works on the model as one vector; libraries shard or wrap it themselves."""
+    overlaps_communication: ClassVar[bool] = False
+    """Whether it overlaps communication with computing without timing it."""
+    least_ranks: ClassVar[int] = 1
 
     def workers(self, ranks: int) -> int:
         """Return how many of the ranks, the first ones, compute gradients.
 
         Raises DpsimError if there are too few ranks.
         """
+        self._at_least(ranks, self.least_ranks)
         return ranks
 
     def missing(self) -> str:

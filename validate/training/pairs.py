@@ -30,11 +30,7 @@ class AdPsgd(Method):
 
     via_host_memory: ClassVar[bool] = True
     kind: ClassVar[str] = "ad-psgd"
-
-    def workers(self, ranks: int) -> int:
-        """Return all ranks, at least 2."""
-        self._at_least(ranks, 2)
-        return ranks
+    least_ranks: ClassVar[int] = 2
 
     def run(self, worker: Worker) -> None:
         """Iterate, then take the mean of all workers' models.

@@ -25,6 +25,7 @@ class Ddp(Method):
     """torch's DistributedDataParallel, with its own buckets, averages and overlap."""
 
     kind: ClassVar[str] = "ddp"
+    flat: ClassVar[bool] = False
     bucket_size: PositiveBytes = Field(
         default=_BUCKET, description="A bucket is closed when it holds this much."
     )
@@ -36,11 +37,6 @@ class Ddp(Method):
         default=NoCompressionConfig(kind="none"),
         description="What a communication hook compresses by.",
     )
-
-    @property
-    def flat(self) -> bool:
-        """Torch uses the parameters as they are."""
-        return False
 
     def run(self, worker: Worker) -> None:
         """Train; gradients are averaged during backward, which counts as compute."""
