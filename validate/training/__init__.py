@@ -14,12 +14,11 @@ from dpsim.base.errors import DpsimError, how_to_install
 if find_spec("torch") is None:
     raise DpsimError(f"training needs torch; {how_to_install('validate')}")
 
-from validate.training.all_workers import Replayed
 from validate.training.fsdp import blocks_of
 from validate.training.method import Method
 from validate.training.proof import Proof, names_of, prove
 from validate.training.rank_record import Event, RankRecord
-from validate.training.replay import replay
+from validate.training.replay import Replayed, replay
 from validate.training.settings import Training
 from validate.training.task import Task, cnn
 from validate.training.train import METHODS, alone, method_named, train

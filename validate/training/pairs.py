@@ -20,9 +20,10 @@ from torch import Tensor
 
 from validate.training.gossip import consensus
 from validate.training.method import Method
+from validate.training.rank_record import READ, UPDATED
 from validate.training.worker import Worker
 
-READ, AVERAGED, UPDATED = "read", "averaged", "updated"
+AVERAGED = "averaged"
 
 
 class AdPsgd(Method):

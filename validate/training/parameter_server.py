@@ -23,9 +23,10 @@ from torch import Tensor
 from dpsim.strategy.sync import AspConfig, BspConfig, Gate, GradientOutcome, SspConfig, Sync
 from validate.ranks.gatekeeper import Gatekeeper, serve_each
 from validate.training.method import Method
+from validate.training.rank_record import READ, UPDATED
 from validate.training.worker import Worker
 
-READ, PUSHED, UPDATED, DROPPED = "read", "pushed", "updated", "dropped"
+PUSHED, DROPPED = "pushed", "dropped"
 Note = Callable[[str, int, int, int], None]
 
 

@@ -12,6 +12,9 @@ import numpy as np
 
 from dpsim.base.arrays import RealArray
 
+READ, UPDATED = "read", "updated"
+"""What a worker's event may be wherever others change the weights that it works on."""
+
 
 @dataclass(frozen=True, slots=True)
 class Event:

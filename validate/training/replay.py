@@ -6,23 +6,220 @@ losses and weights are determined, and must be the same without any messages.
 
 from __future__ import annotations
 
+from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
+from dpsim.base.arrays import RealArray
+from dpsim.base.errors import DpsimError
 from dpsim.strategy.compression import CompressedMean
-from validate.training.all_workers import AllWorkers, Replayed, mean
 from validate.training.compressed import Compressed
 from validate.training.gossip import HEARD, Gossip
 from validate.training.learners import Learners
+from validate.training.local import Replica
 from validate.training.local_sgd import AVERAGED_GRADIENTS, AVERAGED_MODELS, LocalSgd
 from validate.training.method import Method
-from validate.training.rank_record import RankRecord
-from validate.training.replay_pairs import replay_pairs
-from validate.training.replay_servers import replay_servers
+from validate.training.pairs import AVERAGED, AdPsgd
+from validate.training.parameter_server import ParameterServer
+from validate.training.rank_record import READ, UPDATED, Event, RankRecord
 from validate.training.settings import Training
+from validate.training.shard import Shard
+from validate.training.task import Digits
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Replayed:
+    """The expected result of a run: losses by worker and iteration, and the final weights, flat."""
+
+    losses: list[list[float]]
+    weights: RealArray
+
+
+class AllWorkers:
+    """All workers in one process: the same local steps as in the run, with nothing sent anywhere.
+
+    Each has a replica and a shard; all replicas start with rank 0's weights.
+    """
+
+    def __init__(self, training: Training, workers: int) -> None:
+        self.training = training
+        self.digits = Digits(training, "cpu")
+        self.replicas = [Replica(training, self.digits) for _ in range(workers)]
+        self.shards = [
+            Shard(len(self.digits), each, workers, training.batch, training.seed)
+            for each in range(workers)
+        ]
+        self.losses: list[list[float]] = [[] for _ in range(workers)]
+
+    def __len__(self) -> int:
+        return len(self.replicas)
+
+    def compute_gradient(self, worker: int, step: int) -> None:
+        """Run forward and backward of one worker on its batch of ``step``.
+
+        The worker's replica keeps the weights that it has.
+        """
+        indices = self.shards[worker].indices(step)
+        loss = self.replicas[worker].compute_gradient(*self.digits.batch(indices))
+        self.losses[worker].append(float(loss))
+
+    def learn_all(self, step: int) -> None:
+        """Run forward and backward of all workers."""
+        for worker in range(len(self)):
+            self.compute_gradient(worker, step)
+
+    def change(self, worker: int) -> Tensor:
+        """Update the worker's replica by SGD, and return the change of its weights."""
+        replica = self.replicas[worker]
+        # A clone, since SGD updates the weights in place.
+        before = replica.weights.clone()
+        replica.update()
+        return replica.weights - before
+
+    def done(self, weights: Tensor) -> Replayed:
+        """Return the losses, with ``weights`` as the final ones."""
+        return Replayed(self.losses, weights.detach().numpy().copy())
+
+
+def mean(vectors: list[Tensor]) -> Tensor:
+    """Return the mean of vectors, added up in order."""
+    # A sum has no defined order in torch, and rounding depends on it; a copy, since += is in place.
+    total = vectors[0].clone()
+    for vector in vectors[1:]:
+        total += vector
+    return total / len(vectors)
+
+
+def replay_pairs(method: AdPsgd, records: Sequence[RankRecord], training: Training) -> Replayed:
+    """Replay asynchronous gossip: when each worker read its model, averaged, and updated.
+
+    A meeting takes place when both workers have reached it.
+    """
+    pairs = _Pairs(AllWorkers(training, len(records)), records)
+    while any(pairs.logs):
+        # One event at a time, of any worker that can continue: events of workers that have not met
+        # since are independent, so their order does not matter.
+        if not any(pairs.advance(worker) for worker in range(len(records))):
+            raise DpsimError("the logs of a run must fit each other, but no worker can go on")
+    return pairs.workers.done(mean(pairs.shared))
+
+
+class _Pairs:
+    """Each worker's model, the rest of its log, and the change of its next update."""
+
+    def __init__(self, workers: AllWorkers, records: Sequence[RankRecord]) -> None:
+        self.workers = workers
+        self.logs = [
+            deque(e for e in record.log if e.what in (READ, AVERAGED, UPDATED))
+            for record in records
+        ]
+        self.shared = [replica.weights.clone() for replica in workers.replicas]
+        # Placeholders: no update comes before a read, which sets its change.
+        self._changes: list[Tensor] = [weights.clone() for weights in self.shared]
+
+    def advance(self, worker: int) -> bool:
+        """Replay the next event of a worker, and return whether it was possible."""
+        log = self.logs[worker]
+        if not log:
+            return False
+        event = log[0]
+        if event.what == AVERAGED:
+            return self._meet(worker, event)
+        log.popleft()
+        if event.what == READ:
+            self.workers.replicas[worker].weights.copy_(self.shared[worker])
+            self.workers.compute_gradient(worker, event.clock)
+            self._changes[worker] = self.workers.change(worker)
+        else:
+            self.shared[worker] += self._changes[worker]
+        return True
+
+    def _meet(self, worker: int, event: Event) -> bool:
+        """Replace both models by the mean, if the other worker has reached the same meeting."""
+        other = event.worker
+        if not self.logs[other]:
+            return False
+        theirs = self.logs[other][0]
+        if (theirs.what, theirs.worker, theirs.clock) != (AVERAGED, worker, event.clock):
+            return False
+        self.logs[worker].popleft()
+        self.logs[other].popleft()
+        both = (self.shared[other] + self.shared[worker]) / 2
+        # Two vectors: each is then updated in place.
+        self.shared[worker] = both
+        self.shared[other] = both.clone()
+        return True
+
+
+def replay_servers(
+    method: ParameterServer, records: Sequence[RankRecord], training: Training
+) -> Replayed:
+    """Replay every server's log, which worker read and which update was applied when, in turns.
+
+    An update can be applied once all shares were read.
+    """
+    workers = AllWorkers(training, method.workers(len(records)))
+    replayed = _Servers(method, workers)
+    logs = []
+    for record in records[len(workers) :]:
+        logs.append(deque(event for event in record.log if event.what in (READ, UPDATED)))
+    while any(logs):
+        # Servers' clocks are not comparable: the order follows from the events themselves.
+        events = sum(replayed.advance(server, log) for server, log in enumerate(logs))
+        if not events:
+            stuck = next(log[0] for log in logs if log)
+            raise DpsimError(
+                f"a log must hold what can follow each other, but has {stuck.what} of "
+                f"{stuck.worker} at {stuck.clock}"
+            )
+    return workers.done(replayed.weights)
+
+
+class _Servers:
+    """The weights of all servers, and the changes that workers have pushed."""
+
+    def __init__(self, method: ParameterServer, workers: AllWorkers) -> None:
+        self.workers = workers
+        self.servers = method.servers
+        self.scale = method.scale(len(workers))
+        self.weights = workers.replicas[0].weights.clone()
+        # Views: adding to a share adds to the weights.
+        self._shares = self.weights.tensor_split(self.servers)
+        self._reads: Counter[tuple[int, int]] = Counter()
+        self._changes: dict[tuple[int, int], tuple[Tensor, ...]] = {}
+
+    def advance(self, server: int, log: deque[Event]) -> int:
+        """Replay one server's log as far as possible; return the number of events."""
+        done = 0
+        while log:
+            event = log[0]
+            iteration = event.worker, event.clock
+            if event.what == READ:
+                self._read(server, *iteration)
+            elif iteration in self._changes:
+                change = self._changes[iteration][server]
+                self._shares[server].add_(change, alpha=self.scale)
+            else:
+                break
+            log.popleft()
+            done += 1
+        return done
+
+    def _read(self, server: int, worker: int, clock: int) -> None:
+        """Copy a share to a worker; with its last share the worker computes."""
+        shares = self.workers.replicas[worker].weights.tensor_split(self.servers)
+        shares[server].copy_(self._shares[server])
+        self._reads[worker, clock] += 1
+        # Only now, since servers let a worker read at different points of their logs.
+        if self._reads[worker, clock] == self.servers:
+            self.workers.compute_gradient(worker, clock)
+            change = self.workers.change(worker)
+            self._changes[worker, clock] = change.tensor_split(self.servers)
 
 
 def replay_whole_batch(

@@ -10,7 +10,8 @@ from collections import Counter
 from collections.abc import Sequence
 
 from validate.training import Event
-from validate.training.parameter_server import PUSHED, READ, UPDATED
+from validate.training.parameter_server import PUSHED
+from validate.training.rank_record import READ, UPDATED
 
 
 def clock_gaps(log: Sequence[Event], workers: int) -> list[int]:
