@@ -1,16 +1,23 @@
-"""Starts ranks that run scenarios, one after the other, and collects their notes."""
+"""Starts ranks that run scenarios, one after the other, and collects their notes.
+
+Workers' notes become the arrays of the simulator, with the same meaning. Only steps that every
+worker has ended count. All times are of one clock.
+"""
 
 from __future__ import annotations
 
 import json
 import os
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from dpsim.engine import Job, Steps, calibrated
+import numpy as np
+
+from dpsim.base.arrays import FloatArray, IntArray
+from dpsim.engine import Job, Steps, calibrated, seconds_covered
 from dpsim.scenario import Scenario, load_scenario
-from validate.emulate.account import account, collective_seconds
 from validate.emulate.clock import before_all_others
 from validate.emulate.program import emulate
 from validate.ranks.launch import Host, RunFailed, connected, launch, write_row
@@ -108,3 +115,135 @@ def measured(job: Job, rows: Rows, number: int) -> Measured:
     run = job.scenario.run
     steps = account(job, mine, carried, run.warmup + run.steps, start)
     return Measured(steps, collective_seconds(carried, run.warmup, run.warmup + run.steps))
+
+
+def account(
+    job: Job, rows: Sequence[Rows], carried: Sequence[Rows], steps: int, start: float
+) -> Steps:
+    """Return the steps of ``job``'s workers, at most ``steps``, from ``start`` on.
+
+    ``rows`` are each worker's steps in order, ``carried`` the messages that each took part in.
+    """
+    workers = len(rows)
+    # A failed run ends in the middle of a step, which differs between workers.
+    whole = min(steps, *(len(own) for own in rows))
+    kept = [own[:whole] for own in rows]
+    records = Steps.empty(whole, workers)
+    if not whole:
+        return records
+    records.encode[:] = _column(kept, "encode")
+    records.input[:] = _column(kept, "input")
+    if job.acts_alone:
+        _alone(records, kept, rows)
+    else:
+        _together(records, kept, carried, job)
+    # A step begins where the last one ended. Computing is the rest of it, so that all parts add up
+    # to the step, whatever time the operating system took in between.
+    starts = np.full(workers, start)
+    ends = np.vstack([starts, _column(kept, "end")])
+    lasting = np.diff(ends, axis=0)
+    waited = records.exposed_comm + records.straggler_wait
+    records.compute[:] = lasting - records.encode - records.input - waited
+    return records
+
+
+def _together(records: Steps, rows: Sequence[Rows], carried: Sequence[Rows], job: Job) -> None:
+    """Divide waits like `dpsim.engine.vector_engine`.
+
+    A wait is for a straggler until the last worker that is needed has begun it, too.
+    """
+    gate = job.gate()
+    workers, whole = len(rows), len(rows[0])
+    for step in range(whole):
+        waits = np.array([own[step]["waits"] for own in rows]).reshape(workers, -1, 2)
+        # All workers settle at the same positions of a step, so that wait number i of each is for
+        # the same calls. Transposed by wait, then begin and end, then worker.
+        for began, ended in waits.transpose(1, 2, 0):
+            waited = ended - began
+            last = gate.enough_at(began)
+            # Never more than the wait itself: a call may have come before the last worker waited.
+            for_others = np.minimum(np.maximum(last - began, 0.0), waited)
+            records.straggler_wait[step] += for_others
+            records.exposed_comm[step] += waited - for_others
+    busy, rounds = _network(carried, whole)
+    records.overlapped_comm[:] = np.maximum(busy[:, None] - records.exposed_comm, 0.0)
+    starts = _column(rows, "begin")
+    done = _column(rows, "done")
+    common = rounds if job.one_version else []
+    records.clock_gap[:], records.versions[:] = gate.stalenesses(starts, done, common)
+
+
+def _network(carried: Sequence[Rows], steps: int) -> tuple[FloatArray, list[tuple[float, float]]]:
+    """Return the seconds of each step with a busy network, and the times of its last collective.
+
+    The times are when the last one began, and when it ended for all.
+    """
+    spans: dict[int, list[tuple[float, float]]] = defaultdict(list)
+    last: dict[int, tuple[float, float]] = {}
+    # Calls of one group follow one another on all workers; those of several run concurrently.
+    alike = [sorted(own, key=lambda row: row.get("group", "all")) for own in carried]
+    # Not strict: in a failed run, some workers have done less than others.
+    for same in zip(*alike, strict=False):
+        step = same[0]["step"]
+        if step >= steps:
+            continue
+        stamps = np.array([row["stamps"] for row in same])  # workers, stages, begin and end
+        # Bytes flow once the last worker takes part; until then the others' threads only wait.
+        begins = stamps[:, :, 0].max(axis=0)
+        ends = stamps[:, :, 1].max(axis=0)
+        spans[step] += zip(begins.tolist(), ends.tolist(), strict=True)
+        last[step] = float(begins[-1]), float(ends[-1])
+    busy = np.array([seconds_covered(spans[step]) for step in range(steps)])
+    return busy, [last[step] for step in sorted(last)]
+
+
+def _alone(records: Steps, rows: Sequence[Rows], everything: Sequence[Rows]) -> None:
+    """Copy the waits that workers divided themselves.
+
+    Clocks are compared over all of their work, even after their steps.
+    """
+    exposed = _column(rows, "exposed_comm")
+    records.exposed_comm[:] = exposed
+    records.straggler_wait[:] = _column(rows, "straggler_wait")
+    records.overlapped_comm[:] = np.maximum(_column(rows, "busy") - exposed, 0.0)
+    records.versions[:] = _column(rows, "versions").astype(np.int64)
+    passed = [[row["passed"] for row in own] for own in everything]
+    records.clock_gap[:] = _clock_gaps(_column(rows, "begin"), passed)
+
+
+def _clock_gaps(begins: FloatArray, passed: Sequence[Sequence[float]]) -> IntArray:
+    """Return how many iterations each worker is ahead of the slowest as it begins one.
+
+    ``passed`` are the times at which each worker's clock advanced.
+    """
+    # By worker: its clock at the begin of each step of each worker.
+    clocks = np.stack([np.searchsorted(own, begins, side="right") for own in passed])
+    slowest = clocks.min(axis=0)
+    own_clock = np.arange(len(begins))[:, None]
+    return np.asarray(own_clock - slowest)
+
+
+def _column(rows: Sequence[Rows], name: str) -> FloatArray:
+    """Return one value of every row, (steps, workers)."""
+    by_worker = [[row[name] for row in own] for own in rows]
+    return np.array(by_worker, dtype=float).T
+
+
+def collective_seconds(carried: Sequence[Rows], first: int, last: int) -> dict[str, float]:
+    """Return the mean seconds of each message in steps ``first .. last - 1``, by its name.
+
+    They count from a worker's begin to its end of it, over all its communicators.
+    """
+    taken: dict[str, list[float]] = {}
+    for own in carried:
+        by_group: dict[str, dict[str, list[Any]]] = {}
+        for row in own:
+            if first <= row["step"] < last:
+                groups = by_group.setdefault(row["message"], {})
+                groups.setdefault(row.get("group", "all"), []).append(row["stamps"])
+        for message, groups in by_group.items():
+            for parts in zip(*groups.values(), strict=False):
+                began = min(stamps[0][0] for stamps in parts)
+                ended = max(stamps[-1][1] for stamps in parts)
+                taken.setdefault(message, []).append(ended - began)
+    return {name: float(np.mean(seconds)) for name, seconds in taken.items()}

@@ -15,9 +15,12 @@ from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 from dpsim.base.errors import DpsimError
+from dpsim.base.shipped import shipped_json
 from dpsim.base.uncertainty import PredictionInterval
 from dpsim.engine import KeptJobs, prepared_by, run_scenario
+from dpsim.hardware import CalibrationProfile, Parameter, Residuals
 from dpsim.scenario import Scenario
+from dpsim.workload import CONSTANTS, composed, members_of, of_products
 from validate.published.step_tables import (
     adaptdl,
     imagenet,
@@ -38,16 +41,22 @@ from validate.published.tables.known_steps import (
     ScaledToKnown,
     planned_rows,
 )
-from validate.published.tables.left_out import unseen
 from validate.published.tables.published_step import (
     PublishedStep,
     Regime,
     StepKind,
     StepTable,
 )
-from validate.published.tables.scenario_files import ScenarioFolder
+from validate.published.tables.scenario_files import ScenarioFolder, file_name
 from validate.published.tables.step_scores import Progress, Refused, StepReference, StepRow
 
+# Fits of the compute constants without each publisher (without each model of the largest publisher
+# of language models), for rows that the shipped ones are fitted to. Written by
+# ``python -m tools.refits.compute_refit``.
+LEFT_OUT = "left_out.json"
+_NOT_KEPT = Residuals(
+    counted_on="held-out rows", n=0, median_ape=0, mean_ape=0, p95_ape=0, worst_ape=0, worst_bytes=0
+)
 TABLES: Mapping[StepKind, StepTable] = {
     "single-gpu": single_gpu.STEP_TABLE,
     "adaptdl": adaptdl.STEP_TABLE,
@@ -232,3 +241,31 @@ def _folder(path: Path | None) -> Iterator[ScenarioFolder]:
             f"--write-scenarios {path}: must be a folder, but: {error.strerror}"
         ) from None
     yield ScenarioFolder(path, keeps=True)
+
+
+def unseen(step: PublishedStep, group: str, scenario: Scenario) -> PublishedStep:
+    """Return the row, to be predicted by constants of a fit without its ``group``.
+
+    They are written to a profile beside the row's ``scenario``, which ``dpsim run`` then uses. If
+    the fit had no row of the group, the shipped constants are kept.
+    """
+    values = shipped_json("validate.published", LEFT_OUT).get(group)
+    if values is None or "calibration" in step.scenario:
+        return step
+    workload, model = scenario.workload, scenario.build_model()
+    generation = scenario.cluster.accelerator.architecture
+    members = members_of(model, generation, workload.precision, workload.words)
+    constants = of_products(composed(values, members))
+    profile = CalibrationProfile(
+        name=f"constants without {group}",
+        kind="compute",
+        constants={name: Parameter(value=getattr(constants, name), unit="1") for name in CONSTANTS},
+        residuals=_NOT_KEPT,
+    )
+    name = file_name(" ".join(["without", group, *members.values()])) + ".json"
+    return replace(
+        step,
+        scenario={**step.scenario, "calibration": name},
+        files={**step.files, name: profile.to_json()},
+        constants=f"shipped, without {group}",
+    )

@@ -9,7 +9,7 @@ pytest.importorskip("torch")
 
 from dpsim.collectives import ALGORITHMS, execute
 from dpsim.collectives.all_reduces import double_binary_tree, pipelined_tree, ring
-from validate.collectives.rank_rounds import rank_rounds
+from validate.collectives.executor import rank_rounds
 
 pytestmark = pytest.mark.torch
 OPTIONS = [double_binary_tree.with_chunks(3), pipelined_tree.with_chunks(3)]

@@ -17,10 +17,10 @@ if find_spec("torch"):
     from dpsim.base.errors import DpsimError
     from dpsim.strategy.sync import DROPPED
     from validate.emulate import Case, check, placement
-    from validate.emulate.account import account, collective_seconds
     from validate.emulate.clock import Pace, sleep_until
     from validate.emulate.program import emulate
     from validate.emulate.push_pull import rotated, share
+    from validate.emulate.ranks import account, collective_seconds
     from validate.emulate.servers import Reply, Server
 
 

@@ -7,7 +7,7 @@ import pytest
 pytest.importorskip("torch")
 
 from validate.emulate import Case
-from validate.node.account import steps_of
+from validate.node.run import steps_of
 
 pytestmark = pytest.mark.torch
 

@@ -16,10 +16,10 @@ from again import from_known, measured_again
 
 from dpsim.base.errors import DpsimError
 from validate.emulate import Case
-from validate.node.account import bucket_seconds, steps_of
 from validate.node.methods import deviations, method_on
 from validate.node.node_profile import node_profile
 from validate.node.program import carry_out
+from validate.node.run import bucket_seconds, steps_of
 from validate.ranks.launch import launch, loopback
 from validate.ranks.processes import joined
 

@@ -12,12 +12,11 @@ from dpsim.hardware import CalibrationProfile
 from dpsim.workload import constants_for
 from tools.refits.compute_fit import PublishedWork, assumed, fit, predicted
 from tools.refits.compute_refit import FITTED_ON, published_steps, works
-from validate.published.step_reference import TABLES
+from validate.published.step_reference import LEFT_OUT, TABLES, unseen
 from validate.published.tables.columns import packaged_rows
-from validate.published.tables.left_out import FILE, unseen
 from validate.published.tables.scenario_files import ScenarioFolder
 
-WITHOUT = json.loads(files("validate.published").joinpath(FILE).read_text(encoding="utf-8"))
+WITHOUT = json.loads(files("validate.published").joinpath(LEFT_OUT).read_text(encoding="utf-8"))
 
 
 @pytest.mark.parametrize("kind", FITTED_ON)
