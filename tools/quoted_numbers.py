@@ -20,8 +20,8 @@ from dpsim.base.uncertainty import ENDS
 from dpsim.engine import Result
 from dpsim.scenario import Document, apply_overrides, validate
 from validate.published import compare, compare_steps
-from validate.published.tables.columns import packaged_path
 from validate.published.tables.csv_file import read_rows
+from validate.published.tables.packaged import packaged_path
 
 FILE = "quoted_numbers.yaml"
 

@@ -4,13 +4,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from packaged_columns import packaged_table
 
 from dpsim.base.errors import DpsimError
 from dpsim.disturbance import CrashesConfig, read_trace, together
 from dpsim.disturbance.fault_trace import relapse_chance
 from dpsim.disturbance.faults import known_faults
 from dpsim.studies.goodput import Machine, draw_faults, simulate_job
-from validate.published.tables.columns import packaged_table
 
 DAY = 86_400.0
 HEADER = "node,start_day,end_day,kind\n"

@@ -19,8 +19,8 @@ import numpy as np
 from dpsim.base.arrays import FloatArray
 from tools.refits.calibrated_residuals import planned_sample
 from validate.published import compare_steps
-from validate.published.tables.columns import packaged_path
 from validate.published.tables.known_steps import place_of
+from validate.published.tables.packaged import packaged_path
 from validate.published.tables.published_step import PublishedStep, StepKind
 from validate.published.tables.step_scores import StepRow
 

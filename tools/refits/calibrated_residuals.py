@@ -28,9 +28,9 @@ from dpsim.scenario import Scenario, load
 from tools.refits.compute_refit import RESIDUALS, write_table
 from tools.refits.residual_quantiles import spread_of
 from validate.published import STEP_TABLES, compare_steps
-from validate.published.tables.columns import packaged_path
 from validate.published.tables.csv_file import NotPredictedError, read_rows
 from validate.published.tables.known_steps import place_of, planned_rows
+from validate.published.tables.packaged import packaged_path
 from validate.published.tables.published_step import StepKind
 from validate.published.tables.scenario_files import file_name
 from validate.published.tables.step_scores import StepRow

@@ -44,8 +44,8 @@ from tools.refits.compute_work import RowWork
 from tools.refits.residual_quantiles import spread_of
 from tools.refits.yaml_files import rounded, yaml_text
 from validate.published import STEP_TABLES
-from validate.published.tables.columns import packaged_rows
 from validate.published.tables.csv_file import NotPredictedError
+from validate.published.tables.packaged import packaged_rows
 from validate.published.tables.published_step import PublishedStep, StepKind
 from validate.published.tables.scenario_files import ScenarioFolder
 

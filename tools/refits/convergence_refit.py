@@ -6,18 +6,19 @@ to a target, and the gradients' noise up to there.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from dpsim.base.arrays import BoolArray, FloatArray
+from dpsim.base.arrays import FloatArray
 from dpsim.base.terminal import write_whole
 from dpsim.convergence import NoiseForm, fit_law, left_out_errors, noise_scale
 from tools.refits.yaml_files import rounded, yaml_text
-from validate.published.tables.columns import Columns, packaged_table
+from validate.published.tables.csv_file import Row
+from validate.published.tables.packaged import packaged_rows
 
 CONSTANTS = Path(__file__).parents[2] / "dpsim" / "convergence" / "constants.yaml"
 HEADER = """\
@@ -29,10 +30,6 @@ left_out: each batch predicted by a law fitted without it.
 adaptdl_convergence.csv and mlperf_reference_points.csv.
 """
 
-
-_CURVES = ("model", "global_batch", "progress", "iteration", "metric", "grad_sqr", "grad_var")
-_HITS = ("case_id", "dataset", "global_batch", "metric", "value")
-_POINTS = ("case_id", "global_batch", "samples_to_target", "quality")
 # The sources of a task's runs: the data set's name in convergence.csv, ...
 HITS: Mapping[str, str] = {
     "resnet50-imagenet": "imagenet",
@@ -129,74 +126,74 @@ def runs_of(task: str) -> Runs:
         return _points(POINTS[task])
     if task in CURVES:
         return _crossings(*CURVES[task])
-    rows = packaged_table("convergence.csv", _HITS)
     if task in CASES:
-        return Runs(*_in_order(rows.where(rows.text("case_id") == CASES[task])))
-    rows = rows.where(
-        (rows.text("dataset") == HITS[task]) & (rows.text("metric") == "iterations_to_target")
-    )
-    batches, steps = _in_order(rows)
-    return Runs(batches, steps, _curves(HITS[task], np.array(batches)))
+        return Runs(*_in_order(_rows("convergence.csv", case_id=CASES[task])))
+    hits = _rows("convergence.csv", dataset=HITS[task], metric="iterations_to_target")
+    batches, steps = _in_order(hits)
+    return Runs(batches, steps, _curves(HITS[task], batches))
 
 
-def _in_order(rows: Columns) -> tuple[tuple[float, ...], tuple[float, ...]]:
+def _rows(table: str, **texts: str) -> list[Row]:
+    """Return the rows of a packaged table that have these texts in these columns."""
+    wanted = texts.items()
+    return [
+        row
+        for row in packaged_rows(table)
+        if all(row.text(column) == text for column, text in wanted)
+    ]
+
+
+def _in_order(rows: Iterable[Row]) -> tuple[tuple[float, ...], tuple[float, ...]]:
     """Return batches and steps of the runs, ascending in batch."""
-    batches, steps = rows.numbers("global_batch"), rows.numbers("value")
-    order = np.argsort(batches, kind="stable")
-    return tuple(batches[order].tolist()), tuple(steps[order].tolist())
+    ordered = sorted(rows, key=lambda row: row.positive("global_batch"))
+    return (
+        tuple(row.positive("global_batch") for row in ordered),
+        tuple(row.positive("value") for row in ordered),
+    )
 
 
 def _points(case: str) -> Runs:
-    rows = packaged_table("mlperf_reference_points.csv", _POINTS)
-    rows = rows.where((rows.text("case_id") == case) & (rows.text("quality") == "ok"))
-    batches = rows.numbers("global_batch")
-    return Runs(
-        tuple(batches.tolist()), tuple((rows.numbers("samples_to_target") / batches).tolist())
-    )
+    rows = _rows("mlperf_reference_points.csv", case_id=case, quality="ok")
+    batches = tuple(row.positive("global_batch") for row in rows)
+    samples = (row.positive("samples_to_target") for row in rows)
+    return Runs(batches, tuple(n / batch for n, batch in zip(samples, batches, strict=True)))
 
 
 def _crossings(model: str, target: float) -> Runs:
     """Return runs with the steps at the first evaluation at or below ``target``."""
-    batches = np.unique(
-        packaged_table("adaptdl_convergence.csv", _CURVES).where(_of(model)).numbers("global_batch")
-    )
+    rows = _rows("adaptdl_convergence.csv", model=model)
+    batches = sorted({row.positive("global_batch") for row in rows})
     curves = _curves(model, batches)
     # argmax of booleans is the index of the first true one.
     steps = tuple(float(curve.steps[np.argmax(curve.metric <= target)]) for curve in curves)
-    return Runs(tuple(batches.tolist()), steps, curves)
+    return Runs(tuple(batches), steps, curves)
 
 
-def _of(model: str) -> BoolArray:
-    return np.asarray(packaged_table("adaptdl_convergence.csv", _CURVES).text("model") == model)
-
-
-def _curves(model: str, batches: FloatArray) -> tuple[Curve, ...]:
+def _curves(model: str, batches: Sequence[float]) -> tuple[Curve, ...]:
     """Return the curves of ``model``; gradients are logged for batches of the smallest size."""
-    rows = packaged_table("adaptdl_convergence.csv", _CURVES).where(_of(model))
+    rows = _rows("adaptdl_convergence.csv", model=model)
     return tuple(
-        _curve(rows.where(rows.numbers("global_batch") == batch), float(batches.min()))
+        _curve([row for row in rows if row.positive("global_batch") == batch], min(batches))
         for batch in batches
     )
 
 
-def _curve(rows: Columns, base: float) -> Curve:
+def _curve(rows: Sequence[Row], base: float) -> Curve:
     """Return one run of the table.
 
     Where the logged noise is zero, the noise of neighbouring evaluations is used.
     """
-    steps, squared, variance = (
-        rows.numbers("iteration"),
-        rows.above_zero("grad_sqr"),
-        rows.above_zero("grad_var"),
+    steps, progress, metric = (
+        np.array([float(row.text(column)) for row in rows])
+        for column in ("iteration", "progress", "metric")
     )
-    known = np.flatnonzero(~np.isnan(squared) & ~np.isnan(variance))
-    logged = [noise_scale(float(squared[row]), float(variance[row]), base) for row in known]
-    return Curve(
-        steps,
-        rows.numbers("progress"),
-        rows.numbers("metric"),
-        np.interp(steps, steps[known], logged),
-    )
+    logged = {}
+    for place, row in enumerate(rows):
+        squared, variance = row.number("grad_sqr"), row.number("grad_var")
+        if squared is not None and variance is not None:
+            logged[place] = noise_scale(squared, variance, base)
+    noise = np.interp(steps, steps[list(logged)], list(logged.values()))
+    return Curve(steps, progress, metric, noise)
 
 
 def constants() -> dict[str, Any]:

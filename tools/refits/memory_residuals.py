@@ -24,8 +24,8 @@ from dpsim.base.uncertainty import Spread
 from dpsim.engine import memory_use
 from tools.refits.residual_quantiles import spread_of
 from validate.published.step_tables.llm import TABLE, published
-from validate.published.tables.columns import packaged_rows
 from validate.published.tables.csv_file import NotPredictedError
+from validate.published.tables.packaged import packaged_rows
 from validate.published.tables.scenario_files import ScenarioFolder
 
 FILE = Path(str(files("dpsim.engine"))) / "memory_residuals.json"

@@ -32,7 +32,6 @@ from validate.published.step_tables import (
     steps,
     vtrain,
 )
-from validate.published.tables.columns import packaged_rows
 from validate.published.tables.csv_file import NotPredictedError, Row, read_rows
 from validate.published.tables.known_steps import (
     Calibrate,
@@ -41,6 +40,7 @@ from validate.published.tables.known_steps import (
     ScaledToKnown,
     planned_rows,
 )
+from validate.published.tables.packaged import packaged_rows
 from validate.published.tables.published_step import (
     PublishedStep,
     Regime,

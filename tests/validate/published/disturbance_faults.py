@@ -9,10 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from packaged_columns import packaged_table
 
 from dpsim.base.arrays import FloatArray, IntArray
 from dpsim.disturbance.fault_trace import relapse_chance
-from validate.published.tables.columns import packaged_table
 
 SERVERS, DAYS = 267, 349
 _DRAWS = 400

@@ -16,10 +16,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from packaged_columns import Columns, packaged_table
 
 from dpsim.base.arrays import FloatArray
 from dpsim.disturbance import fit_jitter
-from validate.published.tables.columns import Columns, packaged_table
 
 QUANTILES = (0.5, 0.9, 0.99)
 _DRAWN = 200_000

@@ -17,12 +17,12 @@ from itertools import combinations
 from typing import Any
 
 import numpy as np
+from packaged_columns import packaged_table
 
 from dpsim.base.arrays import FloatArray
 from dpsim.collectives import Chunking, Costs, RankLayout, algorithm
 from dpsim.engine import prepare
 from dpsim.scenario import Scenario
-from validate.published.tables.columns import packaged_table
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,9 +9,9 @@ the time of the first window. Tables: BinhangYuan/tc_cluster_setting, results/p2
 from __future__ import annotations
 
 import numpy as np
+from packaged_columns import packaged_table
 
 from dpsim.base.arrays import FloatArray
-from validate.published.tables.columns import packaged_table
 
 RATES = {"nccl_mbps_vpn": 1e6 / 8, "iperf3_gbps_public": 1e9 / 8, "iperf3_gbps_vpn": 1e9 / 8}
 _FIRST = np.geomspace(1e5, 1e7, 200)  # first windows to try, in bytes

@@ -6,8 +6,8 @@ import pytest
 
 from dpsim.engine import memory_use
 from validate.published.step_reference import TABLES
-from validate.published.tables.columns import packaged_rows
 from validate.published.tables.csv_file import NotPredictedError
+from validate.published.tables.packaged import packaged_rows
 from validate.published.tables.scenario_files import ScenarioFolder
 
 

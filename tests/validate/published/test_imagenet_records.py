@@ -9,8 +9,8 @@ from step_rows import written
 from dpsim import load_scenario
 from validate.published import compare_steps
 from validate.published.step_tables.imagenet import SETTINGS, TABLE, Plan, read, read_record
-from validate.published.tables.columns import constants_file, packaged_rows
 from validate.published.tables.csv_file import NotPredictedError, Row
+from validate.published.tables.packaged import constants_file, packaged_rows
 from validate.published.tables.scenario_files import scenario_of_row
 
 DATA = Path("validate/published/data")

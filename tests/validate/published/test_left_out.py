@@ -13,7 +13,7 @@ from dpsim.workload import constants_for
 from tools.refits.compute_fit import PublishedWork, assumed, fit, predicted
 from tools.refits.compute_refit import FITTED_ON, published_steps, works
 from validate.published.step_reference import LEFT_OUT, TABLES, unseen
-from validate.published.tables.columns import packaged_rows
+from validate.published.tables.packaged import packaged_rows
 from validate.published.tables.scenario_files import ScenarioFolder
 
 WITHOUT = json.loads(files("validate.published").joinpath(LEFT_OUT).read_text(encoding="utf-8"))

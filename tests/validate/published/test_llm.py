@@ -10,8 +10,8 @@ from dpsim.engine import memory_use, run_scenario
 from tools.refits.compute_refit import published_steps
 from validate.published import compare_steps
 from validate.published.step_tables.llm import TABLE, published, read
-from validate.published.tables.columns import packaged_rows
 from validate.published.tables.csv_file import NotPredictedError, Row
+from validate.published.tables.packaged import packaged_rows
 from validate.published.tables.published_step import PublishedStep
 from validate.published.tables.scenario_files import ScenarioFolder
 

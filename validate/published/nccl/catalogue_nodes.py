@@ -23,7 +23,7 @@ from dpsim.topology import Cluster, ClusterConfig, build_cluster
 from validate.published.nccl.regimes import Predicted
 from validate.published.nccl.scores import MIB, Score, scored
 from validate.published.nccl.table import Case, Kind, read_table
-from validate.published.tables.columns import constants_file
+from validate.published.tables.packaged import constants_file
 
 # NCCL's operations by dpsim's names. One rank's message to another is not a collective.
 _OPERATIONS = {

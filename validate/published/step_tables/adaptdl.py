@@ -11,9 +11,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from statistics import median
 
-from validate.published.tables.columns import constants_file, packaged_rows
 from validate.published.tables.csv_file import NotPredictedError, Row, gathered, read_rows
 from validate.published.tables.machines import cards_in, cluster_of, gpu_in
+from validate.published.tables.packaged import constants_file, packaged_rows
 from validate.published.tables.published_step import (
     PublishedStep,
     Read,

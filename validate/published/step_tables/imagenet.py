@@ -15,8 +15,8 @@ from dpsim.base.errors import DpsimError
 from dpsim.convergence import tasks
 from dpsim.engine import run_scenario
 from dpsim.workload import canonical_name
-from validate.published.tables.columns import constants_file, packaged_rows
 from validate.published.tables.csv_file import NotPredictedError, Row
+from validate.published.tables.packaged import constants_file, packaged_rows
 from validate.published.tables.published_step import PublishedStep, StepTable, published_step
 from validate.published.tables.scenario_files import scenario_of_row
 from validate.published.tables.training import known_words, software_in

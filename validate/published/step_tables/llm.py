@@ -8,10 +8,10 @@ from statistics import NormalDist
 from typing import Any
 
 from dpsim.hardware import Gpu
-from validate.published.tables.columns import constants_file
 from validate.published.tables.csv_file import NotPredictedError, Row
 from validate.published.tables.machines import cards_together, cluster_of, even_placement, gpu_in
 from validate.published.tables.model_configs import Sizes, config_file
+from validate.published.tables.packaged import constants_file
 from validate.published.tables.published_step import (
     PublishedStep,
     StepTable,

@@ -14,8 +14,8 @@ from typing import Any
 
 from dpsim.engine import prepare, scale_to
 from validate.published.step_tables.scaling import IDENTITY, REQUIRED, SETTINGS, read
-from validate.published.tables.columns import constants_file
 from validate.published.tables.csv_file import NotPredictedError, Row, gathered
+from validate.published.tables.packaged import constants_file
 from validate.published.tables.published_step import PublishedStep, Read, StepTable
 from validate.published.tables.scenario_files import scenario_of_row
 from validate.published.tables.step_scores import StepRow

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from validate.published.tables.columns import constants_file
 from validate.published.tables.csv_file import NotPredictedError, Row
 from validate.published.tables.machines import cards_in, cluster_of, even_placement, gpu_in
+from validate.published.tables.packaged import constants_file
 from validate.published.tables.published_step import PublishedStep, StepTable, published_step
 from validate.published.tables.training import software_in, stated_step, workload_of
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from validate.published.tables.columns import constants_file
 from validate.published.tables.csv_file import NotPredictedError, Row
 from validate.published.tables.machines import cluster_of, gpu_in
 from validate.published.tables.model_configs import Sizes, config_file
+from validate.published.tables.packaged import constants_file
 from validate.published.tables.published_step import PublishedStep, StepTable, published_step
 from validate.published.tables.training import known_words, software_in
 

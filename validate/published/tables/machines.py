@@ -9,8 +9,8 @@ from typing import Any
 from dpsim.hardware import Gpu, gpu_named_in, links, nodes
 from dpsim.imports.first_scenario import machine_for
 from dpsim.network.libraries.nccl import node_cards
-from validate.published.tables.columns import constants_file
 from validate.published.tables.csv_file import NotPredictedError
+from validate.published.tables.packaged import constants_file
 
 SETTINGS = "tables/machines.yaml"
 Cards = dict[str, Any]  # the network's ``nic`` and ``nics_per_node``; empty for the machine's own

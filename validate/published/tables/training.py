@@ -17,8 +17,8 @@ from dpsim.workload import (
     build_model,
     canonical_name,
 )
-from validate.published.tables.columns import constants_file
 from validate.published.tables.csv_file import NotPredictedError, Row
+from validate.published.tables.packaged import constants_file
 
 SETTINGS = "tables/training.yaml"
 _SIZES = frozenset({"tiny", "mini", "small", "medium", "large", "huge", "xl", "xxl"})
