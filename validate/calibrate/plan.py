@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import product
 from typing import Any
 
@@ -65,7 +65,6 @@ def own_plan(testbed: TestbedConfig) -> list[CollectiveCase]:
 
 def cases(
     testbed: TestbedConfig,
-    algorithms: Iterable[str] = ALGORITHMS,
     sizes: Sequence[int] = SIZES,
     longest: float = _LONGEST,
 ) -> Iterator[CollectiveCase]:
@@ -73,7 +72,7 @@ def cases(
 
     Cases whose repetition would take more than ``longest`` s are left out.
     """
-    for name, size in product(algorithms, sizes):
+    for name, size in product(ALGORITHMS, sizes):
         seconds = _about(testbed, name, size)
         if seconds > longest:
             continue

@@ -22,8 +22,8 @@ _BUSY = 0.25  # of the cores
 _SLOW = 0.9  # of the highest clock, under load
 
 
-def busy_cores(window_s: float = _WINDOW_S) -> float | None:
-    """Return the mean number of busy cores over ``window_s`` from now; None if unknown.
+def busy_cores() -> float | None:
+    """Return the mean number of busy cores over a second from now; None if unknown.
 
     Time taken by a hypervisor counts as busy.
     """
@@ -31,7 +31,7 @@ def busy_cores(window_s: float = _WINDOW_S) -> float | None:
         return None
     before = _busy_s()
     begin = time.monotonic()
-    time.sleep(window_s)
+    time.sleep(_WINDOW_S)
     return max(_busy_s() - before, 0.0) / (time.monotonic() - begin)
 
 

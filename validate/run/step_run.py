@@ -76,7 +76,7 @@ class StepRun:
             "notes": list(self.notes),
         }
 
-    def record(self, name: str = "", setting: str = "", *, fitted: bool = False) -> RunRecord:
+    def record(self, name: str = "", setting: str = "") -> RunRecord:
         """Return the record of it that comparisons read."""
         sides = {"predicted": self.predicted.to_json(), "measured": self.measured.to_json()}
         kept = {side: {key: told[key] for key in OF_A_STEP} for side, told in sides.items()}
@@ -102,7 +102,6 @@ class StepRun:
             # One number, of the typical steps: the means of the repetitions are in the case.
             measured_s=(self.measured.step_time_s["mean"],),
             predicted_s=self.predicted.step_time_s["mean"],
-            fitted=fitted,
             partial=bool(self.failed),
             notes=(f"partial: {self.failed}",) if self.failed else (),
         )

@@ -12,7 +12,7 @@ IB = NcclMachine("h100", 90, "nvswitch", 450e9, nodes=2, transport="ib", nic_rat
 
 
 def score(name, nbytes, factor, machine=IB, is_calibrated=True):
-    case = Case(name, name, machine, "all_reduce", 4, "nccl-tests", {})
+    case = Case(name, name, machine, "all_reduce", 4, {})
     return Score(case, 1, nbytes, 1.0, factor, "", True, is_calibrated=is_calibrated)
 
 

@@ -24,7 +24,7 @@ LINE = 1e-5 * SIZES / SIZES[0]
 def case(places):
     """The curve at some of the sizes."""
     machine = NcclMachine("gpu", 90, "nvswitch", 450e9)
-    whole = Case("curve", "machine", machine, "all_reduce", 4, "nccl-tests", {})
+    whole = Case("curve", "machine", machine, "all_reduce", 4, {})
     at = list(places)
     return replace(whole, nbytes=SIZES[at].tolist(), times=LINE[at].tolist())
 

@@ -13,7 +13,7 @@ MACHINE = NcclMachine("h100", 90, "nvswitch", 450e9)
 
 
 def row(name, measured, nbytes=1024, **machine):
-    case = Case(name, name, replace(MACHINE, **machine), "all_reduce", 4, "nccl-tests", {})
+    case = Case(name, name, replace(MACHINE, **machine), "all_reduce", 4, {})
     return Score(case, 1, nbytes, 1.0, measured, "", True)
 
 

@@ -79,7 +79,6 @@ class Case:
     machine: NcclMachine
     op: str
     element_bytes: int
-    kind: Kind
     identity: dict[str, str]
     quality: str = "ok"
     notes: tuple[Note, ...] = ()
@@ -171,7 +170,6 @@ def _nccl_tests_case(row: Row, identity: dict[str, str]) -> Case:
         described.machine,
         operation,
         size,
-        "nccl-tests",
         identity,
         quality,
         described.notes + notes,
@@ -228,7 +226,6 @@ def _system_case(row: Row, identity: dict[str, str]) -> Case:
         described.machine,
         operation,
         size,
-        "nccl-single-node",
         identity,
         notes=described.notes + notes,
     )
@@ -244,7 +241,6 @@ def _vtrain_case(row: Row, identity: dict[str, str]) -> Case:
         described.machine,
         "all_reduce",
         4,
-        "vtrain-allreduce",
         identity,
         notes=described.notes,
     )
