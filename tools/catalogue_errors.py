@@ -1,17 +1,136 @@
 """Print the errors of the catalogue's nodes against published tables.
 
 Run as ``python -m tools.catalogue_errors``: the table of docs/accuracy.md, then excluded machines.
+
+Elsewhere a machine is predicted from the description in its table, and without its rows. Here it is
+predicted by its name, as ``dpsim collective`` predicts it, with the shipped constants, which have
+mostly been fitted on it: this reveals nodes that the catalogue describes wrongly.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
-from validate.published.nccl.catalogue_nodes import NodeCase, families, node_cases
-from validate.published.nccl.scores import Score, summary
-from validate.published.nccl.table import kind_of
+import numpy as np
+
+from dpsim.base.arrays import FloatArray
+from dpsim.hardware import nodes
+from dpsim.network import automatic_library
+from dpsim.network.libraries.nccl import NVMESH, NVSWITCH, PCIE, NcclMachine, facts_of, machine_of
+from dpsim.studies.collective import collective_rows
+from dpsim.topology import Cluster, ClusterConfig, build_cluster
+from validate.published.nccl.regimes import Predicted
+from validate.published.nccl.scores import MIB, Score, scored, summary
+from validate.published.nccl.table import Case, Kind, kind_of, read_table
+from validate.published.tables.packaged import constants_file
+
+# NCCL's operations by dpsim's names. One rank's message to another is not a collective.
+_OPERATIONS = {
+    "all_reduce": "all-reduce",
+    "all_gather": "all-gather",
+    "reduce_scatter": "reduce-scatter",
+    "alltoall": "all-to-all",
+    "broadcast": "broadcast",
+    "reduce": "reduce",
+}
+_INSIDE = {NVSWITCH: "NVSwitch", NVMESH: "NVLink mesh", PCIE: "PCIe"}
+_OTHER_CARDS = 0.05  # relative: cards whose rates differ by less are taken to be the same
+
+
+@dataclass(frozen=True, slots=True)
+class NodeCase:
+    """The scored rows of a curve measured on a ``node`` of the catalogue.
+
+    ``apart`` is the reason why the curve does not represent the catalogue's node; None if it does.
+    """
+
+    node: str
+    family: str
+    scores: list[Score]
+    apart: str | None
+
+
+def node_cases(path: Path, kind: Kind) -> list[NodeCase]:
+    """Predict the curves of a table that were measured on a node of the catalogue."""
+    found = []
+    for case in read_table(path, kind):
+        name = node_of(case)
+        if name is None or case.op not in _OPERATIONS:
+            continue
+        node, machine = nodes()[name], case.machine
+        if machine.gpus_per_node > node.gpus:
+            continue
+        cluster = build_cluster(
+            ClusterConfig(nodes=machine.nodes, node=node, gpus_per_node=machine.gpus_per_node)
+        )
+        known = machine_of(cluster)
+        seconds = _predicted(cluster, case)
+        predicted = Predicted(case, seconds, np.ones(len(seconds), dtype=bool))
+        scores = scored(predicted, f"shipped, of {name}")
+        found.append(NodeCase(name, _family(known), scores, _apart(case, known)))
+    return found
+
+
+def families(cases: Iterable[NodeCase]) -> dict[str, list[Score]]:
+    """Group the counted rows by family of machines, and again those from 1 MiB on."""
+    found: dict[str, list[Score]] = defaultdict(list)
+    for case in cases:
+        if case.apart is None:
+            found[case.family] += case.scores
+    names = sorted(found)
+    large = {
+        f"{name}, from 1 MiB": [score for score in found[name] if score.nbytes >= MIB]
+        for name in names
+    }
+    return {name: found[name] for name in names} | large
+
+
+def node_of(case: Case) -> str | None:
+    """Return the catalogue's node that a case was measured on, by its machine's name."""
+    identity = case.identity.get("case_id", case.machine_name)
+    listed = constants_file("nccl/catalogue_names.yaml")
+    if identity in listed:
+        return str(listed[identity])
+    named = nodes().named_in(case.machine_name)
+    return named[0] if named else None
+
+
+def _predicted(cluster: Cluster, case: Case) -> FloatArray:
+    operation = _OPERATIONS[case.op]
+    rows = collective_rows(
+        cluster,
+        ["auto"],
+        [int(size) for size in case.nbytes],
+        operation=operation,
+        itemsize=case.element_bytes,
+        library=automatic_library("auto", cluster, operation=operation).library,
+    )
+    return np.array([row.time_s for row in rows])
+
+
+def _family(machine: NcclMachine) -> str:
+    inside = _INSIDE.get(machine.intra, "xGMI")
+    return f"{inside}, {'one node' if machine.nodes == 1 else 'several nodes'}"
+
+
+def _apart(case: Case, node: NcclMachine) -> str | None:
+    """Return how a case differs from the catalogue's node or the defaults; None if not at all."""
+    machine = case.machine
+    cards = machine.nic_rate if machine.nodes > 1 else 0.0
+    reasons = {
+        f"quality: {case.quality}": case.quality != "ok",
+        f"GPU: {machine.gpu}": machine.gpu != node.gpu,
+        f"cards: {machine.transport} of {cards / 1e9:g} GB/s": machine.transport != node.transport
+        or abs(cards - node.nic_rate) > _OTHER_CARDS * node.nic_rate,
+        f"started by {machine.launch}": machine.launch != "default",
+        f"NCCL {machine.nccl_version}": bool(facts_of([machine]).old.any()),
+        "algorithm or protocol forced": bool(machine.forced_algorithm or machine.forced_protocol),
+    }
+    return next((reason for reason, holds in reasons.items() if holds), None)
+
 
 DATA = Path(__file__).parents[1] / "validate" / "published" / "data"
 TABLES = ("nccl_tests.csv", "nccl_tests_2.csv", "nccl_single_node.csv", "vtrain_allreduce.csv")

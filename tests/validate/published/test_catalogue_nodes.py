@@ -5,8 +5,7 @@ from functools import cache
 import numpy as np
 import pytest
 
-from tools.catalogue_errors import all_cases
-from validate.published.nccl.catalogue_nodes import families, node_cases
+from tools.catalogue_errors import all_cases, families, node_cases
 from validate.published.nccl.scores import summary
 from validate.published.nccl.table import kind_of, read_table
 

@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 
 from dpsim.network.libraries.nccl import NcclMachine
+from tools.refits.nccl_refit import beside_twins
 from validate.published.nccl.scores import Score
 from validate.published.nccl.table import Case
-from validate.published.nccl.twins import beside_twins
 
 MACHINE = NcclMachine("h100", 90, "nvswitch", 450e9)
 
