@@ -11,6 +11,7 @@ import subprocess
 import sys
 from functools import cache
 from pathlib import Path
+from zipfile import ZipFile
 
 import pytest
 
@@ -158,6 +159,12 @@ def supplied(typed, monkeypatch):
     as_nsys(Export(typed.work / "report.sqlite"), gpu_trace()).done()
     steps = [f"{step},{0.1 + step % 3 / 100}" for step in range(100)]
     (typed.work / "steps.csv").write_text("\n".join(["step,step_s", *steps]) + "\n")
+
+
+def test_the_published_tables_that_the_dashboard_shows_are_in_the_wheel(wheel):
+    data = "validate/published/data/"
+    found = [name for name in ZipFile(wheel).namelist() if name.startswith(data)]
+    assert found == [f"{data}convergence.csv", f"{data}imagenet_records.csv"]
 
 
 @pytest.mark.parametrize("typed", PYTHONS, indirect=True)
