@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from itertools import chain
+from itertools import chain, product
 from typing import Any
 
 from app.reading import scenario, with_fitted_times
@@ -15,9 +16,7 @@ from app.work import Report
 from dpsim.base.errors import DpsimError
 from dpsim.engine import (
     Interval,
-    Job,
     LinkClass,
-    LinkLoads,
     Recording,
     Result,
     link_classes,
@@ -26,8 +25,9 @@ from dpsim.engine import (
     simulate,
 )
 from dpsim.network import MessageCosts
+from dpsim.report.text.tables import calibration_note
 from dpsim.studies.collective import CollectiveRow, collective_rows
-from dpsim.studies.explain import KNOBS, CriticalPath, Turn, explain
+from dpsim.studies.explain import KNOBS, CriticalPath, Trust, Turn, explain, trust
 from dpsim.studies.replay import Replay, replay
 from dpsim.topology import build_cluster
 
@@ -130,12 +130,13 @@ def _said(part: CriticalPath | Turn) -> dict[str, Any]:
     return {PATH: {kind: seconds / part.seconds for kind, seconds in part.by_kind.items()}}
 
 
-def loaded_links(spec: Spec, report: Report) -> tuple[Job, LinkLoads]:
-    """Return the job of ``spec`` and the mean load of its links in a step."""
-    given = scenario(spec)
-    total = given.run.steps + given.run.warmup
-    run = run_scenario(given, progress=lambda done: report(done, total))
-    return run.job, run.link_loads
+def trusted(spec: Spec, report: Report) -> tuple[Trust, str]:
+    """Return what the interval of ``spec`` is made of, and where compute times are from.
+
+    Raises DpsimError.
+    """
+    run = run_scenario(scenario(spec), progress=partial(_tick, report, 0, 1))
+    return trust(run), calibration_note(run.result.calibration)
 
 
 def collectives(
@@ -148,14 +149,10 @@ def collectives(
     given = scenario(spec)
     cluster, cost = build_cluster(given.cluster), reduction_cost(given.cluster.parts[0].accelerator)
     rows: list[CollectiveRow] = []
-    for done, name in enumerate(algorithms):
-        for number, size in enumerate(sizes):
-            report(done * len(sizes) + number, len(algorithms) * len(sizes))
-            try:
-                rows += collective_rows(cluster, [name], [size], costs=MessageCosts(0.0, cost))
-            except DpsimError:
-                # It requires another number of ranks or nodes, whatever the size.
-                break
+    for done, (name, size) in enumerate(product(algorithms, sizes)):
+        report(done, len(algorithms) * len(sizes))
+        with suppress(DpsimError):  # it requires another number of ranks or nodes
+            rows += collective_rows(cluster, [name], [size], costs=MessageCosts(0.0, cost))
     return rows
 
 

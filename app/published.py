@@ -45,11 +45,3 @@ def published() -> dict[str, dict[str, Any]]:
     """
     content: dict[str, dict[str, Any]] = json.loads(KEPT.read_text(encoding="utf-8"))["tables"]
     return content
-
-
-def computing_errors() -> dict[str, float]:
-    """Return errors of computed steps over published rows, leaving out each publisher."""
-    from dpsim.workload import constants_file
-
-    found: dict[str, float] = constants_file()["errors"]["each publisher left out"]["all"]
-    return found

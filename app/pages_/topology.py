@@ -8,12 +8,11 @@ from __future__ import annotations
 import streamlit as st
 
 from app import does_not_fit, sidebar
-from app.answers import loaded_links
 from app.charts import chart, table
 from app.headline import sentence
-from app.waiting import finished
+from app.waiting import result_of
 from dpsim.base.units import RATE, human
-from dpsim.engine import LinkClass, link_classes
+from dpsim.engine import LinkClass
 from dpsim.report.figures.topology_figure import topology_figure
 from dpsim.report.figures.topology_layout import TITLES
 
@@ -25,17 +24,14 @@ def draw() -> None:
     spec = sidebar.draw()
     if does_not_fit.drawn(spec):
         return
-    found = finished("loading the links", loaded_links, spec)
-    if found is None:
-        return
-
-    job, loads = found
-    # Sorted, the busiest first.
-    classes = [each for each in link_classes(job.network, loads) if each.share]
+    shown = result_of(spec)
+    classes = [each for each in shown.links if each.share]  # the busiest first
     if classes:
         said = f"The busiest links, {_kind(classes[0])}, carry {classes[0].share:.0%} of their rate"
         sentence(f"{said} over the step.")
-    chart(topology_figure(job.network, loads), key="topology", height=_HEIGHT)
+    result = shown.result
+    figure = topology_figure(result.job.network, result.traffic.links)
+    chart(figure, key="topology", height=_HEIGHT)
     if not classes:
         st.info("No link carries anything: there is one worker.")
         return

@@ -10,17 +10,19 @@ from pathlib import Path
 import streamlit as st
 
 from app import controls, state
+from app.answers import trusted
 from app.charts import chart, columns, table
 from app.plain import plain
-from app.published import computing_errors, measured, published
+from app.published import measured, published
 from app.published import title as table_title
-from app.reading import scenario
-from app.titles import title
+from app.waiting import finished
 from dpsim.base.errors import DpsimError
 from dpsim.base.terminal import harmless
+from dpsim.base.units import TIME, human
 from dpsim.report.figures.measured_figure import Pair, measured_figure
 from dpsim.report.text.errors import errors_table
-from dpsim.scenario import Scenario
+from dpsim.report.text.explanation import basis_notes, measures_table, sources_table
+from dpsim.report.text.model_error import WITHIN, within
 from validate.records import RunRecord, load_run_records, run_records_in
 
 MOST_BYTES = 20_000_000  # of an uploaded file, unpacked
@@ -31,34 +33,27 @@ _PUBLISHED, _RECORDED, _OWN = "published tables", "recorded runs", "your own run
 def draw() -> None:
     """Draw the page."""
     st.subheader("How far to trust a prediction", anchor=False)
-    _calibration()
+    _interval()
     what = controls.switch("measured where", (_PUBLISHED, _RECORDED, _OWN), "trust", _PUBLISHED)
     {_PUBLISHED: _published, _RECORDED: _recorded, _OWN: _own}[what]()
 
 
-def _calibration() -> None:
-    """Draw the calibration of the other pages' scenario, and the error of such predictions."""
-    try:
-        given = scenario(state.current().spec)
-    except DpsimError as error:
-        st.error(plain(str(error)))
+def _interval() -> None:
+    """Draw what the interval of the other pages' scenario is made of, and what would narrow it."""
+    found = finished("simulating steps", trusted, state.current().spec)
+    if found is None:
         return
-    st.markdown(f"**{plain(title(given))}**: {plain(_said(given))}")
-
-
-def _said(given: Scenario) -> str:
-    if given.scaling is not None:
-        return given.scaling.description
-    profile = given.profile
-    if profile is not None:
-        return f"as measured in the calibration profile {profile.name!r}, {profile.residuals}."
-    found = computing_errors()
-    return (
-        "compute times are from the GPU's figures and fitted constants, not measured. Published "
-        "steps whose publisher was left out of the fit are off by "
-        f"{found['median']:.0%} in the median and "
-        f"{found['mean']:.0%} on average ({found['n']:,} rows)."
-    )
+    trust, calibration = found
+    ends = within(trust.interval.low, trust.interval.high)
+    st.markdown(f"A step takes **{human(trust.step_time_s, TIME, 3)}**, {WITHIN} **{ends}**.")
+    if trust.interval.sources:
+        table(columns(sources_table(trust)))
+    for note in (*basis_notes(trust), f"calibration: {calibration}"):
+        # Extra spaces align columns in a terminal.
+        st.caption(plain(" ".join(note.split())))
+    if trust.measures:
+        st.markdown("**What to measure to narrow it**")
+        table(columns(measures_table(trust)))
 
 
 def _published() -> None:
@@ -87,19 +82,9 @@ def _recorded() -> None:
 
     folder = Path(str(validate.__file__)).parent / "recorded"
     # Unpacked files are not recorded runs.
-    files = sorted(folder.glob("*.json.gz"))
-    if not files:
-        st.info(
-            "This version comes without recorded runs. On Linux, as root, `python -m "
-            "validate.run` makes some on the testbed: "
-            "upload them under “your own runs”."
-        )
-        return
-    name = controls.pick("recorded runs", [path.name for path in files], "recorded", files[0].name)
-    try:
-        _comparison(list(load_run_records(folder / name).runs))
-    except DpsimError as error:
-        st.error(plain(str(error)))
+    names = sorted(path.name for path in folder.glob("*.json.gz"))
+    name = controls.pick("recorded runs", names, "recorded", names[0])
+    _comparison(list(load_run_records(folder / name).runs))
 
 
 def _own() -> None:
