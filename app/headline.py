@@ -108,20 +108,26 @@ def _of_peak(result: Result) -> Number:
     return Number("MFU", f"{found.mfu:.1%}", found.mfu, False, note, timed=result)
 
 
-def headline(result: Result, base: Result | None, *, alike: bool = True) -> None:
+def headline(result: Result, base: Result | None) -> None:
     """Draw the numbers in a row, with the change from ``base``.
 
-    Unless the two are ``alike``, changes are neither good nor bad.
+    Between two models, changes are neither good nor bad.
     """
+    alike = base is None or base.job.model.name == result.job.model.name
     # By name, so that tokens are not compared with samples.
     before = {} if base is None else {number.name: number for number in numbers(base)}
     shown = "".join(_card(number, before.get(number.name), alike) for number in numbers(result))
     st.html(f'<dl class="dp-row">{shown}</dl>')
 
 
-def fastest(rates: Mapping[str, float]) -> str:
+def by_rate(results: Mapping[str, Result]) -> dict[str, Result]:
+    """Return the results by their throughput, the most first."""
+    return dict(sorted(results.items(), key=lambda item: -item[1].throughput_samples_per_s))
+
+
+def fastest(results: Mapping[str, Result]) -> str:
     """Return which of several is fastest, in samples per second, and by how much."""
-    best = dict(sorted(rates.items(), key=lambda item: -item[1]))
+    best = {name: each.throughput_samples_per_s for name, each in by_rate(results).items()}
     most = max(best.values())
     alike = [name for name, rate in best.items() if most / rate - 1 < _SAME]
     *before, last = alike

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import streamlit as st
 
 from app import state
 from app.charts import chart, columns, table
-from app.own_files import MOST_ROWS, OwnSteps, own_steps
+from app.own_files import MOST_ROWS, own_steps
 from app.plain import plain
 from app.spec import Spec
 from app.waiting import finished, scenario_of
@@ -40,7 +42,7 @@ def draw(spec: Spec) -> None:
         name, data = given.name, given.getvalue()
         found = finished("fitting to your steps", own_steps, name, data, spec)
         if found is not None:
-            _shown(found)
+            _shown(*found)
 
 
 def _used(spec: Spec) -> None:
@@ -59,8 +61,7 @@ def _used(spec: Spec) -> None:
         )
 
 
-def _shown(found: OwnSteps) -> None:
-    answer = found.answer
+def _shown(answer: dict[str, Any], profile: str) -> None:
     st.markdown(f"**{_verdict(answer['left_out'], answer['held_out'])}**")
     for warning in answer["warnings"]:
         st.warning(plain(warning))
@@ -68,12 +69,12 @@ def _shown(found: OwnSteps) -> None:
         st.button(
             "predict by this calibration",
             on_click=state.change,
-            args=("calibration", found.profile),
+            args=("calibration", profile),
             icon=":material/play_arrow:",
         )
         st.download_button(
             "download it (profile.json)",
-            found.profile,
+            profile,
             "profile.json",
             "application/json",
             on_click="ignore",

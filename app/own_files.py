@@ -175,18 +175,11 @@ KINDS: dict[str, Kind] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class OwnSteps:
-    """The output of `dpsim calibrate`, and the profile's text for a scenario's ``calibration``."""
-
-    answer: dict[str, Any]
-    profile: str
-
-
-def own_steps(name: str, data: bytes, spec: Spec, report: Report) -> OwnSteps:
+def own_steps(name: str, data: bytes, spec: Spec, report: Report) -> tuple[dict[str, Any], str]:
     """Fit ``spec`` to the table ``name`` of measured steps.
 
-    Raises DpsimError, with the file's name and the line, for invalid tables.
+    Returns the output of `dpsim calibrate`, and the profile's text for a scenario's
+    ``calibration``. Raises DpsimError, with the file's name and the line, for invalid tables.
     """
     given = scenario(spec)
     with uploaded_file(name, data) as path:
@@ -194,7 +187,7 @@ def own_steps(name: str, data: bytes, spec: Spec, report: Report) -> OwnSteps:
         runs = runs_of_table(path, lambda sets: scenario(spec.with_options(sets)), most=MOST_ROWS)
     report(1, 2)
     found = calibrate(runs, given)
-    return OwnSteps(found.to_json(), found.profile.model_dump_json(exclude_defaults=True))
+    return found.to_json(), found.profile.model_dump_json(exclude_defaults=True)
 
 
 @contextmanager

@@ -6,6 +6,7 @@ import sys
 import webbrowser
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from threading import Thread
 from typing import Any
@@ -14,7 +15,7 @@ import streamlit as st
 from starlette.middleware import Middleware
 
 from app.policy import Policy
-from dpsim.report.theme import FONT, SERIES, SURFACES
+from dpsim.report.theme import FONT, SURFACES
 
 HOST = "127.0.0.1"
 _MOST_UPLOAD_MB = 5
@@ -61,7 +62,7 @@ def _config(port: int) -> dict[str, Any]:
 
 def _theme() -> dict[str, Any]:
     """Return the palette as Streamlit options; without a base, the browser's preference decides."""
-    found: dict[str, Any] = {"theme.font": FONT, "theme.chartCategoricalColors": list(SERIES)}
+    found: dict[str, Any] = {"theme.font": FONT}
     for mode, surface in SURFACES.items():
         own = {
             "backgroundColor": surface.background,
@@ -84,13 +85,14 @@ def _warm() -> None:
     Loads imports, the first preset and its figures.
     """
     from app import forms, state
+    from app.answers import answer
     from app.presets import FIRST
     from app.spec import Spec
-    from app.waiting import in_advance
     from dpsim.report.figures.step_figures import breakdown_figure
 
     # The first process computes the first page while others start.
     Thread(target=state.tasks().warm, daemon=True).start()
     forms.whole()
-    shown = in_advance(Spec(FIRST))
+    first = Spec(FIRST)
+    shown = state.tasks().start((answer, first), partial(answer, first)).value()
     breakdown_figure([shown.result], ["now"])

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 
 import streamlit as st
+from streamlit.runtime.uploaded_file_manager import UploadedFile
 
 from app import controls, entry, forms, state
 from app.plain import plain
@@ -54,9 +56,9 @@ def _source() -> None:
         "set-up",
         "source",
         shown,
-        _source_chosen,
+        lambda name: state.show_spec(Spec(name)),
         options=options,
-        format_func=_title,
+        format_func=lambda name: short(name) if name in preset_names() else name,
         help="Well-known ones, or yours.",
     )
     if st.button("all set-ups", icon=":material/apps:", width="stretch", key="all set-ups"):
@@ -66,7 +68,13 @@ def _source() -> None:
         st.caption(text)
     if spec.changes:
         words = "1 change" if len(spec.changes) == 1 else f"{len(spec.changes)} changes"
-        st.button(f"undo {words}", on_click=_reset, type="tertiary", icon=":material/undo:")
+        st.button(
+            f"undo {words}",
+            on_click=state.show_spec,
+            args=(replace(spec, changes=()),),
+            type="tertiary",
+            icon=":material/undo:",
+        )
 
 
 @st.dialog("Set-ups", width="large")
@@ -93,20 +101,6 @@ def _set_ups() -> None:
             )
             if chosen:  # reruns the whole page, which closes this dialog
                 state.run_again()
-
-
-def _title(name: str) -> str:
-    return short(name) if name in preset_names() else name
-
-
-def _source_chosen(name: str) -> None:
-    if name in preset_names():
-        state.show_spec(Spec(name))
-
-
-def _reset() -> None:
-    spec = state.current().spec
-    state.show_spec(Spec(spec.preset, spec.text, spec.file))
 
 
 def _few() -> None:
@@ -186,27 +180,27 @@ def _upload() -> None:
                 "read."
             ),
         )
-        problem = st.session_state.get("upload problem", "")
-        if given is not None and problem:
-            st.error(plain(problem))
+        # Here, since a callback's output would be at the top of the page.
+        try:
+            _read(given)
+        except DpsimError as error:
+            st.error(plain(str(error)))
 
 
 def _uploaded() -> None:
-    """Show the uploaded scenario, if it is valid.
+    """Show the uploaded scenario, if it is valid; otherwise keep the current one."""
+    with suppress(DpsimError):  # reported below the upload
+        if spec := _read(st.session_state["upload"]):
+            state.show_spec(spec)
 
-    Otherwise keep the current one, and show the problems with their places.
-    """
-    given = st.session_state["upload"]
-    st.session_state["upload problem"] = ""
+
+def _read(given: UploadedFile | None) -> Spec | None:
+    """Return the scenario of an upload. Raises DpsimError, with the places, where it is invalid."""
     if given is None:
-        return
-    try:
-        spec = uploaded(given.name, given.getvalue())
-        scenario(spec)
-        state.show_spec(spec)
-    except DpsimError as error:
-        # Kept for `_upload`: a callback's output would be at the top of the page.
-        st.session_state["upload problem"] = str(error)
+        return None
+    spec = uploaded(given.name, given.getvalue())
+    scenario(spec)
+    return spec
 
 
 PARTS: dict[str, Callable[[], None]] = {

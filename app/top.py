@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from dataclasses import replace
 from html import escape
 
 import streamlit as st
 
 from app import share, state, tray
 from app.reading import scenario
-from app.spec import Spec, View
+from app.spec import View
 from app.titles import origin, title
 from app.words import changes, described
 from dpsim.base.errors import DpsimError
@@ -35,7 +36,7 @@ def draw() -> None:
 def _since(view: View) -> str:
     """Return what was changed last, and what differs from the set-up."""
     said, spec, last = [], view.spec, view.baseline
-    start = Spec(spec.preset, spec.text, spec.file)
+    start = replace(spec, changes=())
     with suppress(DpsimError):  # of an earlier state
         if last is not None:
             said.append(f"Changed last: {changes(last, spec) or 'nothing'}.")

@@ -43,11 +43,6 @@ def result_of(spec: Spec) -> Answer:
     return found
 
 
-def in_advance(spec: Spec) -> Answer:
-    """Compute the answer to ``spec`` for the session that will need it. Raises DpsimError."""
-    return state.tasks().start((answer, spec), partial(answer, spec)).value()
-
-
 def scenario_of(spec: Spec) -> Scenario:
     """Return the scenario of ``spec``; end the page's run, with the error, if it is invalid."""
     try:

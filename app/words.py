@@ -101,19 +101,13 @@ def device_words(name: str) -> str:
 
 
 def described(given: Scenario) -> str:
-    """Return a scenario in a line: model, cluster, batch, and strategy."""
-    cluster, strategy = given.cluster, given.strategy
-    nodes = sum(part.nodes for part in cluster.parts)
+    """Return in a line what a scenario's title leaves out: machines, batch, and strategy."""
+    parts, strategy = given.cluster.parts, given.strategy
     # Parts may have different nodes and the same GPUs: name each once.
-    gpus = dict.fromkeys(device_words(part.accelerator.name) for part in cluster.parts)
-    where = f"{cluster.ranks:,} {', '.join(gpus)} in {nodes:,} node"
-    if nodes > 1:
-        where += "s"
-        card = getattr(cluster.network, "nic", None)
-        where += "" if card is None else f" over {device_words(card.name)}"
+    gpus = dict.fromkeys(device_words(part.accelerator.name) for part in parts)
+    where = f"{', '.join(gpus)} in {nodes_words(f'{sum(part.nodes for part in parts):,}')}"
     how = f"{kind_words(strategy.aggregation.kind)}, {kind_words(strategy.sync.kind)}"
-    batch = f"{given.workload.samples_per_gpu:,} samples a GPU and step"
-    return f"{given.build_model().name}, {where}; {batch}; {how}"
+    return f"{where}; {given.workload.samples_per_gpu:,} samples a GPU and step; {how}"
 
 
 def changes(before: Spec, after: Spec) -> str:

@@ -13,7 +13,7 @@ from app import controls, forms, sidebar, state, sweeps
 from app.answers import collectives, counted_nodes, few_steps
 from app.charts import chart, columns, table
 from app.entry import with_gpus
-from app.headline import fastest, sentence
+from app.headline import by_rate, fastest, sentence
 from app.reading import with_fitted_times
 from app.spec import Spec
 from app.waiting import finished, scenario_of, simulated, why_not
@@ -145,10 +145,9 @@ def _use(specs: Mapping[str, Spec], called: Callable[[str], str]) -> None:
 
 def _side_by_side(found: Mapping[str, Result | DpsimError], called: Callable[[str], str]) -> None:
     known = {called(name): each for name, each in found.items() if isinstance(each, Result)}
-    best = dict(sorted(known.items(), key=lambda item: -item[1].throughput_samples_per_s))
+    best = by_rate(known)
     if best:
-        rates = {name: result.throughput_samples_per_s for name, result in best.items()}
-        sentence(f"{fastest(rates)}.")
+        sentence(f"{fastest(best)}.")
         chart(breakdown_figure(list(best.values()), list(best)), key="side by side")
         _table(best, "")
 

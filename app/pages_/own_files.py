@@ -52,5 +52,4 @@ def _shown(found: Found) -> None:
         )
     if found.without is not None and found.with_it is not None:
         st.markdown("**The scenario with it**, and the change from the one without it")
-        alike = found.with_it.job.model.name == found.without.job.model.name
-        headline(found.with_it, found.without, alike=alike)
+        headline(found.with_it, found.without)

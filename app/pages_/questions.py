@@ -69,22 +69,29 @@ def _found(spec: Spec, varied: list[list[str]]) -> dict[int, Result] | None:
 
 def _batches(spec: Spec) -> None:
     st.caption("The batch of a GPU is varied, and nothing else; four steps each.")
-    varied = [[f"workload.batch_per_gpu={batch}"] for batch in _BATCHES]
-    found = _found(spec, varied)
-    if found is None:
-        return
-    runs = list(found.values())
-    sentence(_best(runs, _global_batch))
-    figures = {"utilisation": utilisation_figure(runs)}
+    found = _found(spec, [[f"workload.batch_per_gpu={batch}"] for batch in _BATCHES])
+    if found is not None:
+        runs = list(found.values())
+        epochs = {"epochs": epochs_figure(runs)} if has_targets(runs) else {}
+        _to_target(spec, runs, _global_batch, {"utilisation": utilisation_figure(runs), **epochs})
+
+
+def _to_target(
+    spec: Spec, runs: list[Result], words: Callable[[Result], str], figures: dict[str, go.Figure]
+) -> None:
+    """Draw which of the runs is best, the ``figures``, and time and cost to a target if known."""
+    sentence(_best(runs, words))
     if has_targets(runs):
-        figures |= {
-            "epochs": epochs_figure(runs),
-            "time": time_to_target_figure(runs),
-            "cost": _cost(spec, runs),
-        }
-    _side_by_side(figures)
+        figures |= {"time": time_to_target_figure(runs), "cost": _cost(spec, runs)}
+    with st.container(horizontal=True):
+        for key, figure in figures.items():
+            with st.container(width=_WIDE if len(figures) > 1 else "stretch"):
+                chart(figure, key)
     if not has_targets(runs):
-        _no_task()
+        st.info(
+            "How many steps this model takes to a target is not known here: no published runs of "
+            "it were fitted."
+        )
 
 
 def _best(runs: list[Result], words: Callable[[Result], str]) -> str:
@@ -125,17 +132,10 @@ def _gpus(spec: Spec) -> None:
     ] or [[f"cluster.nodes={number}"] for number in nodes]
 
     found = _found(spec, varied)
-    if found is None:
-        return
-    # The results of the scenario's own batch, which is tried first, on every number of nodes.
-    own = [result for place, result in found.items() if place < len(nodes)]
-    sentence(_best(list(found.values()), _cluster))
-    chart(scaling_figure(own), "efficiency")
-    runs = list(found.values())
-    if not has_targets(runs):
-        _no_task()
-        return
-    _side_by_side({"time": time_to_target_figure(runs), "cost": _cost(spec, runs)})
+    if found is not None:
+        # The results of the scenario's own batch, which is tried first, on every number of nodes.
+        own = [result for place, result in found.items() if place < len(nodes)]
+        _to_target(spec, list(found.values()), _cluster, {"efficiency": scaling_figure(own)})
 
 
 def _learners(spec: Spec) -> None:
@@ -187,22 +187,3 @@ def _grows(spec: Spec) -> None:
 def _cost(spec: Spec, runs: list[Result]) -> go.Figure:
     cost = scenario_of(spec).cost
     return cost_figure(runs, cost.price_per_gpu_hour, cost.currency)
-
-
-def _side_by_side(figures: dict[str, go.Figure]) -> None:
-    """Draw as many figures in a row as fit; a single one takes the full width."""
-    if len(figures) == 1:
-        ((key, figure),) = figures.items()
-        chart(figure, key)
-        return
-    with st.container(horizontal=True):
-        for key, figure in figures.items():
-            with st.container(width=_WIDE):
-                chart(figure, key)
-
-
-def _no_task() -> None:
-    st.info(
-        "How many steps this model takes to a target is not known here: no published runs of it "
-        "were fitted."
-    )

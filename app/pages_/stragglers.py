@@ -11,7 +11,7 @@ import streamlit as st
 
 from app import controls, forms, sidebar
 from app.charts import chart, columns, table
-from app.headline import fastest, sentence
+from app.headline import by_rate, fastest, sentence
 from app.reading import with_fitted_times
 from app.spec import Spec
 from app.waiting import refuse, simulated, why_not
@@ -75,14 +75,13 @@ def _slowed(spec: Spec, how: str, factor: str) -> Spec:
 
 def _verdict(results: Mapping[str, Result], undisturbed: Mapping[str, Result]) -> str:
     """Return which kind is fastest with slow workers, its remaining rate, and its cost."""
-    rates = {kind: result.throughput_samples_per_s for kind, result in results.items()}
-    first = max(rates, key=lambda kind: rates[kind])
-    said = fastest(rates)
+    first, best = next(iter(by_rate(results).items()))
+    said = fastest(results)
     if first in undisturbed:
-        said += f"; it keeps {rates[first] / undisturbed[first].throughput_samples_per_s:.0%} of "
-        said += "what it gives without them"
+        kept = best.throughput_samples_per_s / undisturbed[first].throughput_samples_per_s
+        said += f"; it keeps {kept:.0%} of what it gives without them"
     # Speed is not everything: an update from old parameters may gain less.
-    stale = results[first].staleness
+    stale = best.staleness
     gap, late = stale["clock_gap"]["max"], stale["versions"]["max"]
     if late:
         said += f". The price: workers up to {gap:,} steps apart, and gradients up to {late:,} "
@@ -119,7 +118,7 @@ def _results(results: dict[str, Result], undisturbed: dict[str, Result]) -> None
         chart(staleness_by_kind_figure(results), key="staleness")
     else:
         st.caption("No gradient is stale: none is computed on parameters older than the newest.")
-    best = dict(sorted(results.items(), key=lambda item: -item[1].throughput_samples_per_s))
+    best = by_rate(results)
     staleness = [result.staleness for result in best.values()]
     table(
         {

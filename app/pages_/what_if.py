@@ -39,8 +39,7 @@ def draw() -> None:
     shown = result_of(spec)
     baseline = state.current().baseline
     base = None if baseline is None else at_once(baseline)
-    alike = base is None or base.result.job.model.name == shown.result.job.model.name
-    headline(shown.result, None if base is None else base.result, alike=alike)
+    headline(shown.result, None if base is None else base.result)
     sentence(verdict(shown.result))
     # Charts keep a browser busy for a second: draw the numbers above first.
     if let_draw():

@@ -27,13 +27,13 @@ def fitted(text, spec=SPEC):
 
 
 def test_a_table_gives_a_calibration_of_the_scenario():
-    found = fitted(STEPS)
-    assert [row["measured_ms"] for row in found.answer["rows"]] == [48, 250, 170, 260]
-    (row,) = found.answer["held_out"]["rows"]
-    by_it = SPEC.with_value("calibration", found.profile)
+    answer, profile = fitted(STEPS)
+    assert [row["measured_ms"] for row in answer["rows"]] == [48, 250, 170, 260]
+    (row,) = answer["held_out"]["rows"]
+    by_it = SPEC.with_value("calibration", profile)
     result = simulate(scenario(by_it.with_value("workload.batch_per_gpu", "256")))
     assert result.step_time_s["mean"] * 1e3 == pytest.approx(row["predicted_ms"])
-    assert json.loads(found.profile)["kind"] == "steps"
+    assert json.loads(profile)["kind"] == "steps"
 
 
 @pytest.mark.parametrize(

@@ -54,10 +54,9 @@ def test_kinds_and_columns_are_words():
     assert choice_words("step_time_s") == "step time s"
 
 
-def test_a_scenario_is_described_by_what_is_in_it():
+def test_a_scenario_is_described_by_what_its_title_leaves_out():
     assert described(scenario(FIRST)) == (
-        "resnet50, 32 V100-SXM2-16GB in 4 nodes over 25 GbE; 64 samples a GPU and step; "
-        "all-reduce, BSP"
+        "V100-SXM2-16GB in 4 nodes; 64 samples a GPU and step; all-reduce, BSP"
     )
 
 
