@@ -29,13 +29,12 @@ def chart(
     figure: go.Figure,
     key: str,
     height: int | None = None,
-    alt: str | None = None,
     pressed: Callable[[], None] | None = None,
 ) -> None:
     """Draw a figure below its title.
 
-    ``height`` of both in pixels, the figure's own if left out; ``alt`` is the text alternative, the
-    title if left out. ``pressed`` is called when a point is pressed.
+    ``height`` of both in pixels, the figure's own if left out. The title is its text alternative,
+    without one the ``key``. ``pressed`` is called when a point is pressed.
     """
     title = _in_one_line(figure.layout.title.text)
     below = _in_one_line(figure.layout.title.subtitle.text)
@@ -52,7 +51,7 @@ def chart(
         key=key,
         theme=None,
         config=_CONFIG,
-        alt=alt or title or key,
+        alt=title or key,
         on_select=pressed or "ignore",
         selection_mode="points",
     )
@@ -61,6 +60,15 @@ def chart(
 def table(columns: Mapping[str, Sequence[object]]) -> None:
     """Draw a table by its columns, all rows of it."""
     st.dataframe(columns, hide_index=True, height="content")
+
+
+def download(
+    label: str, content: str | Callable[[], str], name: str, mime: str, about: str | None = None
+) -> None:
+    """Draw a button that downloads a file ``name``."""
+    # A download changes nothing on the page, so no rerun is needed.
+    icon = ":material/download:"
+    st.download_button(label, content, name, mime, help=about, on_click="ignore", icon=icon)
 
 
 def columns(rows: Table) -> dict[str, list[str]]:

@@ -210,14 +210,11 @@ def _cost(result: Result) -> Number:
     name = "cost / B tokens" if is_of_text else "cost / M samples"
     drawn = "" if energy is None else f"at most {human(energy.power_W, POWER, 3)}"
     if cost is None:
-        return Number(name, "no price", None, True, _noted("set one under Price and power", drawn))
+        note = ", ".join(filter(None, ("set one under Price and power", drawn)))
+        return Number(name, "no price", None, True, note)
 
     tokens = cost.per_million_tokens
     paid = cost.per_million_samples if tokens is None else tokens * 1e3
     hour = f"{amount(cost.per_hour, 4)} {cost.currency} an hour"
-    text, note = f"{_rounded(paid)} {cost.currency}", _noted(hour, drawn)
+    text, note = f"{_rounded(paid)} {cost.currency}", ", ".join(filter(None, (hour, drawn)))
     return Number(name, text, paid, True, note, timed=result)
-
-
-def _noted(first: str, second: str) -> str:
-    return f"{first}, {second}" if second else first

@@ -41,24 +41,21 @@ def walked(
     algorithms: tuple[str, ...],
     operation: str,
     size: str,
-    switch: tuple[int, str, str] | None,
-    spec: Spec | None,
+    where: Spec | tuple[int, str, str],
     report: Report,
 ) -> list[Walkthrough]:
     """Return each algorithm round by round, on vectors of ``size``.
 
-    It runs on a ``switch`` of (ranks, rate, latency), or on the cluster of ``spec``. Raises
-    DpsimError.
+    ``where``: the cluster of a scenario, or a switch of (ranks, rate, latency). Raises DpsimError.
     """
     network: Network
     costs = MessageCosts()
-    if switch is None:
-        assert spec is not None, "either a switch or a scenario"
-        given = scenario(spec)
+    if isinstance(where, Spec):
+        given = scenario(where)
         network = build_cluster(given.cluster)
         costs = MessageCosts(0.0, reduction_cost(given.cluster.parts[0].accelerator))
     else:
-        ranks, rate, latency = switch
+        ranks, rate, latency = where
         network = UniformSwitch(ranks, parse(rate, RATE), parse(latency, TIME))
     walks = []
     for done, name in enumerate(algorithms):

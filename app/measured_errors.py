@@ -61,10 +61,10 @@ def _imagenet(published: pd.DataFrame) -> None:
 
 
 def _cifar(published: pd.DataFrame) -> None:
-    series = {
-        name: _over_runs(published[published["method"] == method])
-        for method, name in _RESNET32.items()
-    }
+    series = {}
+    for method, name in _RESNET32.items():
+        runs = published[published["method"] == method].groupby("global_batch")["value"]
+        series[name] = list(runs.agg(["mean", "std"]).fillna(0.0).itertuples(name=None))
     sentence(_preferred(series))
     chart(error_figure(series, "ResNet-32 on CIFAR-10, 200 epochs"), "errors of resnet32")
     st.caption(
@@ -73,12 +73,6 @@ def _cifar(published: pd.DataFrame) -> None:
         "gpauloski/kfac-pytorch. Masters and Luschi (2018) report the best accuracy for CIFAR-10, "
         "CIFAR-100 and ImageNet with batches from 2 to 32, in figures without a table."
     )
-
-
-def _over_runs(rows: pd.DataFrame) -> list[ErrorRow]:
-    """Return the mean error and its deviation over the runs of each batch."""
-    errors = rows.groupby("global_batch")["value"].agg(["mean", "std"]).fillna(0.0)
-    return list(errors.itertuples(name=None))
 
 
 def _preferred(series: dict[str, list[ErrorRow]]) -> str:

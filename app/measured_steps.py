@@ -7,7 +7,7 @@ from typing import Any
 import streamlit as st
 
 from app import state
-from app.charts import chart, columns, table
+from app.charts import chart, columns, download, table
 from app.own_files import MOST_ROWS, own_steps
 from app.plain import plain
 from app.spec import Spec
@@ -72,14 +72,7 @@ def _shown(answer: dict[str, Any], profile: str) -> None:
             args=("calibration", profile),
             icon=":material/play_arrow:",
         )
-        st.download_button(
-            "download it (profile.json)",
-            profile,
-            "profile.json",
-            "application/json",
-            on_click="ignore",
-            icon=":material/download:",
-        )
+        download("download it (profile.json)", profile, "profile.json", "application/json")
     chart(calibration_figure(answer), "measured and predicted", height=420)
     held_out = answer["held_out"]["rows"]
     rows = [*answer["rows"], *held_out]

@@ -23,7 +23,7 @@ from dpsim.base.errors import DpsimError
 from dpsim.base.files import unpacked
 from dpsim.base.units import DATA, human
 from dpsim.engine import Result, simulate
-from dpsim.hardware import CalibrationProfile, load_profile
+from dpsim.hardware import load_profile
 from dpsim.imports.kineto import profile_kineto
 from dpsim.imports.nccl_tests import parse_nccl_tests
 from dpsim.imports.nccl_tests_fit import fit_nccl_tests
@@ -103,7 +103,8 @@ def _calibration(path: Path, content: bytes) -> Found:
         f"calibration profile {profile.name!r}: {profile.formula or 'tables'}",
         str(profile.residuals),
     )
-    return Found(lines, changed=lambda given: _calibrated(given, profile))
+    profile.transport()  # raises for an unknown kind
+    return Found(lines, changed=lambda given: given.model_copy(update={"calibration": profile}))
 
 
 def _nccl_tests(path: Path, content: bytes) -> Found:
@@ -139,11 +140,6 @@ def _of_model(model: Model, source: ConfigSource | ProfileSource) -> Found:
         f"{human(4.0 * model.parameters, DATA, 4)} of weights in fp32",
     )
     return Found(lines, changed=with_model)
-
-
-def _calibrated(given: Scenario, profile: CalibrationProfile) -> Scenario:
-    profile.transport()  # raises for an unknown kind
-    return given.model_copy(update={"calibration": profile})
 
 
 class Kind(NamedTuple):

@@ -6,8 +6,9 @@ nevertheless, the browser would still contact no other server.
 
 from __future__ import annotations
 
-from starlette.datastructures import MutableHeaders
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.middleware.base import RequestResponseEndpoint
+from starlette.requests import Request
+from starlette.responses import Response
 
 _SOURCES = {
     "default-src": "'self'",
@@ -31,18 +32,8 @@ HEADERS = {
 }
 
 
-class Policy:
-    """Middleware that adds the headers to every response."""
-
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request (ASGI)."""
-
-        async def sent(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                MutableHeaders(scope=message).update(HEADERS)  # in place of the server's own
-            await send(message)
-
-        await self._app(scope, receive, sent)
+async def stated(request: Request, answer: RequestResponseEndpoint) -> Response:
+    """Answer a request (of starlette's middleware) with the headers."""
+    response = await answer(request)
+    response.headers.update(HEADERS)  # in place of the server's own
+    return response

@@ -13,8 +13,9 @@ from typing import Any
 
 import streamlit as st
 from starlette.middleware import Middleware
+from starlette.middleware.base import BaseHTTPMiddleware
 
-from app.policy import Policy
+from app.policy import stated
 from dpsim.report.theme import FONT, SURFACES
 
 HOST = "127.0.0.1"
@@ -43,7 +44,8 @@ def serve(port: int, started: str, *, browser: bool) -> None:
     # Tasks' reports and figures are handled in this process.
     sys.setswitchinterval(_SWITCH)
     main = Path(__file__).with_name("main.py")
-    st.App(main, lifespan=lifespan, middleware=[Middleware(Policy)]).run(config=_config(port))
+    policy = Middleware(BaseHTTPMiddleware, dispatch=stated)
+    st.App(main, lifespan=lifespan, middleware=[policy]).run(config=_config(port))
 
 
 def _config(port: int) -> dict[str, Any]:

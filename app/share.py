@@ -10,7 +10,7 @@ from typing import Any
 import streamlit as st
 
 from app import state
-from app.charts import mode
+from app.charts import download, mode
 from app.headline import numbers
 from app.reading import to_command, to_yaml
 from app.titles import file_stem
@@ -37,15 +37,7 @@ def draw(title: str) -> None:
             st.code(link, language=None, wrap_lines=True)
         st.caption("A command, which prints the same numbers")
         st.code(to_command(spec, name), language=None, wrap_lines=True)
-        # A download changes nothing on the page, so no rerun is needed.
-        st.download_button(
-            "download it (YAML)",
-            to_yaml(spec, name),
-            f"{name}.yaml",
-            "application/yaml",
-            on_click="ignore",
-            icon=":material/download:",
-        )
+        download("download it (YAML)", to_yaml(spec, name), f"{name}.yaml", "application/yaml")
         if shown := at_once(spec):
             _card()(key="card", data=_drawn(shown.result, title, f"{name}.png"))
 

@@ -52,13 +52,9 @@ class Spec:
     def without(self, path: str) -> Spec:
         """Return a copy without the changes at ``path`` and below."""
         # Fields of a part, and entries of a list: another value may have other kinds and lengths.
-        below = (f"{path}.", f"{path}[")
-        kept = []
-        for each in self.changes:
-            changed, _, _ = each.partition("=")
-            if changed != path and not each.startswith(below):
-                kept.append(each)
-        return replace(self, changes=tuple(kept))
+        gone = (f"{path}=", f"{path}.", f"{path}[")
+        kept = tuple(each for each in self.changes if not each.startswith(gone))
+        return replace(self, changes=kept)
 
     def to_query(self, prefix: str = "") -> Query:
         """Return the parts of an address."""

@@ -142,11 +142,6 @@ def try_options(options: list[str]) -> None:
     show_spec(editable().with_options(options))
 
 
-def undo() -> None:
-    """Show the set-up before its last change, or the first one."""
-    show_spec(current().baseline or Spec(FIRST))
-
-
 def compare(*specs: Spec) -> None:
     """Compare ``specs`` with one another."""
     show(replace(current(), compared=specs))

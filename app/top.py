@@ -35,11 +35,11 @@ def draw() -> None:
 
 def _since(view: View) -> str:
     """Return what was changed last, and what differs from the set-up."""
-    said, spec, last = [], view.spec, view.baseline
+    spec, said = view.spec, []
     start = replace(spec, changes=())
-    with suppress(DpsimError):  # of an earlier state
-        if last is not None:
-            said.append(f"Changed last: {changes(last, spec) or 'nothing'}.")
-        if spec.changes and last != start:
-            said.append(f"Changed from the set-up: {changes(start, spec) or 'nothing'}.")
+    # Where only one change was made, it is the last.
+    for before, words in {start: "from the set-up", view.baseline: "last"}.items():
+        with suppress(DpsimError):  # of an earlier state
+            if before not in (None, spec):
+                said.append(f"Changed {words}: {changes(before, spec) or 'nothing'}.")
     return " ".join(said)

@@ -16,6 +16,7 @@ import streamlit as st
 from app import state
 from app.answers import Answer, answer, few_steps, tried
 from app.plain import plain
+from app.presets import FIRST
 from app.reading import scenario
 from app.spec import Spec
 from app.words import kind_words, reason_words
@@ -154,7 +155,14 @@ def let_draw() -> bool:
 def refuse(problem: str) -> None:
     """Show the problems, a paragraph each, with a way back."""
     st.error(plain(problem), icon=":material/block:")
-    st.button("undo the last change", on_click=state.undo, icon=":material/undo:", key="undo")
+    back = state.current().baseline or Spec(FIRST)
+    st.button(
+        "undo the last change",
+        on_click=state.show_spec,
+        args=(back,),
+        icon=":material/undo:",
+        key="undo",
+    )
 
 
 def _offer_few_steps(spec: Spec) -> None:
@@ -196,12 +204,10 @@ def _asked_for(function: Callable[..., T], *args: Hashable, can_wait: bool = Fal
     return state.tasks().start((function, *args), call, _me(), can_wait=can_wait)
 
 
-def _left(session: str) -> None:
-    """Leave the tasks of a session whose tab was closed: nobody would see their results."""
-    state.tasks().leave(session)
-
-
-@st.cache_resource(scope="session", on_release=_left, show_spinner=False)
+# When its tab is closed, nobody would see the results of its tasks.
+@st.cache_resource(
+    scope="session", on_release=lambda me: state.tasks().leave(me), show_spinner=False
+)
 def _me() -> str:
     """Return the session's name."""
     return uuid4().hex

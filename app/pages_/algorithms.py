@@ -36,8 +36,10 @@ def draw() -> None:
     # Tasks are cached by what was requested, so that an earlier choice shows at once.
     names, operation = _algorithms()
     where = controls.switch("where", (_SWITCH, _CLUSTER), "where", _SWITCH)
-    size, switch, cluster = _switch() if where == _SWITCH else _cluster()
-    walks = finished("carrying it out", walked, names, operation, size, switch, cluster)
+    with st.container(horizontal=True):
+        size = controls.slide("each rank's vector", _SIZES, "size", "1 MiB")
+        place = _switch() if where == _SWITCH else _cluster()
+    walks = finished("carrying it out", walked, names, operation, size, place)
     if walks is None:
         return
 
@@ -79,33 +81,28 @@ def _algorithms() -> tuple[tuple[str, ...], str]:
     return tuple(names or first), operation
 
 
-def _switch() -> tuple[str, tuple[int, str, str] | None, Spec | None]:
-    """Return the chosen size, and the ranks, rate and latency of a switch."""
-    with st.container(horizontal=True):
-        ranks = controls.slide("ranks", _RANKS, "ranks", "4")
-        size = controls.slide("each rank's vector", _SIZES, "size", "1 MiB")
-        rate = controls.slide("rate of each link", _RATES, "rate", "25 Gb/s")
-        latency = controls.slide("latency of a message", _LATENCIES, "latency", "1 us")
-    return size, (int(ranks), rate, latency), None
+def _switch() -> tuple[int, str, str]:
+    """Return the chosen ranks, rate and latency of a switch."""
+    ranks = controls.slide("ranks", _RANKS, "ranks", "4")
+    rate = controls.slide("rate of each link", _RATES, "rate", "25 Gb/s")
+    return int(ranks), rate, controls.slide("latency of a message", _LATENCIES, "latency", "1 us")
 
 
-def _cluster() -> tuple[str, tuple[int, str, str] | None, Spec | None]:
-    """Return the chosen size, and the scenario of the cluster, with as many nodes as fit."""
+def _cluster() -> Spec:
+    """Return the scenario of the cluster, with as many nodes as fit."""
     spec = sidebar.draw()
     cluster = scenario_of(spec).cluster
-    size = controls.slide("each rank's vector", _SIZES, "size", "1 MiB")
-    if cluster.ranks > MOST_RANKS:
-        each = cluster.ranks // cluster.nodes
-        nodes = MOST_RANKS // each
-        if cluster.groups or nodes < 1:
-            refuse(
-                f"cluster: must have at most {MOST_RANKS} GPUs to be shown round by round, but has "
-                f"{cluster.ranks:,}"
-            )
-            st.stop()
-        spec = spec.with_value("cluster.nodes", str(nodes))
-        st.caption(f"{nodes} of the scenario's {cluster.nodes:,} nodes.")
-    return size, None, spec
+    if cluster.ranks <= MOST_RANKS:
+        return spec
+    nodes = MOST_RANKS // (cluster.ranks // cluster.nodes)
+    if cluster.groups or nodes < 1:
+        refuse(
+            f"cluster: must have at most {MOST_RANKS} GPUs to be shown round by round, but has "
+            f"{cluster.ranks:,}"
+        )
+        st.stop()
+    st.caption(f"{nodes} of the scenario's {cluster.nodes:,} nodes.")
+    return spec.with_value("cluster.nodes", str(nodes))
 
 
 @cache

@@ -90,13 +90,9 @@ def _strategies(spec: Spec) -> None:
     specs = {value: _with(spec, part, value) for value in values}
     found = simulated(specs)
     if found is not None:
-        called = _WORDS.get(part, kind_words)
-        if part == _NODES:
-            _scaling(found)
-        else:
-            _side_by_side(found, called)
-        _use(specs, called)
-        why_not(found, called)
+        _side_by_side(part, found)
+        _use(specs, _WORDS.get(part, kind_words))
+        why_not(found, _WORDS.get(part, kind_words))
 
 
 def _values(part: str, spec: Spec) -> tuple[list[str], Sequence[str]]:
@@ -143,26 +139,23 @@ def _use(specs: Mapping[str, Spec], called: Callable[[str], str]) -> None:
             )
 
 
-def _side_by_side(found: Mapping[str, Result | DpsimError], called: Callable[[str], str]) -> None:
+def _side_by_side(part: str, found: Mapping[str, Result | DpsimError]) -> None:
+    """Draw the results, the fastest first, or along the number of nodes.
+
+    The table is that of `dpsim compare`, with the data that the busiest worker sends.
+    """
+    called = _WORDS.get(part, kind_words)
     known = {called(name): each for name, each in found.items() if isinstance(each, Result)}
-    best = by_rate(known)
-    if best:
-        sentence(f"{fastest(best)}.")
-        chart(breakdown_figure(list(best.values()), list(best)), key="side by side")
-        _table(best, "")
-
-
-def _scaling(found: Mapping[str, Result | DpsimError]) -> None:
-    known = {nodes: each for nodes, each in found.items() if isinstance(each, Result)}
-    if known:
+    if not known:
+        return
+    if part == _NODES:
         chart(scaling_figure(list(known.values())), key="scaling")
-        _table(known, _NODES)
-
-
-def _table(results: Mapping[str, Result], head: str) -> None:
-    """Draw the table of `dpsim compare`, with the data that the busiest worker sends."""
-    rows = compare_table([({head: name}, result) for name, result in results.items()])
-    sent = [human(result.traffic.sent_by_busiest, DATA, 4) for result in results.values()]
+    else:
+        known = by_rate(known)
+        sentence(f"{fastest(known)}.")
+        chart(breakdown_figure(list(known.values()), list(known)), key="side by side")
+    rows = compare_table([({"": name}, result) for name, result in known.items()])
+    sent = [human(result.traffic.sent_by_busiest, DATA, 4) for result in known.values()]
     table({**columns(rows), "sent by the busiest": sent})
 
 

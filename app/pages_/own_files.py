@@ -5,6 +5,7 @@ from __future__ import annotations
 import streamlit as st
 
 from app import controls, sidebar, state
+from app.charts import download
 from app.headline import headline, sentence
 from app.own_files import KINDS, Found, outcome
 from app.plain import plain
@@ -36,13 +37,8 @@ def _shown(found: Found) -> None:
     for line in others:
         st.markdown(f"- {plain(line)}")
     if found.text:
-        st.download_button(
-            f"download what dpsim makes of it ({found.name})",
-            found.text,
-            found.name,
-            on_click="ignore",
-            icon=":material/download:",
-        )
+        words = f"download what dpsim makes of it ({found.name})"
+        download(words, found.text, found.name, "text/plain")
     if found.node is not None:
         st.button(
             "use this node in the scenario",

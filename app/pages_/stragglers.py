@@ -13,7 +13,6 @@ from app import controls, forms, sidebar
 from app.charts import chart, columns, table
 from app.headline import by_rate, fastest, sentence
 from app.reading import with_fitted_times
-from app.spec import Spec
 from app.waiting import refuse, simulated, why_not
 from app.words import kind_words
 from dpsim.base.errors import DpsimError
@@ -31,19 +30,20 @@ _FACTORS = ("1", "1.28", "1.5", "2", "3", "5", "10")
 _PATH = "strategy.sync.kind"
 _KINDS = ("bsp", "backup", "ssp", "asp", "local-sgd")
 Outcomes = Mapping[str, Result | DpsimError]
-# With %, since YAML's braces conflict with str.format.
-_TRANSIENT = "{rate: 0.02, mean_steps: 3, factor: %s}"
+# Who is slow: the field, and its value. With %, since YAML's braces conflict with str.format.
+_SLOW = {
+    "worker 0 is slow, always": ("disturbance.slow", "[{workers: [0], factor: %s}]"),
+    "anyone is slow, now and then": (
+        "disturbance.transient",
+        "[{rate: 0.02, mean_steps: 3, factor: %s}]",
+    ),
+}
 
 
 def draw() -> None:
     """Draw the page."""
     spec = sidebar.draw()
-    how = controls.switch(
-        "who is slow",
-        ("worker 0 is slow, always", "anyone is slow, now and then"),
-        "slow",
-        "worker 0 is slow, always",
-    )
+    path, value = _SLOW[controls.switch("who is slow", tuple(_SLOW), "slow", next(iter(_SLOW)))]
     factor = controls.slide("compute time, times the others'", _FACTORS, "severity", "2")
     known = list(forms.union("strategy.sync").kinds)
     kinds = controls.pick_several(
@@ -51,7 +51,8 @@ def draw() -> None:
     )
     # The measured step does not apply to the scenario with slower workers.
     spec = with_fitted_times(spec)
-    slow = _slowed(spec, how, factor)
+    # It takes the place of the scenario's own.
+    slow = spec.with_value(path, value % factor)
     specs = {kind: spec.with_value(_PATH, kind) for kind in kinds}
     slowed = {f"slow {kind}": slow.with_value(_PATH, kind) for kind in kinds}
     both = simulated({**specs, **slowed}, "simulating each way")
@@ -64,13 +65,6 @@ def draw() -> None:
 def _those_that_go(found: Outcomes) -> dict[str, Result]:
     """Return the results, by the display name of each kind."""
     return {kind_words(kind): each for kind, each in found.items() if isinstance(each, Result)}
-
-
-def _slowed(spec: Spec, how: str, factor: str) -> Spec:
-    """Return the scenario with that slow worker, or those slow-downs, instead of its own."""
-    if how.startswith("worker"):
-        return spec.with_value("disturbance.slow", f"[{{workers: [0], factor: {factor}}}]")
-    return spec.with_value("disturbance.transient", f"[{_TRANSIENT % factor}]")
 
 
 def _verdict(results: Mapping[str, Result], undisturbed: Mapping[str, Result]) -> str:

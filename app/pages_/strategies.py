@@ -83,4 +83,4 @@ def _weights(spec: Spec) -> None:
     if found is not None:
         for place, (name, each) in zip(st.columns(len(found)), found.items(), strict=True):
             with place:
-                chart(paths_figure({name: each}), f"weights {name}", alt=f"weights with {name}")
+                chart(paths_figure({name: each}), f"weights with {name}")

@@ -71,8 +71,7 @@ def _published() -> None:
     rows = [Pair(*row) for row in chosen["rows"]]
     every = chosen["errors"]["n"]
     shown = f"{len(rows):,} rows" if len(rows) >= every else f"{len(rows):,} of {every:,} rows"
-    median = f"median error {chosen['errors']['median_ape']:.1%}"
-    name, below = table_title(kind), f"{shown} of {chosen['file']}; {median}"
+    name, below = table_title(kind), f"{shown} of {chosen['file']}"
     title = f"{name}: predicted against measured {what}<br><sub>{below}</sub>"
     chart(measured_figure({name: rows}, what, "s", title), key="published", height=560)
 

@@ -10,7 +10,7 @@ import streamlit as st
 
 from app import controls, does_not_fit, measured_steps, sidebar, state
 from app.answers import PATH, Answer, explained, node_counts, scaled, traced
-from app.charts import chart, table
+from app.charts import chart, download, table
 from app.headline import headline, sentence
 from app.plain import plain
 from app.spec import Spec
@@ -101,15 +101,9 @@ def _timeline(shown: Answer, spec: Spec) -> None:
     chart(timeline_figure(intervals, called), "timeline")
     with st.container(horizontal=True, vertical_alignment="center"):
         st.caption("Drag over a part to see it larger, double-click for all of it.")
-        st.download_button(
-            "trace for Perfetto",
-            partial(traced, spec),
-            "trace.json",
-            "application/json",
-            on_click="ignore",
-            icon=":material/download:",
-            help="The first steps of all workers and links: open the file at ui.perfetto.dev.",
-        )
+        about = "The first steps of all workers and links: open the file at ui.perfetto.dev."
+        trace = partial(traced, spec)
+        download("trace for Perfetto", trace, "trace.json", "application/json", about)
 
 
 @state.alone

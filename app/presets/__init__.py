@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 from difflib import get_close_matches
 from functools import cache
-from importlib.resources import as_file, files
 from pathlib import Path
 
 from dpsim.base.errors import UnknownNameError
@@ -22,9 +21,7 @@ _DETAIL = re.compile(r"[,:]| \(| with | whose | over ")  # where the detail of a
 
 @cache
 def _paths() -> dict[str, Path]:
-    # The paths stay valid: an installed package is a folder, which remains after the block.
-    with as_file(files(__name__)) as folder:
-        return {path.stem: path for path in sorted(folder.glob("*.yaml"))}
+    return {path.stem: path for path in sorted(Path(__file__).parent.glob("*.yaml"))}
 
 
 def preset_names() -> list[str]:
