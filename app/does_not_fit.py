@@ -8,10 +8,9 @@ from app import state
 from app.answers import few_steps
 from app.charts import chart
 from app.headline import sentence
-from app.plain import plain
 from app.spec import Spec
-from app.waiting import scenario_of, simulated
-from app.words import device_words, of_capacity, reason_words
+from app.waiting import scenario_of, simulated, why_not
+from app.words import device_words, of_capacity
 from dpsim.base.errors import DpsimError
 from dpsim.base.units import DATA, human
 from dpsim.engine import MemoryUse, Result, memory_use, remedy_values
@@ -71,8 +70,7 @@ def _ways(spec: Spec, use: MemoryUse) -> None:
             on_click=state.try_options,
             args=(options,),
         )
-        if isinstance(result, DpsimError):
-            st.caption(plain(reason_words(str(result).partition("\n")[0])))
+    why_not(found, str)
     # No single change suffices: it takes more GPUs, or a split model.
     if not remedies:
         for line in use.advice():

@@ -75,7 +75,9 @@ def with_gpus(spec: Spec, gpu: str, count: int) -> Spec:
     node = nodes().get(machine, now.node)
     each = next(size for size in range(min(node.gpus, count), 0, -1) if count % size == 0)
     if not is_same:
-        spec = _without_measured_step(controls.unset(spec, "cluster.gpu"))
+        # A stated price is of the previous GPU: now the list price counts.
+        spec = controls.unset(controls.unset(spec, "cluster.gpu"), "cost.price_per_gpu_hour")
+        spec = _without_measured_step(spec)
         spec = spec.with_value("cluster.node", machine)
         if node.gpu.name != gpu:
             spec = spec.with_value("cluster.gpu", gpu)

@@ -71,8 +71,7 @@ def _step_time(result: Result) -> Number:
     mean, interval = result.step_time_s["mean"], result.interval
     why = ""
     if interval is not None and interval.high > _WIDE * interval.low:
-        why = "; ".join(interval.extrapolated) or "few measurements are like this"
-        why = f"wide: {why}"
+        why = f"wide: {'; '.join(interval.extrapolated) or 'few measurements are like this'}"
     text = human(mean, TIME, _DIGITS)
     return Number("step time", text, mean, True, why, interval=interval, timed=result)
 
@@ -204,17 +203,18 @@ def of_memory(use: MemoryUse | None) -> Number:
 
 
 def _cost(result: Result) -> Number:
-    """Return the cost of a billion tokens for text, of a million samples for other data."""
-    cost, energy = result.cost, result.energy
-    is_of_text = result.utilisation.tokens_per_s is not None
-    name = "cost / B tokens" if is_of_text else "cost / M samples"
-    drawn = "" if energy is None else f"at most {human(energy.power_W, POWER, 3)}"
-    if cost is None:
-        note = ", ".join(filter(None, ("set one under Price and power", drawn)))
+    """Return the cost of a billion tokens for text, of a million samples for other data.
+
+    By the stated price, otherwise by the GPU's list price, with its source.
+    """
+    spending, energy, tokens = result.spending, result.energy, result.utilisation.tokens_per_s
+    name = "cost / M samples" if tokens is None else "cost / B tokens"
+    paid = spending.price(1e9 / tokens if tokens else 1e6 / result.throughput_samples_per_s)
+    drawn = "" if energy is None else f", at most {human(energy.power_W, POWER, 3)}"
+    if paid is None or spending.hourly is None:
+        note = f"no list price: set one under Price and power{drawn}"
         return Number(name, "no price", None, True, note)
 
-    tokens = cost.per_million_tokens
-    paid = cost.per_million_samples if tokens is None else tokens * 1e3
-    hour = f"{amount(cost.per_hour, 4)} {cost.currency} an hour"
-    text, note = f"{_rounded(paid)} {cost.currency}", ", ".join(filter(None, (hour, drawn)))
-    return Number(name, text, paid, True, note, timed=result)
+    hourly = f"{amount(spending.hourly, 4)} {spending.currency} an hour ({spending.price_source})"
+    text = f"{_rounded(paid)} {spending.currency}"
+    return Number(name, text, paid, True, hourly + drawn, timed=result)

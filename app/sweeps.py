@@ -93,14 +93,14 @@ def _varied(rows: list[dict[str, Any]]) -> dict[str, list[str]]:
     return found
 
 
-def _fields(varied: list[str], rows: list[dict[str, Any]]) -> list[str]:
+def _fields(rows: list[dict[str, Any]]) -> list[str]:
     """Return the fields that the sweep varies.
 
     Varied fields are between the seed and the answers, of which ``workers`` is the first.
     """
     columns = list(rows[0])
     answers = columns.index("workers") if "workers" in columns else len(columns)
-    return [name for name in varied if columns.index(name) < answers and name not in _OF_EACH]
+    return [name for name in _varied(rows) if name in columns[:answers] and name not in _OF_EACH]
 
 
 def _filtered(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -124,7 +124,7 @@ def _verdict(rows: list[dict[str, Any]]) -> str:
         return "None of these rows has a throughput."
     best = max(done, key=lambda row: float(row[_RATE]))
     least = min(float(row[_RATE]) for row in done)
-    fields = [f"{field_words(name)} {best[name]}" for name in _fields(list(_varied(rows)), rows)]
+    fields = [f"{field_words(name)} {best[name]}" for name in _fields(rows)]
     where = f" ({', '.join(fields)})" if fields else ""
     said = f"Point {best['point']}{where} is the fastest of {len(done):,}"
     said += f": {per_second(best[_RATE])} samples/s"
@@ -137,13 +137,12 @@ def _chart(rows: list[dict[str, Any]]) -> None:
     columns = list(rows[0])
     workers = "workers" if "workers" in columns else columns[0]
     step = "step_time_s" if "step_time_s" in columns else columns[-1]
-    varied = list(_varied(rows))
-    first = next(iter(_fields(varied, rows)), _NONE)
+    first = next(iter(_fields(rows)), _NONE)
     front = "The points that no other is at least as good as in both."
     with st.container(horizontal=True):
         across = controls.pick("across", columns, "across", workers)
         up = controls.pick("up", columns, "up", step)
-        colour = controls.pick("colour", [_NONE, *varied], "colour", first)
+        colour = controls.pick("colour", [_NONE, *_varied(rows)], "colour", first)
         aim = controls.pick("front", list(_AIMS), "front", next(iter(_AIMS)), help=front)
     figure = columns_figure(rows, across, up, None if colour == _NONE else colour, _AIMS[aim])
     chart(figure, key="columns", height=520)

@@ -155,14 +155,8 @@ def let_draw() -> bool:
 def refuse(problem: str) -> None:
     """Show the problems, a paragraph each, with a way back."""
     st.error(plain(problem), icon=":material/block:")
-    back = state.current().baseline or Spec(FIRST)
-    st.button(
-        "undo the last change",
-        on_click=state.show_spec,
-        args=(back,),
-        icon=":material/undo:",
-        key="undo",
-    )
+    undo = partial(state.show_spec, state.current().baseline or Spec(FIRST))
+    st.button("undo the last change", on_click=undo, icon=":material/undo:", key="undo")
 
 
 def _offer_few_steps(spec: Spec) -> None:

@@ -73,16 +73,16 @@ def _batches(spec: Spec) -> None:
     if found is not None:
         runs = list(found.values())
         epochs = {"epochs": epochs_figure(runs)} if has_targets(runs) else {}
-        _to_target(spec, runs, _global_batch, {"utilisation": utilisation_figure(runs), **epochs})
+        _to_target(runs, _global_batch, {"utilisation": utilisation_figure(runs), **epochs})
 
 
 def _to_target(
-    spec: Spec, runs: list[Result], words: Callable[[Result], str], figures: dict[str, go.Figure]
+    runs: list[Result], words: Callable[[Result], str], figures: dict[str, go.Figure]
 ) -> None:
     """Draw which of the runs is best, the ``figures``, and time and cost to a target if known."""
     sentence(_best(runs, words))
     if has_targets(runs):
-        figures |= {"time": time_to_target_figure(runs), "cost": _cost(spec, runs)}
+        figures |= {"time": time_to_target_figure(runs), "cost": _cost(runs)}
     with st.container(horizontal=True):
         for key, figure in figures.items():
             with st.container(width=_WIDE if len(figures) > 1 else "stretch"):
@@ -135,7 +135,7 @@ def _gpus(spec: Spec) -> None:
     if found is not None:
         # The results of the scenario's own batch, which is tried first, on every number of nodes.
         own = [result for place, result in found.items() if place < len(nodes)]
-        _to_target(spec, list(found.values()), _cluster, {"efficiency": scaling_figure(own)})
+        _to_target(list(found.values()), _cluster, {"efficiency": scaling_figure(own)})
 
 
 def _learners(spec: Spec) -> None:
@@ -184,6 +184,7 @@ def _grows(spec: Spec) -> None:
     st.markdown(f"The largest batch: {plain(known)}.")
 
 
-def _cost(spec: Spec, runs: list[Result]) -> go.Figure:
-    cost = scenario_of(spec).cost
-    return cost_figure(runs, cost.price_per_gpu_hour, cost.currency)
+def _cost(runs: list[Result]) -> go.Figure:
+    paid = runs[0].spending
+    price = None if paid.hourly is None else paid.hourly / paid.gpus
+    return cost_figure(runs, price, paid.currency)

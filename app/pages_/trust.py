@@ -5,6 +5,7 @@ Also the source of this scenario's times.
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import streamlit as st
@@ -12,6 +13,7 @@ import streamlit as st
 from app import controls, state
 from app.answers import trusted
 from app.charts import chart, columns, table
+from app.headline import sentence
 from app.plain import plain
 from app.published import measured, published
 from app.published import title as table_title
@@ -32,8 +34,8 @@ _PUBLISHED, _RECORDED, _OWN = "published tables", "recorded runs", "your own run
 
 def draw() -> None:
     """Draw the page."""
-    st.subheader("How far to trust a prediction", anchor=False)
     _interval()
+    st.markdown("**Predictions beside measurements**")
     what = controls.switch("measured where", (_PUBLISHED, _RECORDED, _OWN), "trust", _PUBLISHED)
     {_PUBLISHED: _published, _RECORDED: _recorded, _OWN: _own}[what]()
 
@@ -45,12 +47,12 @@ def _interval() -> None:
         return
     trust, calibration = found
     ends = within(trust.interval.low, trust.interval.high)
-    st.markdown(f"A step takes **{human(trust.step_time_s, TIME, 3)}**, {WITHIN} **{ends}**.")
+    sentence(f"A step takes {human(trust.step_time_s, TIME, 3)}, {WITHIN} {ends}.")
     if trust.interval.sources:
         table(columns(sources_table(trust)))
-    for note in (*basis_notes(trust), f"calibration: {calibration}"):
-        # Extra spaces align columns in a terminal.
-        st.caption(plain(" ".join(note.split())))
+    for note in (*basis_notes(trust), f"calibration  {calibration}"):
+        # Spaces set what it is about apart in a terminal.
+        st.caption(plain(": ".join(re.split(" {2,}", note.strip()))))
     if trust.measures:
         st.markdown("**What to measure to narrow it**")
         table(columns(measures_table(trust)))

@@ -8,7 +8,7 @@ import json
 from pathlib import Path
 
 import pytest
-from app_pages import charts
+from app_pages import charts, html
 
 import validate.published
 from app.pages_.trust import MOST_BYTES
@@ -95,7 +95,7 @@ def test_what_the_interval_is_made_of_and_would_narrow_it_is_as_dpsim_trust_says
     said = trust(run_scenario(load_scenario(preset_path(preset)))).to_json()
     page = open_page("trust", preset=preset)
     low, high = (said["interval_s"][end] for end in ("low", "high"))
-    assert any(within(low, high) in text.value for text in page.markdown)
+    assert f"90% within {within(low, high)}.</p>" in html(page)
     sources, measures, _ = (frame.value for frame in page.dataframe)
     assert [*sources["source of error"]] == [each["name"] for each in said["sources"]]
     assert [*sources["share of variance"]] == [f"{each['share']:.0%}" for each in said["sources"]]

@@ -420,20 +420,6 @@ def test_set_ups_are_cards_that_can_be_searched_language_models_among_them(open_
     assert page.query_params["preset"] == "llama3-8b-8-h100-fsdp"
 
 
-def test_cost_is_of_tokens_where_there_is_text_and_says_where_a_price_is_set(open_page):
-    text = metrics(open_page("what_if", preset="llama3-8b-8-h100-fsdp", set=list(QUICK)))
-    cost, change = text["cost / B tokens"]
-    assert cost.endswith(" USD")
-    assert change is None
-    rate = float(text["tokens / s"][0].replace(",", ""))
-    assert float(cost.split()[0].replace(",", "")) == pytest.approx(
-        8 * 4.916 / 3600 / rate * 1e9, rel=0.01
-    )
-    free = open_page("what_if", preset="resnet50-16-v100-local-sgd", set=list(QUICK))
-    assert metrics(free)["cost / M samples"][0] == "no price"
-    assert "set one under Price and power" in html(free)
-
-
 def test_what_does_not_fit_and_is_simulated_all_the_same_has_its_remedies_too(open_page):
     page = open_page(
         "what_if",
