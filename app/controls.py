@@ -118,7 +118,11 @@ def entry(path: str, label: str, first: str, help_: str) -> None:
     ``first`` (YAML): the initial entry.
     """
     given = stated(state.current().spec, path) or []
-    draw(st.toggle, label, f"entry {path}", bool(given), _switched, path, first, help=help_)
+
+    def switched(is_on: bool) -> None:
+        state.change(path, first if is_on else "[]")
+
+    draw(st.toggle, label, f"entry {path}", bool(given), switched, help=help_)
     if len(given) > 1:
         st.caption(f"{len(given)} entries; the first is shown")
     if given:
@@ -172,7 +176,7 @@ def write(label: str, name: str, default: str, help_: str | None = None) -> str:
 
 def _own(widget: Callable[..., object], label: str, name: str, shown: object, **more: Any) -> Any:
     """Draw a page's own choice by a widget, which shows ``shown``; return its value."""
-    return draw(widget, label, f"choice {name}", shown, _chosen, name, **more)
+    return draw(widget, label, f"choice {name}", shown, state.choose, name, **more)
 
 
 def draw(
@@ -281,14 +285,6 @@ def _kind_chosen(given: Union, kind: str) -> None:
         state.show_spec(spec.without(given.path).with_value(f"{given.path}.{given.key}", kind))
     else:
         state.show_spec(spec.with_value(given.path, "null"))
-
-
-def _switched(path: str, first: str, is_on: bool) -> None:
-    state.change(path, first if is_on else "[]")
-
-
-def _chosen(name: str, value: str | list[str]) -> None:
-    state.choose(name, ",".join(value) if isinstance(value, list) else str(value))
 
 
 def _about_kinds(given: Union) -> str:

@@ -152,8 +152,9 @@ def choice(name: str, default: str) -> str:
     return current().choices.get(name, default)
 
 
-def choose(name: str, value: str) -> None:
-    """Set a page's own choice."""
+def choose(name: str, given: str | list[str]) -> None:
+    """Set a page's own choice, of one value or several."""
+    value = ",".join(given) if isinstance(given, list) else str(given)
     show(replace(current(), choices={**current().choices, name: value}))
 
 

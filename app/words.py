@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from functools import cache
+from functools import cache, reduce
 from typing import Any
 
-from app.reading import document
+from app.reading import document, scenario
 from app.spec import Spec
 from dpsim.base.units import DATA, human
 from dpsim.scenario import Scenario, shape_of
@@ -126,12 +126,22 @@ def differing(specs: Sequence[Spec]) -> list[tuple[str, list[str]]]:
     Raises DpsimError where one of them is invalid.
     """
     every = [_leaves(document(spec).plain()) for spec in specs]
+    scenarios = [scenario(spec) for spec in specs]
     found = []
     for path in dict.fromkeys(path for leaves in every for path in leaves):
-        values = [_value(leaves[path]) if path in leaves else "default" for leaves in every]
+        values = [
+            _value(leaves[path]) if path in leaves else _default(given, path)
+            for leaves, given in zip(every, scenarios, strict=True)
+        ]
         if len(set(values)) > 1 and _is_told(path, every[0]):
             found.append((_place(path), values))
     return found
+
+
+def _default(given: Any, path: tuple[str, ...]) -> str:
+    """Return the value that a scenario has at a path that its text leaves out, if it is short."""
+    value = reduce(lambda held, name: getattr(held, name, None), path, given)
+    return _value(value) if isinstance(value, (str, int)) else "default"
 
 
 def _is_told(path: tuple[str, ...], old: Mapping[tuple[str, ...], Any]) -> bool:

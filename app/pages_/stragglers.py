@@ -83,20 +83,19 @@ def _verdict(results: Mapping[str, Result], undisturbed: Mapping[str, Result]) -
     return f"{said}."
 
 
-def _over_all_reduces(results: Mapping[str, Result]) -> str:
-    """Return a note on kinds known from parameter servers; empty where servers are used."""
+def _over_all_reduces(results: Mapping[str, Result]) -> None:
+    """Draw a note on kinds known from parameter servers where no servers are used."""
     found = [
         kind
         for kind, result in results.items()
         if result.job.scenario.strategy.aggregation.kind == "allreduce"
         and not result.job.scenario.strategy.sync.waits
     ]
-    if not found:
-        return ""
-    return (
-        f"{' and '.join(found)} without parameter servers: the first worker that is there begins "
-        "an all-reduce, in which the others take part with what they have."
-    )
+    if found:
+        st.caption(
+            f"{' and '.join(found)} without parameter servers: the first worker that is there "
+            "begins an all-reduce, in which the others take part with what they have."
+        )
 
 
 def _results(results: dict[str, Result], undisturbed: dict[str, Result]) -> None:
@@ -104,8 +103,7 @@ def _results(results: dict[str, Result], undisturbed: dict[str, Result]) -> None
         refuse("None of these goes with the rest of the scenario.")
         return
     sentence(_verdict(results, undisturbed))
-    if caption := _over_all_reduces(results):
-        st.caption(caption)
+    _over_all_reduces(results)
     chart(straggler_cost_figure(results, undisturbed), key="cost")
     chart(step_times_figure(results), key="distribution")
     if any(result.staleness["versions"]["max"] for result in results.values()):

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import streamlit as st
 
+import validate
 from app import controls, state
 from app.answers import trusted
 from app.charts import chart, columns, table
@@ -79,8 +80,6 @@ def _published() -> None:
 
 
 def _recorded() -> None:
-    import validate
-
     folder = Path(str(validate.__file__)).parent / "recorded"
     # Unpacked files are not recorded runs.
     names = sorted(path.name for path in folder.glob("*.json.gz"))

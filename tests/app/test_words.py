@@ -68,6 +68,8 @@ def test_changes_are_told_with_both_values_and_of_many_the_first():
     )
     assert changes(FIRST, changed) == "nodes 4 to 8, sync BSP to SSP"
     assert changes(FIRST, FIRST) == ""
+    # What a change makes beside it is as before, and is not told.
+    assert changes(FIRST, FIRST.with_value("replay.steps", "60")) == "steps 300 to 60"
     many = changed.with_options(
         ["workload.batch_per_gpu=32", "run.steps=4", "run.warmup=1", "run.seed=3"]
     )
