@@ -87,7 +87,7 @@ SCREENS = {
     ),
     "topology": Screen("topology", {"preset": "llama2-70b-128-a100-hybrid"}, height=1100),
     "stragglers": Screen("stragglers", {}, height=870, dark=True),
-    "trust": Screen("trust", {"table": "llm"}, height=1330),
+    "trust": Screen("trust", {"table": "llm"}, height=2010),
     "phone": Screen("", {}, width=390, height=844),
     "questions": Screen("questions", {}, height=1200),
     "algorithm": Screen(
