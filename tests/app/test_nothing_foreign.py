@@ -97,7 +97,7 @@ def ways_in(image):
         "a changed path": ("", {"preset": "resnet50-32-v100-25gbe", "set": image}, image),
         "a changed value": ("", {"set": [*QUICK, f"strategy.sync.kind={image}"]}, image),
         "a file's name": ("", {"yaml": packed("name: [broken"), "file": image}, image),
-        "a name on the page of trust": ("trust", named, "How far to trust"),
+        "a name on the page of trust": ("trust", named, "Predictions beside measurements"),
         "a name on the page of topology": ("topology", named, "Load of the links"),
         "a name on the page of stragglers": (
             "stragglers",
