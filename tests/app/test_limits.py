@@ -68,6 +68,13 @@ def test_what_limits_a_sharded_model_of_70_billion_parameters_is_known_in_second
     assert time.process_time() - started < 10
 
 
+@pytest.mark.wide
+def test_the_largest_cluster_of_the_readme_is_simulated_on_a_page():
+    spec = Spec("llama3-8b-8-h100-fsdp", changes=("cluster.nodes=16384",))
+    result = answer(spec, lambda done, total: None).result
+    assert (result.workers, result.engine) == (131_072, "vector")
+
+
 def test_a_refusal_is_shown_with_a_way_back(open_page):
     page = open_page("what_if", wait=False, preset=PRESET, set=["cluster.nodes=100000"])
     assert "must be at most" in page.error[0].value
