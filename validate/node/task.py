@@ -52,6 +52,7 @@ class ScenarioTask(Task):
         self._inputs = images(subject.batch(workload.batch_per_gpu, face.place), words)
         # Created with the first loss: only then is the shape of the output known.
         self._labels: Tensor | None = None
+        self._sharing = _sharing(job, rank) if face.on_gpu else None
         self._loading = None if job.input is None else job.input.of(rank).start()
         self._began = 0.0
 
@@ -75,11 +76,9 @@ class ScenarioTask(Task):
 
     def _normalised(self, module: nn.Module) -> nn.Module:
         """Return ``module`` with the scenario's groups of batch norm, which torch has on GPUs."""
-        group = self._workload.sync_batch_norm
-        if group == 1 or not self._face.on_gpu:
+        if self._sharing is None:
             return module
-        own, _ = dist.new_subgroups(group)
-        shared: nn.Module = nn.SyncBatchNorm.convert_sync_batchnorm(module, own)
+        shared: nn.Module = nn.SyncBatchNorm.convert_sync_batchnorm(module, self._sharing)
         return shared
 
     def fill(self, part: nn.Module) -> None:
@@ -135,6 +134,19 @@ class ScenarioTask(Task):
             shape = (len(scores),)
             self._labels = torch.randint(scores.shape[-1], shape, device=scores.device)
         return functional.cross_entropy(scores, self._labels)
+
+
+def _sharing(job: Job, rank: int) -> Any:
+    """Return the group in which ``rank`` shares statistics of batch norm, None if it is in none.
+
+    Every rank must create every group, so servers call this too; their models never run.
+    """
+    size = job.scenario.workload.sync_batch_norm
+    if size == 1:
+        return None
+    starts = range(0, job.workers, size)
+    groups = [dist.new_group(range(start, start + size)) for start in starts]
+    return groups[rank // size] if rank < job.workers else None
 
 
 def checkpoint(module: nn.Module, workload: WorkloadConfig) -> None:

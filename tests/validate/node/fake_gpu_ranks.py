@@ -14,6 +14,8 @@ import pytest
 import torch
 import torch.distributed as dist
 from fake_cuda import small_products, stand_in
+from torch.nn import functional
+from torch.nn.parallel import DistributedDataParallel
 
 from validate.emulate import Case
 from validate.microbench.benchmarks import BENCHMARKS, run_benchmarks
@@ -58,6 +60,21 @@ def without_pinning(patch):
         )
 
 
+def statistics_on_hosts(patch, shared):
+    """SyncBatchNorm, which torch has for GPUs alone, on the host; ``shared`` gets its group's ranks."""
+
+    def forward(self, images):
+        shared.append(dist.get_process_group_ranks(self.process_group))
+        sums = torch.stack([images.mean((0, 2, 3)), images.square().mean((0, 2, 3))]).detach()
+        dist.all_reduce(sums, group=self.process_group)
+        mean, square = sums / len(shared[-1])
+        return functional.batch_norm(images, mean, square - mean**2, self.weight, self.bias)
+
+    patch.setattr(torch.nn.SyncBatchNorm, "forward", forward)
+    # DDP refuses such layers where tensors are on the host.
+    patch.setattr(DistributedDataParallel, "_passing_sync_batchnorm_handle", lambda *told: None)
+
+
 def measured(world):
     """The rows of every benchmark, of every collective, and of one schedule as NCCL's groups."""
     library = Settings(
@@ -97,12 +114,13 @@ def trained(world):
 
 
 def main(folder, file, cases):
-    patch, asked = pytest.MonkeyPatch(), []
+    patch, asked, shared = pytest.MonkeyPatch(), [], []
     cuda = stand_in(patch, uuids=("GPU-a", "GPU-b", "GPU-c"))
     nccl_by_gloo(patch, asked)
     without_pinning(patch)
     small_products(patch)
-    found = {}
+    statistics_on_hosts(patch, shared)
+    found = {"scenarios": {}, "shared": {}}
     with joined() as world:
         connected()
         found |= {"backend": world.backend, "kind": world.face.kind, "gpu": world.face.identity}
@@ -110,10 +128,10 @@ def main(folder, file, cases):
         begun = len(asked)
         found["weights"], found["steps"] = trained(world)
         found["groups"] = [what for what in asked[begun:] if what[0] == "new group"]
-        found["scenarios"] = {
-            name: carry_out(Case(file, tuple(sets)).job(), world, compute)
-            for name, (sets, compute) in cases.items()
-        }
+        for name, (sets, compute) in cases.items():
+            shared.clear()
+            found["scenarios"][name] = carry_out(Case(file, tuple(sets)).job(), world, compute)
+            found["shared"][name] = list(shared)
     found["asked"] = asked
     found["devices"] = sorted({each[1] for each in cuda.asked if each[0] == "device"})
     (folder / f"rank-{world.rank}").write_text(json.dumps(found, default=np.ndarray.tolist))

@@ -37,7 +37,15 @@ CASES = {
         "real",
     ),
     "timed": ((THREE,), "timed"),
+    "statistics": ((THREE, "workload.sync_batch_norm=3"), "real"),
 }
+# Two workers and a server, which has no part in the workers' statistics.
+AT_A_SERVER = (
+    "cluster.nodes=2",
+    "workload.sync_batch_norm=2",
+    "strategy.overlap.kind=sequential",
+    "strategy.aggregation={kind: parameter-server, servers: 1, colocated: false}",
+)
 BULK_SYNCHRONOUS = ("ddp", "fsdp", "zero-1", "through-host", "schedule", "library", "buckets")
 # Those whose messages go by the host, which NCCL does not reach.
 BY_HOST = ("through-host", "parameter-server", "backup", "gossip", "ad-psgd", "compressed")
@@ -48,7 +56,7 @@ def ranks(tmp_path_factory):
     folder = tmp_path_factory.mktemp("fake")
     command = [sys.executable, str(HERE / "fake_gpu_ranks.py"), str(folder), SCENARIO]
     launch(
-        [*command, json.dumps(CASES)],
+        [*command, json.dumps({**CASES, "at a server": (AT_A_SERVER, "real")})],
         loopback(3),
         timeout_s=240,
         preload=["validate.node", "torch._dynamo", "pytest"],
@@ -100,3 +108,14 @@ def test_scenarios_run_and_say_what_the_gpu_held(ranks, name):
         row = each["scenarios"][name]
         assert (row["backend"], row["device"], len(row["step_s"])) == ("nccl", "cuda", 3)
         assert row["peak_bytes"] == 4 * 2**30
+
+
+def test_workers_of_a_group_share_the_statistics_of_every_layer(ranks):
+    for number, each in enumerate(ranks):
+        assert {name for name, groups in each["shared"].items() if groups} - {"at a server"} == {
+            "statistics"
+        }
+        # Three layers, in 3 steps and, alone, in 3 that do not count and 3 that do.
+        assert each["shared"]["statistics"] == [[0, 1, 2]] * 3 * (3 + 3 + 3)
+        at_a_server = [[0, 1]] * 3 * (3 + 3 + 3) if number < 2 else []
+        assert each["shared"]["at a server"] == at_a_server
