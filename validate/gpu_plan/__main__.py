@@ -2,8 +2,8 @@
 
 Every row is written as it is made, to DIR/rows.jsonl. A call goes on where the last one ended, was
 cut off or failed, the most telling first, and says what is left over. It needs no network. Each
-ends with DIR/profile.json, DIR/record.json (some kB, to be kept), DIR/table.md, and a table on
-stdout: measured steps, communication and memory beside predictions by specification and
+ends with DIR/profile.json, DIR/record.json (some kB, to be kept), DIR/table.md, DIR/page.html, and
+a table on stdout: measured steps, communication and memory beside predictions by specification and
 by the profile.
 
     python -m validate.gpu_plan -o DIR                             # one GPU, or all of this node
@@ -22,7 +22,7 @@ from pathlib import Path
 from dpsim.base.errors import DpsimError
 from dpsim.base.terminal import narrate, show, write_whole
 from validate.gpu_plan.plan import PARTS, Plan
-from validate.gpu_plan.report import lines_of, markdown, table
+from validate.gpu_plan.report import lines_of, markdown, page, table
 from validate.gpu_plan.sizes import GPU, SMALL
 from validate.microbench.machine import provenance
 from validate.node import Item, Rows, carry, here, profile_in, scenario_here
@@ -46,12 +46,17 @@ def write_report(plan: Plan, items: Sequence[Item], rows: Rows) -> None:
     record = {"of": title, "lines": [each.record() for each in lines], "provenance": provenance()}
     write_whole(plan.folder / "record.json", json.dumps(record, indent=1) + "\n")
     write_whole(plan.folder / "table.md", markdown(lines))
+    write_whole(plan.folder / "page.html", page(title, lines))
     show(table(lines))
 
 
 def main(arguments: Sequence[str]) -> None:
     """Parse arguments, measure, report."""
-    parser = argparse.ArgumentParser("validate.gpu_plan", description=__doc__)
+    parser = argparse.ArgumentParser(
+        "validate.gpu_plan",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     parser.add_argument("-o", "--output", type=Path, required=True, help="folder of the records")
     parser.add_argument("--device", default="cuda", choices=("cpu", "cuda"))
     parser.add_argument("--small", action="store_true", help="sizes for a processor")
@@ -73,7 +78,9 @@ def main(arguments: Sequence[str]) -> None:
     items = plan.items(tuple(told.part or PARTS))
     rows = Rows(told.output / "rows.jsonl")
     try:
-        left = carry(items, rows, orders, device=node.kind, minutes=told.minutes)
+        left = carry(
+            items, rows, orders, device=node.kind, minutes=told.minutes, progress=_announce
+        )
     finally:
         orders.close()
     write_report(plan, items, rows)
@@ -82,8 +89,15 @@ def main(arguments: Sequence[str]) -> None:
         narrate(f"left over, about {seconds / 60:.0f} minutes: {'; '.join(i.name for i in left)}")
 
 
+def _announce(name: str, done: int, total: int) -> None:
+    """Say what is being measured: launchers' logs have no progress bars."""
+    narrate(f"{done + 1} of {total}: {name}")
+
+
 if __name__ == "__main__":
     try:
         main(sys.argv[1:])
     except DpsimError as problem:
         sys.exit(f"gpu_plan: {problem}")
+    except KeyboardInterrupt:
+        sys.exit("gpu_plan: interrupted; the same command goes on there")

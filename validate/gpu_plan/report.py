@@ -1,14 +1,16 @@
-"""The plan's measured steps beside predictions: a table, and a short record."""
+"""The plan's measured steps beside predictions: a table, a page, and a short record."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from html import escape
 from typing import Any
 
 from dpsim.base.errors import DpsimError
 from dpsim.base.units import DATA, TIME, human
 from dpsim.engine import Result, simulate
+from dpsim.report.pages.document import document, table_html
 from validate.emulate import Case
 from validate.gpu_plan.plan import Plan
 from validate.node import Attempt, Item, Rows, beside_prediction
@@ -117,6 +119,15 @@ def markdown(lines: Sequence[Line]) -> str:
     rule = ["---", *["---:"] * (len(_HEADINGS) - 1)]
     rows = [[*_HEADINGS], rule, *(_filled(each.cells()) for each in lines)]
     return "".join(f"| {' | '.join(row)} |\n" for row in rows)
+
+
+def page(title: str, lines: Sequence[Line]) -> str:
+    """Return a self-contained page with the table, and the disturbances of its measurements."""
+    notes = dict.fromkeys(note for line in lines for note in line.attempt.notes)
+    said = "".join(f"<p>{escape(note)}</p>" for note in notes)
+    rows = [_filled(line.cells()) for line in lines]
+    body = f"<h1>{escape(title)}</h1>{table_html(_HEADINGS, rows)}{said}"
+    return document(title, body, figures=False)
 
 
 def _filled(cells: Sequence[str]) -> list[str]:

@@ -76,7 +76,8 @@ def node_profile(
             orders,
             device=plan.node.kind,
             minutes=minutes,
-            progress=progress,
+            # One bar for all items.
+            progress=lambda name, done, total: progress("measurements", done, total),
         )
     finally:
         orders.close()

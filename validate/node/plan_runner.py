@@ -24,6 +24,7 @@ _PATIENCE = 4.0  # times the expected seconds of an item
 _WORTH_A_START_S = 10.0  # with less left, no ranks are started
 
 Progress = Callable[[str, int, int], None]
+"""Called as each item begins, with its name, how many were before it, and how many there are."""
 
 
 class _Cut(Exception):  # noqa: N818 - it is no error
@@ -51,11 +52,19 @@ def carry(
     waiting = [item for item in items if not _tried(item, rows)]
     waiting += [item for item in items if _tried(item, rows) in ("failed", "cut")]
     watchman = Watchman(device)
+    before = len(items) - len(waiting) - len(rows.attempts)
+    shown: set[str] = set()
+
+    def look() -> None:
+        watchman.look(rows)
+        current = rows.current
+        if current is not None and current.name not in shown:
+            shown.add(current.name)
+            progress(current.name, before + len(rows.attempts) - 1, len(items))
+
     while group := _next(waiting, end - time.monotonic()):
-        done = len(items) - len(waiting)
-        progress("measurements", done, len(items))
-        begun = _Group(group, rows, device, end, watchman).carried(orders)
-        waiting = [item for item in waiting if item.name not in begun]
+        tried = _Group(group, rows, device, end, look).carried(orders)
+        waiting = [item for item in waiting if item.name not in tried]
     return [item for item in items if _tried(item, rows) != "done"]
 
 
@@ -82,7 +91,7 @@ class _Group:
     rows: Rows
     device: str
     end: float
-    watchman: Watchman
+    look: Callable[[], None]
 
     def carried(self, orders: Orders) -> set[str]:
         """Measure the items, and return the names of those that were begun, however they ended."""
@@ -108,7 +117,7 @@ class _Group:
     def _look(self, started: float) -> None:
         """Raise if the current item has taken too long."""
         self.rows.refresh()
-        self.watchman.look(self.rows)
+        self.look()
         now, current = time.monotonic(), self.rows.current
         if now > self.end:
             raise _Cut("the time was used up")

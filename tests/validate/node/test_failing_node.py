@@ -42,9 +42,17 @@ def node(monkeypatch, tmp_path):
         monkeypatch.setenv("DPSIM_FAILS", fails)
         rows = Rows(tmp_path / "node.rows.jsonl")
         began = time.monotonic()
-        left = carry(items, rows, OnThisMachine(), device="cuda", minutes=minutes)
+        left = carry(
+            items,
+            rows,
+            OnThisMachine(),
+            device="cuda",
+            minutes=minutes,
+            progress=lambda *told: measured.shown.append(told),
+        )
         return rows, [each.name for each in left], time.monotonic() - began
 
+    measured.shown = []
     return measured
 
 
@@ -101,6 +109,8 @@ def test_an_item_that_hangs_is_cut_off(node, monkeypatch):
     )
     assert rows.attempts[2].ended == "done"
     assert seconds < patience_s()
+    # Who waits knows for what: the second of three.
+    assert ("second", 1, 3) in node.shown
 
 
 def test_an_item_that_was_cut_off_is_tried_again_after_all_others(node, monkeypatch):

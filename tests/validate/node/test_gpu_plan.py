@@ -16,7 +16,7 @@ pytest.importorskip("torch")
 from fake_cuda import stand_in
 
 from validate.gpu_plan.plan import Plan
-from validate.gpu_plan.report import lines_of, markdown
+from validate.gpu_plan.report import lines_of, markdown, page
 from validate.gpu_plan.sizes import GPU, SMALL
 from validate.node import Here, Rows, here
 
@@ -95,6 +95,7 @@ def measured(plan, items, *ends):
             told = {"device": "cpu", "backend": "gloo", "hides": False, "held_before_bytes": 0}
             sides = {"parts_s": {}, "pauses_s": [0.0] * 6, "peak_bytes": 10**9}
             rows.write({"of": item.name, "rank": rank, **own, **told, **sides})
+        rows.write({"note": "too busy"})
         rows.write({"end": item.name, **end})
     rows.refresh()
     return rows
@@ -109,6 +110,10 @@ def test_measured_steps_stand_beside_predictions_in_table_and_record(tmp_path):
     assert failed.cells() == ["gpt2, batch 1, fp32", "OutOfMemoryError: no <room>"]
     assert markdown(lines).startswith(HEADER)
     assert len(markdown(lines).splitlines()) == 4
+    shown = page("2 x <GPU>", lines)
+    assert "<h1>2 x &lt;GPU&gt;</h1>" in shown
+    assert "<td>OutOfMemoryError: no &lt;room&gt;</td>" in shown
+    assert "<p>too busy</p>" in shown
     record = done.record()
     assert record["measured"]["step_time_s"] == pytest.approx(0.2)
     predicted = done.run.predicted.step_time_s["mean"]
@@ -151,4 +156,5 @@ def test_a_plan_that_is_killed_at_any_moment_is_resumed_to_the_whole_table(tmp_p
     done = [attempt.name for attempt in rows.attempts if attempt.ended == "done"]
     assert sorted(done) == sorted(whole)
     table = (tmp_path / "table.md").read_text()
+    assert (tmp_path / "page.html").read_text().count("<tr>") == len(table.splitlines()) - 1
     assert len(table.splitlines()) == 2 + sum("ddp" in name or "fsdp" in name for name in whole)
