@@ -13,7 +13,7 @@ from dpsim.engine import Result, simulate
 from dpsim.report.pages.document import document, table_html
 from validate.emulate import Case
 from validate.gpu_plan.plan import Plan
-from validate.node import Attempt, Item, Rows, beside_prediction
+from validate.node import Attempt, Item, Rows, beside_prediction, short
 from validate.run import StepRun
 
 _HEADINGS = (
@@ -59,23 +59,24 @@ class Line:
         ]
 
     def record(self) -> dict[str, Any]:
-        """Return the part worth keeping, in some hundred bytes."""
-        kept = {"name": self.item.name, "set": list(self.item.set), "notes": self.attempt.notes}
+        """Return what is worth keeping, in some 400 bytes; parts that took no time are left out."""
+        kept: dict[str, Any] = {"name": self.item.name, "set": list(self.item.set)}
+        if self.attempt.notes:
+            kept["notes"] = self.attempt.notes
         if self.run is None:
             return {**kept, "failed": self.why}
         errors = {"specification": self.run.error["step_time"]}
         if self.calibrated is not None:
             whole = self.run.measured.step_time_s["mean"]
             errors["calibrated"] = self.calibrated.step_time_s["mean"] / whole - 1
-        return {
-            **kept,
-            "measured": {
-                "step_time_s": self.run.measured.step_time_s["mean"],
-                "parts_s": self.run.measured.parts_s,
-                "memory_bytes": self.run.memory["measured_bytes"],
-            },
-            "error": errors,
+        parts = self.run.measured.parts_s
+        measured = {
+            "step_time_s": self.run.measured.step_time_s["mean"],
+            "parts_s": {name: seconds for name, seconds in parts.items() if seconds},
+            "memory_bytes": self.run.memory["measured_bytes"],
         }
+        found: dict[str, Any] = short({**kept, "measured": measured, "error": errors})
+        return found
 
 
 def lines_of(plan: Plan, items: Sequence[Item], rows: Rows) -> Iterator[Line]:

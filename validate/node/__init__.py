@@ -20,7 +20,7 @@ from validate.node.measure import items_of
 from validate.node.methods import method_on
 from validate.node.node_profile import node_profile, profile_in, scenario_here
 from validate.node.plan_runner import carry
-from validate.node.rows import Attempt, Rows
+from validate.node.rows import Attempt, Rows, short
 from validate.node.run import beside_prediction, on_node
 
 __all__ = [
@@ -40,4 +40,5 @@ __all__ = [
     "on_node",
     "profile_in",
     "scenario_here",
+    "short",
 ]

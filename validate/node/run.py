@@ -18,6 +18,7 @@ from dpsim.base.arrays import FloatArray, covered
 from dpsim.base.errors import DpsimError
 from dpsim.base.units import DATA, human
 from dpsim.engine import Job, Result, Run, Steps, run_job, seconds_lost
+from dpsim.network.libraries import TRAITS
 from validate.emulate import Case, Measured, Placement, placement
 from validate.microbench.machine import machine
 from validate.node.hardware import (
@@ -142,6 +143,7 @@ def beside_prediction(case: Case, node: Here, rows: Sequence[Row], failed: str) 
         notes=(
             *_notes(job.scenario.cluster.parts, node, predicted),
             *deviations(job.scenario, on_gpu=node.kind == "cuda"),
+            *_by_another_library(job, first["backend"]),
             *_crowded(node, ordered),
             *_interrupted(node, ordered),
         ),
@@ -169,6 +171,16 @@ def _memory(predicted: Run, rows: Sequence[Row]) -> dict[str, float | None]:
         "predicted_bytes": None if use is None else use.held.total,
         "measured_bytes": max(row["peak_bytes"] for row in rows),
     }
+
+
+def _by_another_library(job: Job, backend: str) -> Iterator[str]:
+    """Yield a note if collectives were predicted as those of another library than ran."""
+    library = job.setting.library
+    if job.workers > 1 and library in TRAITS and TRAITS[library].in_torch and library != backend:
+        yield (
+            f"collectives were predicted as {library}'s, and ran by {backend}: "
+            f"strategy.aggregation.library={backend} predicts what ran"
+        )
 
 
 def _crowded(node: Here, rows: Sequence[Row]) -> Iterator[str]:

@@ -30,7 +30,7 @@ from validate.node import Here, as_here, check, here, on_node
 from validate.node.measure import items_of
 from validate.node.node_profile import scenario_here
 from validate.node.program import carry_out
-from validate.node.run import _crowded, _interrupted
+from validate.node.run import _by_another_library, _crowded, _interrupted
 from validate.ranks.device import CudaFace
 from validate.ranks.processes import Place, World, agreed, choose, first_line, joined
 from validate.training import Training, method_named, train
@@ -267,6 +267,15 @@ def test_a_gpu_that_others_use_is_said(cuda):
     (said,) = _crowded(here("cuda"), rows)
     assert said.startswith("the GPU of rank 0 held 40.8 GB before the run: other processes")
     assert not [*_crowded(here("cuda"), [{"rank": 0, "held_before_bytes": GIB}])]
+
+
+def test_a_library_that_did_not_run_is_said():
+    of_gloo = Case(SCENARIO, ("cluster={nodes: 1, node: dgx-h100}",)).job()
+    (said,) = _by_another_library(of_gloo, "nccl")
+    assert said.startswith("collectives were predicted as gloo's, and ran by nccl: strategy.aggre")
+    assert [*_by_another_library(of_gloo, "gloo")] == []
+    of_none = Case(SCENARIO, ("strategy.aggregation.library=ideal",)).job()
+    assert [*_by_another_library(of_none, "gloo")] == []
 
 
 def test_a_processor_that_others_take_away_is_said(cuda, monkeypatch):
