@@ -18,7 +18,7 @@ import importlib, sys
 sys.modules |= dict.fromkeys(sys.argv[1].split())
 for name in ("run", "node", "doctor", "microbench", "backends", "compare"):
     importlib.import_module(f"dpsim.commands.validate.{name}")
-import validate.node, validate.backends.matrix, validate.compare.figure, validate.gpu_plan.plan
+import validate.node, validate.backends.matrix, validate.compare.figure, validate.gpu_plan.report
 from dpsim.scenario import load_scenario
 from dpsim import simulate
 print(simulate(load_scenario(sys.argv[2])).step_time_s["mean"])
