@@ -394,6 +394,32 @@ def test_a_scenario_runs_on_a_gpu_by_the_way_that_a_processor_takes(world, cuda)
     assert spun.min() > 0
 
 
+SHARDED = "strategy.aggregation={kind: sharded}"
+
+
+# What torch says of its own modules when they are first loaded.
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.parametrize(
+    ("sets", "told"),
+    [
+        (("workload.execution=graph",), {"mode": "reduce-overhead"}),
+        (("workload.execution=cuda-graph",), {"backend": "cudagraphs"}),
+        # FSDP2 moves weights, of which a graph would keep the place.
+        (("workload.execution=graph", SHARDED), {}),
+        (("workload.execution=cuda-graph", SHARDED), None),
+    ],
+)
+def test_graphs_are_captured_on_gpus_where_weights_stay(world, monkeypatch, sets, told):
+    asked, begun = [], []
+    monkeypatch.setattr(torch, "compile", lambda forward, **words: asked.append(words) or forward)
+    monkeypatch.setattr(torch.compiler, "cudagraph_mark_step_begin", lambda: begun.append("a step"))
+    row = carry_out(Case(SCENARIO, ("cluster.nodes=1", *sets)).job(), world, "real")
+    assert [each for each in asked if each != told] == []
+    assert bool(asked) == (told is not None)
+    # Each step that trains says where it begins, and each alone.
+    assert len(begun) == len(row["step_s"]) + 3 + len(row["alone_s"])
+
+
 def test_gpus_of_another_kind_and_too_few_of_them_are_one_error(cuda):
     wanted = Case(SCENARIO, ("cluster={nodes: 4, node: dgx1-v100}",))
     with pytest.raises(DpsimError) as said:

@@ -183,13 +183,15 @@ SAID = {
     "workload.execution=cuda-graph": "a processor has no CUDA graphs",
     "workload.optimizer_kernels=sharded": "each worker updates all weights by one kernel",
     "workload.sync_batch_norm=2": "torch shares statistics on GPUs only; each rank has its own",
+    "workload={model: resnet18, batch_per_gpu: 1, learners_per_gpu: 2}": "(MPS) changes nothing",
     "workload.software=tuned": "",
 }
 
 
 @pytest.mark.parametrize("word", SAID)
 def test_a_word_that_is_carried_out_otherwise_is_a_note(word):
-    found = deviations(Case(SCENARIO, (word,)).scenario(), on_gpu=False)
+    sync = ("strategy={sync: {kind: sma}}",) if "learners" in word else ()
+    found = deviations(Case(SCENARIO, (word, *sync)).scenario(), on_gpu=False)
     assert [SAID[word] in each for each in found] == [True] * bool(SAID[word])
 
 
