@@ -97,10 +97,15 @@ class Plan:
             )
 
     def _shared(self) -> Iterator[Item]:
-        """Yield items of ranks that share a device by gloo, and the trace of two of them."""
+        """Yield items of ranks that share a device by gloo, and the trace of two ranks.
+
+        On a node of several GPUs ranks would not share one, so it has the trace alone.
+        """
+        several = self.node.kind == "cuda" and self.node.count > 1
         model = self.size.together[0]
         workload = self._workload(model, self._batches(model, self.size.variants[0])[0], {})
-        for ranks, (name, strategy) in product((2, 4), self.size.strategies.items()):
+        shared = () if several else (2, 4)
+        for ranks, (name, strategy) in product(shared, self.size.strategies.items()):
             item = self._scenario(
                 f"{name} by {ranks} ranks on one device",
                 self.size.seconds["together"],
@@ -110,9 +115,10 @@ class Plan:
             )
             yield item.model_copy(update={"backend": "gloo"})
         traced = self._scenario("trace", self.size.seconds["trace"], workload, {}, 2)
-        # By gloo, since NCCL needs a GPU per rank: the trace's sending time is in no table.
+        # On one GPU by gloo, since NCCL needs a GPU per rank: its sending time is in no table.
+        backend = self.backend if several else "gloo"
         file = str((self.folder / "trace.json").resolve())
-        yield traced.model_copy(update={"backend": "gloo", "traced": file})
+        yield traced.model_copy(update={"backend": backend, "traced": file})
 
     def _together(self, ranks: int, strategies: Mapping[str, Words]) -> Iterator[Item]:
         """Yield every strategy with some models, at the largest batch."""

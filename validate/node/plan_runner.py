@@ -42,11 +42,12 @@ def carry(
 ) -> list[Item]:
     """Measure the items that ``rows`` lacks, and return those left over.
 
-    The first ones are most useful; those cut off or failed in an earlier call come last. A rank
-    that fails, or an item that takes far longer than expected, ends that item on all ranks, and the
-    next one follows.
+    Items for more ranks than a launcher has started are left out. The first ones are most useful;
+    those cut off or failed in an earlier call come last. A rank that fails, or an item that takes
+    far longer than expected, ends that item on all ranks, and the next one follows.
     """
     end = time.monotonic() + 60 * minutes
+    items = _possible(items, orders.most)
     rows.refresh()
     rows.settle()
     waiting = [item for item in items if not _tried(item, rows)]
@@ -66,6 +67,14 @@ def carry(
         tried = _Group(group, rows, device, end, look).carried(orders)
         waiting = [item for item in waiting if item.name not in tried]
     return [item for item in items if _tried(item, rows) != "done"]
+
+
+def _possible(items: Sequence[Item], most: int | None) -> list[Item]:
+    """Return the items for at most so many ranks, and say which ones are left out."""
+    found = [item for item in items if most is None or item.ranks <= most]
+    if names := [item.name for item in items if item not in found]:
+        narrate(f"not by the {most} ranks of the launcher, which are too few: {'; '.join(names)}")
+    return found
 
 
 def _tried(item: Item, rows: Rows) -> str:

@@ -38,14 +38,16 @@ def node(monkeypatch, tmp_path):
     stand_in(monkeypatch, uuids=("GPU-a", "GPU-b"))
     monkeypatch.setattr(plan_runner, "PROGRAM", (sys.executable, str(HERE / "failing_rank.py")))
 
-    def measured(fails="9 none hang", items=ITEMS, minutes=2.0):
+    def measured(fails="9 none hang", items=ITEMS, minutes=2.0, most=None):
+        orders = OnThisMachine()
+        orders.most = most
         monkeypatch.setenv("DPSIM_FAILS", fails)
         rows = Rows(tmp_path / "node.rows.jsonl")
         began = time.monotonic()
         left = carry(
             items,
             rows,
-            OnThisMachine(),
+            orders,
             device="cuda",
             minutes=minutes,
             progress=lambda *told: measured.shown.append(told),
@@ -96,6 +98,15 @@ def test_what_is_left_over_is_measured_by_a_second_call_alone(node):
     _, left, seconds = node("0 first die")
     assert left == []
     assert seconds < 1  # no rank was started
+
+
+def test_what_a_launcher_has_too_few_ranks_for_is_not_waited_for(node, capsys):
+    few = (item("alone", ranks=1, what="products"), ITEMS[0])
+    rows, left, seconds = node(items=few, most=1)
+    assert [(each.name, each.ended) for each in rows.attempts] == [("alone", "done")]
+    assert left == []
+    assert "not by the 1 ranks of the launcher, which are too few: first" in capsys.readouterr().err
+    assert seconds < patience_s()
 
 
 def test_an_item_that_hangs_is_cut_off(node, monkeypatch):
