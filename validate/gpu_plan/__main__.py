@@ -98,6 +98,8 @@ if __name__ == "__main__":
     try:
         main(sys.argv[1:])
     except DpsimError as problem:
-        sys.exit(f"gpu_plan: {problem}")
+        narrate(f"gpu_plan: {problem}")
+        sys.exit(problem.status)
     except KeyboardInterrupt:
-        sys.exit("gpu_plan: interrupted; the same command goes on there")
+        narrate("gpu_plan: interrupted; the same command goes on there")
+        sys.exit(130)

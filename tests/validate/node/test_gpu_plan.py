@@ -161,3 +161,13 @@ def test_a_plan_that_is_killed_at_any_moment_is_resumed_to_the_whole_table(tmp_p
     table = (tmp_path / "table.md").read_text()
     assert (tmp_path / "page.html").read_text().count("<tr>") == len(table.splitlines()) - 1
     assert len(table.splitlines()) == 2 + sum("ddp" in name or "fsdp" in name for name in whole)
+
+
+def test_a_device_that_is_not_here_is_bad_usage(tmp_path):
+    command = [sys.executable, "-m", "validate.gpu_plan", "-o", str(tmp_path / "plan")]
+    # No GPU to see, wherever it runs.
+    environment = {**os.environ, "CUDA_VISIBLE_DEVICES": ""}
+    ran = subprocess.run(command, check=False, capture_output=True, text=True, env=environment)
+    assert ran.returncode == 2
+    assert ran.stderr.startswith("gpu_plan: --device must be one of this machine's, but got cuda")
+    assert not (tmp_path / "plan").exists()
