@@ -2,7 +2,7 @@
 
 Every row is written as it is made, to DIR/rows.jsonl. A call goes on where the last one ended, was
 cut off or failed, the most telling first, and says what is left over. It needs no network. Each
-ends with DIR/profile.json, DIR/record.json (to be kept), DIR/table.md, DIR/page.html, and
+ends with DIR/profile.json, DIR/record.json.gz (to be kept), DIR/table.md, DIR/page.html, and
 a table on stdout: measured steps, communication and memory beside predictions by specification and
 by the profile.
 
@@ -14,6 +14,7 @@ by the profile.
 from __future__ import annotations
 
 import argparse
+import gzip
 import json
 import sys
 from collections.abc import Sequence
@@ -44,7 +45,7 @@ def write_report(plan: Plan, items: Sequence[Item], rows: Rows) -> None:
     lines = list(lines_of(plan, items, rows))
     title = f"{plan.ranks} x {plan.node.name}"
     record = {"of": title, "lines": [each.record() for each in lines], "provenance": provenance()}
-    write_whole(plan.folder / "record.json", json.dumps(record) + "\n")
+    write_whole(plan.folder / "record.json.gz", gzip.compress(json.dumps(record).encode(), mtime=0))
     write_whole(plan.folder / "table.md", markdown(lines))
     write_whole(plan.folder / "page.html", page(title, lines))
     show(table(lines))

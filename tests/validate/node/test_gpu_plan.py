@@ -1,6 +1,7 @@
 """The plan for borrowed GPUs: its order, what follows from its rows, and that it loses nothing."""
 
 import dataclasses
+import gzip
 import json
 import os
 import random
@@ -158,8 +159,10 @@ def test_a_plan_that_is_killed_at_any_moment_is_resumed_to_the_whole_table(tmp_p
     rows.refresh()
     done = [attempt.name for attempt in rows.attempts if attempt.ended == "done"]
     assert sorted(done) == sorted(whole)
+    record = json.loads(gzip.decompress((tmp_path / "record.json.gz").read_bytes()))
     table = (tmp_path / "table.md").read_text()
     assert (tmp_path / "page.html").read_text().count("<tr>") == len(table.splitlines()) - 1
+    assert len(table.splitlines()) == 2 + len(record["lines"])
     assert len(table.splitlines()) == 2 + sum("ddp" in name or "fsdp" in name for name in whole)
 
 
