@@ -56,6 +56,9 @@ _BUCKETS = ["1 MB", "2 MB", "5 MB", "10 MB", "25 MB", "50 MB", "100 MB"]
 # Values that do not depend on the scenario, and those compared at first.
 _FIXED = {_ALGORITHM: (list(ALL_REDUCES), _QUICK), _BUCKET: (_BUCKETS, _BUCKETS)}
 _WORDS = {_CARD: device_words, _GPU: device_words, _NODES: nodes_words}
+_OTHER = "another knob"
+_HELD = ("cluster", "workload", "run")  # parts of the scenario with knobs of their own
+_CHOSEN = ("cluster.network", *_PARTS.values(), "workload.input", "disturbance.jitter")
 _BETWEEN_NODES = ("efa", "ethernet", "ib", "roce", "slingshot", "tcpx")
 
 
@@ -72,9 +75,12 @@ def draw() -> None:
 
 def _strategies(spec: Spec) -> None:
     parts = [part for part in _PATHS if part != _NODES or counted_nodes(spec)]
-    part = controls.pick("vary", parts, "vary", _ALGORITHM)
-    path, spec = _PATHS[part], with_fitted_times(spec)
-    known, usual = _values(part, spec)
+    part = controls.pick("vary", [*parts, _OTHER], "vary", _ALGORITHM)
+    spec = with_fitted_times(spec)
+    if part == _OTHER:
+        part = controls.pick("knob", list(_knobs()), "knob", "workload.optimizer", words=str)
+    path = _PATHS.get(part, part)
+    known, usual = _values(part, spec) if part in _PATHS else _around(_knobs()[part], spec)
     # Only the all-reduce has an algorithm.
     if part == _ALGORITHM and controls.stated(spec, "strategy.aggregation.kind") not in (
         None,
@@ -120,6 +126,29 @@ def _values(part: str, spec: Spec) -> tuple[list[str], Sequence[str]]:
     return list(dict.fromkeys((*cards, own_card))), tuple(dict.fromkeys((own_card, *_CARDS)))
 
 
+def _knobs() -> dict[str, forms.Field]:
+    """Return the single values of the scenario's parts by their paths, as its kinds have them."""
+    schemas = {path: forms.part(path) for path in _HELD}
+    schemas |= {path: given for path in _CHOSEN if (given := controls.schema_of(path))}
+    return {
+        each.path: each for path, given in schemas.items() for each in forms.fields(given, path)
+    }
+
+
+def _around(knob: forms.Field, spec: Spec) -> tuple[list[str], Sequence[str]]:
+    """Return values of a knob to compare: its choices, or those that the user writes."""
+    if knob.type == "truth":
+        return ["false", "true"], ["false", "true"]
+    if knob.choices:
+        return list(knob.choices), list(knob.choices)[:6]
+    own = controls.stated(spec, knob.path) or knob.default or 1
+    near = [own // 2, own, 2 * own] if isinstance(own, int) else [own]
+    usual = ", ".join(str(each) for each in near if each)
+    given = controls.write("values, between commas", f"values-{knob.path}", usual, knob.help)
+    values = list(dict.fromkeys(filter(None, map(str.strip, given.split(",")))))
+    return values, values
+
+
 def _with(spec: Spec, part: str, value: str) -> Spec:
     if part == _GPU:
         return with_gpus(spec, value, scenario_of(spec).cluster.ranks)
@@ -127,7 +156,7 @@ def _with(spec: Spec, part: str, value: str) -> Spec:
         spec = spec.without("strategy.overlap").with_value("strategy.overlap.kind", "buckets")
     if part == _NODES:
         spec = few_steps(spec)
-    return spec.with_value(_PATHS[part], value)
+    return spec.with_value(_PATHS.get(part, part), value)
 
 
 def _use(specs: Mapping[str, Spec], called: Callable[[str], str]) -> None:

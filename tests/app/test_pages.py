@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from app_pages import EVERY_PART, QUICK, charts, html
+from app_pages import EVERY_PART, QUICK, charts, html, settled
 
 from app.presets import preset_names
 
@@ -126,6 +126,39 @@ def test_any_of_the_usual_knobs_is_compared_and_one_of_its_values_taken(open_pag
     assert len(page.dataframe[0].value) >= 2
     page.button(key=f"use {values.split(',')[1]}").click().run()
     assert len(page.query_params["set"]) > len(QUICK)
+
+
+@pytest.mark.parametrize(
+    ("knob", "written", "rows"),
+    [
+        ("workload.execution", None, 4),
+        ("cluster.network.in_network_reduction", None, 2),
+        ("workload.gradient_accumulation", "1, 2, 4", 3),
+        ("cluster.network.nics_per_node", "1, 8", 2),
+        ("disturbance.jitter.sigma", "0.01, 0.2", 2),
+    ],
+)
+def test_any_other_knob_is_compared_among_its_choices_or_values_that_are_written(
+    open_page, knob, written, rows
+):
+    lognormal = ("disturbance.jitter.kind=lognormal", *QUICK)
+    choices = {"vary": "another knob", "knob": knob}
+    page = open_page("compare", preset="resnet50-32-v100-25gbe", set=lognormal, choices=choices)
+    if written is not None:
+        page = settled(page.text_input[0].set_value(written).run())
+    assert not page.exception
+    assert page.selectbox(key="choice knob").value == knob
+    assert len(page.dataframe[0].value) == rows
+
+
+def test_a_value_that_a_knob_cannot_have_is_refused_beside_the_others(open_page):
+    choices = {"vary": "another knob", "knob": "workload.gradient_accumulation"}
+    page = open_page("compare", preset="resnet50-32-v100-25gbe", set=QUICK, choices=choices)
+    page = settled(page.text_input[0].set_value("1, many").run())
+    assert not page.exception
+    assert len(page.dataframe[0].value) == 1
+    said = " ".join(each.value for each in (*page.caption, *page.error, *page.warning))
+    assert "many: gradient accumulation must be an integer, but got 'many'" in said
 
 
 def test_the_stragglers_verdict_has_what_is_kept_and_its_price(open_page):
