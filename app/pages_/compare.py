@@ -56,7 +56,6 @@ _BUCKETS = ["1 MB", "2 MB", "5 MB", "10 MB", "25 MB", "50 MB", "100 MB"]
 # Values that do not depend on the scenario, and those compared at first.
 _FIXED = {_ALGORITHM: (list(ALL_REDUCES), _QUICK), _BUCKET: (_BUCKETS, _BUCKETS)}
 _WORDS = {_CARD: device_words, _GPU: device_words, _NODES: nodes_words}
-_OTHER = "another knob"
 _HELD = ("cluster", "workload", "run")  # parts of the scenario with knobs of their own
 _CHOSEN = ("cluster.network", *_PARTS.values(), "workload.input", "disturbance.jitter")
 _BETWEEN_NODES = ("efa", "ethernet", "ib", "roce", "slingshot", "tcpx")
@@ -75,12 +74,10 @@ def draw() -> None:
 
 def _strategies(spec: Spec) -> None:
     parts = [part for part in _PATHS if part != _NODES or counted_nodes(spec)]
-    part = controls.pick("vary", [*parts, _OTHER], "vary", _ALGORITHM)
-    spec = with_fitted_times(spec)
-    if part == _OTHER:
-        part = controls.pick("knob", list(_knobs()), "knob", "workload.optimizer", words=str)
-    path = _PATHS.get(part, part)
-    known, usual = _values(part, spec) if part in _PATHS else _around(_knobs()[part], spec)
+    knobs = {path: knob for path, knob in _knobs().items() if path not in _PATHS.values()}
+    part = controls.pick("vary", [*parts, *knobs], "vary", _ALGORITHM)
+    path, spec = _PATHS.get(part, part), with_fitted_times(spec)
+    known, usual = _around(knobs[part], spec) if part in knobs else _values(part, spec)
     # Only the all-reduce has an algorithm.
     if part == _ALGORITHM and controls.stated(spec, "strategy.aggregation.kind") not in (
         None,
