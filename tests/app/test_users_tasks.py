@@ -73,6 +73,8 @@ class User:
 
     def reads(self, title):
         expect(self.page.get_by_role("heading", level=1)).to_contain_text(title, timeout=PATIENCE)
+        # Streamlit takes a field that the browser has not drawn anew yet for one that was changed.
+        self.page.wait_for_selector("[data-test-script-state=notRunning]")
 
     def _acted(self):
         self.actions += 1
