@@ -73,6 +73,16 @@ class AllWorkers:
         for worker in range(len(self)):
             self.compute_gradient(worker, step)
 
+    def give_all(self, gradient: Tensor) -> None:
+        """Replace the gradient of every worker."""
+        for replica in self.replicas:
+            replica.gradient.copy_(gradient)
+
+    def update_all(self) -> None:
+        """Update every worker's replica by its own gradient."""
+        for replica in self.replicas:
+            replica.update()
+
     def change(self, worker: int) -> Tensor:
         """Update the worker's replica by SGD, and return the change of its weights."""
         replica = self.replicas[worker]
@@ -232,11 +242,9 @@ def replay_whole_batch(
     workers = AllWorkers(training, method.workers(len(records)))
     for step in range(training.steps):
         workers.learn_all(step)
-        gradient = mean([replica.gradient for replica in workers.replicas])
+        workers.give_all(mean([replica.gradient for replica in workers.replicas]))
         # All replicas move, though they stay equal: each computes the gradient of its own batch.
-        for replica in workers.replicas:
-            replica.gradient.copy_(gradient)
-            replica.update()
+        workers.update_all()
     return workers.done(workers.replicas[0].weights)
 
 
@@ -250,10 +258,8 @@ def replay_compressed(
     for step in range(training.steps):
         workers.learn_all(step)
         vectors = np.stack([replica.gradient.float().numpy() for replica in workers.replicas])
-        gradient = torch.from_numpy(exchange.mean(vectors))
-        for replica in workers.replicas:
-            replica.gradient.copy_(gradient)
-            replica.update()
+        workers.give_all(torch.from_numpy(exchange.mean(vectors)))
+        workers.update_all()
     return workers.done(workers.replicas[0].weights)
 
 
@@ -267,11 +273,8 @@ def replay_local_sgd(
     for step in range(training.steps):
         workers.learn_all(step)
         if (AVERAGED_GRADIENTS, step) in averages:
-            gradient = mean([replica.gradient for replica in workers.replicas])
-            for replica in workers.replicas:
-                replica.gradient.copy_(gradient)
-        for replica in workers.replicas:
-            replica.update()
+            workers.give_all(mean([replica.gradient for replica in workers.replicas]))
+        workers.update_all()
         if (AVERAGED_MODELS, step) in averages:
             weights = mean([replica.weights for replica in workers.replicas])
             for replica in workers.replicas:
