@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from itertools import chain, product
+from itertools import chain
 from typing import Any
 
 from app.reading import scenario, with_fitted_times
@@ -149,10 +149,12 @@ def collectives(
     given = scenario(spec)
     cluster, cost = build_cluster(given.cluster), reduction_cost(given.cluster.parts[0].accelerator)
     rows: list[CollectiveRow] = []
-    for done, (name, size) in enumerate(product(algorithms, sizes)):
-        report(done, len(algorithms) * len(sizes))
-        with suppress(DpsimError):  # it requires another number of ranks or nodes
-            rows += collective_rows(cluster, [name], [size], costs=MessageCosts(0.0, cost))
+    for done, name in enumerate(algorithms):
+        # An algorithm may require another number of ranks or nodes, whatever the size.
+        with suppress(DpsimError):
+            for number, size in enumerate(sizes):
+                report(done * len(sizes) + number, len(algorithms) * len(sizes))
+                rows += collective_rows(cluster, [name], [size], costs=MessageCosts(0.0, cost))
     return rows
 
 

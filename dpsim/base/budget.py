@@ -209,10 +209,7 @@ class Budget:
         """
         whole = (thread_time() - self._begun) / max(done, 1) * total
         if whole >= _A_WHILE:
-            say(
-                f"about {whole:,.0f} s of the processor{self._allowed(whole)}, "
-                f"{done:,} of {total:,} tried; {found}"
-            )
+            say(f"{self._about(whole)}, {done:,} of {total:,} tried; {found}")
         return whole >= _A_WHILE
 
     def forecast(self, simulations: int, seconds: float) -> str | None:
@@ -220,10 +217,7 @@ class Budget:
         whole = simulations * seconds
         if whole < _A_WHILE:
             return None
-        return (
-            f"about {simulations} simulations of {seconds:.2g} s each: "
-            f"about {whole:,.0f} s of the processor{self._allowed(whole)}"
-        )
+        return f"about {simulations} simulations of {seconds:.2g} s each: {self._about(whole)}"
 
     def watch(self, say: Callable[[str], None], steps: int) -> Callable[[int], None]:
         """Return a simulation's ``progress`` that says once, after a while, how long it takes."""
@@ -235,16 +229,14 @@ class Budget:
                 return
             look = math.inf
             whole = (thread_time() - self._begun) / done * steps
-            say(
-                f"simulating: about {whole:,.0f} s of the processor{self._allowed(whole)}, "
-                f"{done:,} of {steps:,} steps are done"
-            )
+            say(f"simulating: {self._about(whole)}, {done:,} of {steps:,} steps are done")
 
         return progress
 
-    def _allowed(self, whole: float) -> str:
-        """Return an end of a forecast of ``whole`` seconds: how many are allowed, if fewer."""
-        return f", of which {self._whole:,.4g} s are allowed" if whole > self._whole else ""
+    def _about(self, whole: float) -> str:
+        """Return a forecast of ``whole`` seconds, with how many are allowed if they are fewer."""
+        allowed = f", of which {self._whole:,.4g} s are allowed" if whole > self._whole else ""
+        return f"about {whole:,.0f} s of the processor{allowed}"
 
 
 @dataclass(slots=True)
