@@ -15,6 +15,7 @@ from __future__ import annotations
 import argparse
 import csv
 import logging
+from collections.abc import Sequence
 from pathlib import Path
 from statistics import mean, median
 
@@ -40,12 +41,12 @@ def main() -> None:
     }
     rows = [row for row in _rows(asked.table) if row["row_id"] in own and _is_known(row)]
     logging.disable()
-    asked_of_both = len(rows)
-    rows = [row for row in rows if _error(row, 1.0) is not None]
-    errors = {fraction: [_error(row, fraction) or 0.0 for row in rows] for fraction in _FRACTIONS}
-    refused = asked_of_both - len(rows)
-    print(f"{len(rows)} rows; llm-analysis has no room for {refused} more, which ran")
-    _say("dpsim", [own[row["row_id"]] for row in rows])
+    answers = [(row, _errors(row)) for row in rows]
+    kept = [(row, found) for row, found in answers if found is not None]
+    errors = dict(zip(_FRACTIONS, zip(*(found for _, found in kept), strict=True), strict=True))
+    refused = len(rows) - len(kept)
+    print(f"{len(kept)} rows; llm-analysis has no room for {refused} more, which ran")
+    _say("dpsim", [own[row["row_id"]] for row, _ in kept])
     best = min(_FRACTIONS, key=lambda fraction: median(errors[fraction]))
     _say(f"llm-analysis, {best:.0%} of the peak, the best for these rows", errors[best])
     _say("llm-analysis, as it comes", errors[1.0])
@@ -66,8 +67,8 @@ def _is_known(row: _Row) -> bool:
     )
 
 
-def _error(row: _Row, fraction: float) -> float | None:
-    """Return the relative error of llm-analysis at this fraction of the GPU's peak.
+def _errors(row: _Row) -> list[float] | None:
+    """Return the relative errors of llm-analysis at each fraction of the GPU's peak.
 
     None where it says that the step, which ran, does not fit.
     """
@@ -87,28 +88,33 @@ def _error(row: _Row, fraction: float) -> float | None:
         num_key_value_heads=int(row["kv_heads"] or row["heads"]),
         ffn_embed_dim=multiple * hidden,
     )
-    peer = analysis.LLMAnalysis(
-        model,
-        config.get_gpu_config_by_name(row["gpu"]),
-        config.get_dtype_config_by_name("w16a16e16"),
-        config.ParallelismConfig(dp_size=int(row["gpus"])),
-        flops_efficiency=fraction,
-        hbm_memory_efficiency=1,
-    )
-    try:
-        predicted = peer.training(
-            batch_size_per_gpu=int(row["micro_batch"]),
-            gradient_accumulation_steps=int(row["grad_accum"] or 1),
-            seq_len=seq_len,
-            activation_recomputation=analysis.ActivationRecomputation[_RECOMPUTED[row["act_ckpt"]]],
-            ds_zero=analysis.DSZeRO(_STAGES[row["sharding"]]),
+    found = []
+    for fraction in _FRACTIONS:
+        peer = analysis.LLMAnalysis(
+            model,
+            config.get_gpu_config_by_name(row["gpu"]),
+            config.get_dtype_config_by_name("w16a16e16"),
+            config.ParallelismConfig(dp_size=int(row["gpus"])),
+            flops_efficiency=fraction,
+            hbm_memory_efficiency=1,
         )
-    except AssertionError:
-        return None
-    return abs(float(predicted["latency_per_iter"]) / float(row["step_time_s"]) - 1)
+        try:
+            predicted = peer.training(
+                batch_size_per_gpu=int(row["micro_batch"]),
+                gradient_accumulation_steps=int(row["grad_accum"] or 1),
+                seq_len=seq_len,
+                activation_recomputation=analysis.ActivationRecomputation[
+                    _RECOMPUTED[row["act_ckpt"]]
+                ],
+                ds_zero=analysis.DSZeRO(_STAGES[row["sharding"]]),
+            )
+        except AssertionError:
+            return None
+        found.append(abs(float(predicted["latency_per_iter"]) / float(row["step_time_s"]) - 1))
+    return found
 
 
-def _say(who: str, errors: list[float]) -> None:
+def _say(who: str, errors: Sequence[float]) -> None:
     print(f"{who}: median {median(errors):.1%}, mean {mean(errors):.1%}")
 
 
