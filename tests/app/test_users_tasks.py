@@ -192,7 +192,8 @@ def test_ring_tree_and_butterfly_go_step_by_step_side_by_side(user):
         schedule = schedule_on(SWITCH, algorithm(name, "all-reduce"))
         rounds = walk(schedule, 2**20, SWITCH, MessageCosts()).rounds
         expect(each).to_contain_text(f"round 2 of {len(rounds)}")
-    assert soon(lambda: len({each.bounding_box()["y"] for each in shown}) == 1, 30), "in a row"
+    in_a_row = soon(lambda: len({each.bounding_box()["y"] for each in shown}) == 1, 30)
+    assert in_a_row, [each.bounding_box() for each in shown]
     assert user.actions <= 2
 
 
