@@ -420,6 +420,6 @@ def test_the_table_of_a_collective_says_how_far_it_may_be_off(dpsim):
     code, text, _ = dpsim("collective", "--cluster", "gcp-a3-high", "--nodes", 2, "-b", "1G")
     assert code == 0
     assert "90% within" in text
-    assert text.splitlines()[-1].startswith("extrapolated: of all_reduce of tcpx no machine")
+    assert text.splitlines()[-1].startswith("extrapolated: no machine with TCPX ran all_reduce")
     switch = ("--ranks", 8, "--bandwidth", "1 GB/s", "--algorithm", "ring", "-b", "1M")
     assert "within" not in dpsim("collective", *switch)[1]

@@ -177,7 +177,7 @@ def test_an_explained_time_has_the_interval_and_the_kin_that_it_has_unexplained(
 
 def test_what_no_machine_measured_is_told_of_an_explained_time(dpsim):
     _, out, _ = dpsim("explain", "collective", "--cluster", "gcp-a3-high", "--nodes", 2, "-b", "1G")
-    assert out.splitlines()[-1].startswith("extrapolated: of all_reduce of tcpx no machine")
+    assert out.splitlines()[-1].startswith("extrapolated: no machine with TCPX ran all_reduce")
 
 
 def test_rows_name_the_nearest_measured_machines_that_corrected_them(dpsim):

@@ -65,7 +65,7 @@ def test_every_step_of_the_table_has_its_models_error(dpsim, by, row):
     assert len(re.findall(r"│ +[\d.]+ (?:m?s )?to [\d.]+ m?s │", out)) == 2
     # Both rows computed as models that were measured do; one crosses a network few have.
     assert re.findall(r"^extrapolated: .*", out, re.MULTILINE) == [
-        f"extrapolated: of tcp one machine was measured ({row})"
+        f"extrapolated: only one machine with TCP sockets was measured ({row})"
     ]
 
 

@@ -145,13 +145,13 @@ def test_no_interval_promises_more_than_the_links_carry():
 
 
 def test_a_generation_of_one_machine_is_extrapolated():
-    assert error("tcp").extrapolated == ("of tcp one machine was measured",)
+    assert error("tcp").extrapolated == ("only one machine with TCP sockets was measured",)
     assert error("roce").extrapolated == ()
 
 
 def test_an_operation_that_no_machine_of_a_generation_ran_is_extrapolated():
     assert error("roce", "broadcast").extrapolated == (
-        "of broadcast of roce no machine was measured",
+        "no machine with RoCE ran broadcast",
     )
 
 
@@ -165,10 +165,10 @@ def on_nodes(count, node="hgx-h100-roce", **more):
     [
         (on_nodes(2), ()),
         (on_nodes(3), ()),
-        (on_nodes(4), ("of roce no machine of 4 nodes was measured, 2 at most",)),
+        (on_nodes(4), ("measured machines with RoCE have at most 2 nodes, this one 4",)),
         (
             on_nodes(2, "mi300x-8gpu", network={"fabric": "single-switch", "nic": "ib-ndr"}),
-            ("of rccl over ib no machine was measured",),
+            ("no machine with RCCL was measured over ib",),
         ),
     ],
     ids=["as-many", "more", "twice-the-nodes", "transport"],
@@ -181,7 +181,7 @@ def test_what_is_twice_as_large_as_all_that_was_measured_is_extrapolated(cluster
 
 def test_a_box_of_twice_as_many_gpus_as_were_measured_is_beyond_them():
     box = NcclMachine("rtx-2080-ti", 75, "pcie", pcie_rate(3), gpus_per_node=8)
-    assert beyond(box) == "of pcie3 no machine of 8 GPUs was measured, 4 at most"
+    assert beyond(box) == "measured machines with pcie3 have at most 4 GPUs, this one 8"
     assert beyond(replace(box, gpus_per_node=7)) == ""
 
 

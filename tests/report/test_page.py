@@ -90,7 +90,7 @@ def test_a_page_over_what_the_commands_print(dpsim, tmp_path):
     assert "2 nodes" in page.all("td")
     assert "USD per million samples" in page.all("th")
     assert "90% by the model's error" in page.all("th")
-    assert "of tcp one machine was measured" in page.all("td")
+    assert "only one machine with TCP sockets was measured" in page.all("td")
     assert any(
         re.match(r"Errors of the catalogue's compute times: median \d+%", line)
         for line in page.all("li")

@@ -18,7 +18,20 @@ from dpsim.network.libraries.nccl.machine import NVMESH, NVSWITCH, PCIE, NcclMac
 from dpsim.network.libraries.nccl.neighbours import machine_from_json
 from dpsim.network.residuals import SOURCE, nccl_residuals, size_class, unlike
 
-_FEW = ("no machine was", "one machine was", "two machines were")
+_FEW = ("no machine", "only one machine", "only two machines")
+# How sentences name a generation of machines.
+_KINDS = {
+    "efa-v1": "EFA v1",
+    "efa-v2": "EFA v2",
+    "ib": "InfiniBand",
+    "rccl": "RCCL",
+    "roce": "RoCE",
+    "slingshot": "Slingshot",
+    "tcp": "TCP sockets",
+    "tcpx": "TCPX",
+    "tcpxo": "TCPXO",
+    "xgmi": "xGMI",
+}
 _OTHER = ", other collectives"
 _BETWEEN = {
     "ib": "IB/RoCE",
@@ -107,9 +120,11 @@ def _few(machine: NcclMachine, operation: str, table: Mapping[str, Any]) -> str:
     machines = ran.get(operation, 0)
     if machines >= few:
         return ""
+    were = f"{_FEW[machines]} with {_KINDS.get(kind, kind)}"
     # If the generation has more machines, they ran other operations.
-    measured = f"{operation} of {kind}" if machines < max(ran.values(), default=0) else kind
-    return f"of {measured} {_FEW[machines]} measured"
+    if machines < max(ran.values(), default=0):
+        return f"{were} ran {operation}"
+    return f"{were} {'were' if machines > 1 else 'was'} measured"
 
 
 def beyond(machine: NcclMachine, residuals: Mapping[str, Any] | None = None) -> str:
@@ -121,16 +136,17 @@ def beyond(machine: NcclMachine, residuals: Mapping[str, Any] | None = None) -> 
     kind = machine.generation
     table = nccl_residuals() if residuals is None else residuals
     reach = table["reach"].get(kind)
+    words = _KINDS.get(kind, kind)
     if reach is None:
-        return f"of {kind} no machine was measured"
+        return f"no machine with {words} was measured"
     if machine.transport not in reach["transports"]:
-        return f"of {kind} over {machine.transport} no machine was measured"
+        return f"no machine with {words} was measured over {machine.transport}"
     is_one_node = machine.nodes == 1
     what, asked = ("GPUs", machine.gpus_per_node) if is_one_node else ("nodes", machine.nodes)
     most = reach[what]
     if asked < 2 * most:
         return ""
-    return f"of {kind} no machine of {asked:,} {what} was measured, {most} at most"
+    return f"measured machines with {words} have at most {most} {what}, this one {asked:,}"
 
 
 @cache
