@@ -6,7 +6,8 @@ Streamlit keeps the last input, but the address, undo and presets change the vie
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
@@ -61,8 +62,36 @@ def _field(given: Field) -> None:
 
 
 def _draw_field(given: Field, widget: Callable[..., object], shown: object, **more: Any) -> None:
-    label, key = field_words(given.name), f"set {given.path}"
-    draw(widget, label, key, shown, _entered, given, help=given.help, **more)
+    label, key = field_words(given.name), named(f"set {given.path}")
+    with comparable(given.path, label, key):
+        draw(widget, label, key, shown, _entered, given, help=given.help, **more)
+
+
+def named(key: str) -> str:
+    """Return the key of a widget that shows the scenario, another for each set-up.
+
+    A browser sends all widgets with each change. With the same key, one that still shows the
+    set-up before would pass for a change by the user.
+    """
+    number = state.set_ups()
+    return f"{key} ({number})" if number else key
+
+
+@contextmanager
+def comparable(path: str, label: str, key: str) -> Iterator[None]:
+    """Draw the widget ``key`` of a knob beside a button that compares values at its ``path``."""
+    words = f"compare values of {label}"
+    with st.container(horizontal=True, wrap=False, vertical_alignment="bottom", gap=None):
+        yield
+        st.button(
+            words,
+            key=f"compare {key}",
+            on_click=state.compare_values,
+            args=(path,),
+            help=words,
+            icon=":material/compare_arrows:",
+            type="tertiary",
+        )
 
 
 def _doubled(given: Field, value: Any) -> None:
@@ -87,18 +116,20 @@ def kind(path: str) -> None:
     """Draw a choice of the kinds of a part."""
     given, value = forms.union(path), kind_of(path)
     options = [*([_NONE] if given.default is None else []), *given.kinds]
-    name = given.name if given.key == "kind" else given.key
-    draw(
-        st.selectbox,
-        field_words(name),
-        f"kind {given.path}",
-        value if value in options else options[0],
-        _kind_chosen,
-        given,
-        options=options,
-        format_func=lambda kind: kind_words(kind) if kind else "none",
-        help=f"{given.help} {_about_kinds(given)}",
-    )
+    label = field_words(given.name if given.key == "kind" else given.key)
+    key = named(f"kind {given.path}")
+    with comparable(f"{path}.{given.key}", label, key):
+        draw(
+            st.selectbox,
+            label,
+            key,
+            value if value in options else options[0],
+            _kind_chosen,
+            given,
+            options=options,
+            format_func=lambda kind: kind_words(kind) if kind else "none",
+            help=f"{given.help} {_about_kinds(given)}",
+        )
 
 
 def schema_of(path: str) -> Schema | None:
@@ -122,7 +153,7 @@ def entry(path: str, label: str, first: str, help_: str) -> None:
     def switched(is_on: bool) -> None:
         state.change(path, first if is_on else "[]")
 
-    draw(st.toggle, label, f"entry {path}", bool(given), switched, help=help_)
+    draw(st.toggle, label, named(f"entry {path}"), bool(given), switched, help=help_)
     if len(given) > 1:
         st.caption(f"{len(given)} entries; the first is shown")
     if given:
@@ -215,7 +246,7 @@ def _choice(given: Field, value: Any) -> None:
     # it.
     if shown not in options:
         options = [*options, shown]
-    named = {"format_func": lambda name: name or "its own"}
+    named = {"format_func": lambda name: name or "default"}
     _draw_field(given, st.selectbox, shown, options=options, **named)
 
 
@@ -245,7 +276,7 @@ def _number(given: Field, value: Any) -> None:
         value=None if given.optional else "min",
         step=1 if whole else None,
         format=None if whole else "%g",
-        placeholder="its own" if value is None else forms.shown(value),
+        placeholder="default" if value is None else forms.shown(value),
     )
 
 
@@ -256,7 +287,7 @@ def _is_within(value: Any, least: Any, most: Any) -> bool:
 
 
 def _text(given: Field, value: Any) -> None:
-    _draw_field(given, st.text_input, forms.shown(value), placeholder="its own")
+    _draw_field(given, st.text_input, forms.shown(value), placeholder="default")
 
 
 _WIDGETS: dict[str, Callable[[Field, Any], None]] = {

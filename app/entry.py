@@ -31,13 +31,18 @@ def draw(spec: Spec) -> None:
     given = scenario(spec)
     model, gpu = given.build_model().name, given.cluster.parts[0].accelerator.name
     count = given.cluster.ranks
-    _choice("model", MODELS, model, model_words, _model_entered)
-    _choice("GPU", gpus(), gpu, device_words, partial(_gpus_entered, count=count))
-    entered, limits = partial(_gpus_entered, gpu), {"min_value": 1, "max_value": _MOST, "step": 1}
-    controls.draw(st.number_input, "GPUs in all", "entry count", count, entered, **limits)
+    _choice("workload.model", "model", MODELS, model, model_words, _model_entered)
+    entered = partial(_gpus_entered, count=count)
+    _choice("cluster.gpu", "GPU", gpus(), gpu, device_words, entered)
+    entered = partial(_gpus_entered, gpu)
+    limits = {"min_value": 1, "max_value": _MOST, "step": 1}
+    label, key = "GPUs in all", controls.named("entry count")
+    with controls.comparable("cluster.nodes", label, key):
+        controls.draw(st.number_input, label, key, count, entered, **limits)
 
 
 def _choice(
+    path: str,
     label: str,
     known: Iterable[str],
     shown: str,
@@ -46,7 +51,9 @@ def _choice(
 ) -> None:
     options = dict.fromkeys([*known, shown])
     more = {"options": options, "format_func": words}
-    controls.draw(st.selectbox, label, f"entry {label}", shown, entered, **more)
+    key = controls.named(f"entry {label}")
+    with controls.comparable(path, label, key):
+        controls.draw(st.selectbox, label, key, shown, entered, **more)
 
 
 def _model_entered(model: str) -> None:

@@ -5,7 +5,7 @@ New kinds and fields appear on the page without extra code.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
@@ -113,6 +113,21 @@ def shown(value: object) -> str:
             with suppress(DpsimError):
                 return human(parse(value, dimension), dimension, 6)
     return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def around(value: object) -> Sequence[object]:
+    """Return half of a number or quantity, itself, and twice it; itself alone for other values."""
+    if isinstance(value, bool) or value in (None, 0):
+        return [value]
+    if isinstance(value, int):
+        return [value // 2, value, 2 * value][value < 2 :]
+    if isinstance(value, float):
+        return [value / 2, value, 2 * value]
+    for dimension in DIMENSIONS:
+        with suppress(DpsimError):
+            number = parse(str(value), dimension)
+            return [human(number * factor, dimension, 6) for factor in (0.5, 1, 2)]
+    return [value]
 
 
 def _field(path: str, name: str, given: Schema) -> Field | None:

@@ -76,11 +76,6 @@ def _step_time(result: Result) -> Number:
     return Number("step time", text, mean, True, why, interval=interval, timed=result)
 
 
-def _rounded(number: float) -> str:
-    """Return the number with its significant digits."""
-    return amount(float(f"{number:.{_DIGITS}g}"), _DIGITS)
-
-
 def _noise(result: Result) -> float:
     """Return the relative variation of the mean step between seeds."""
     step = result.step_time_s
@@ -94,7 +89,7 @@ def _rate(result: Result) -> Number:
     name, rate = "tokens / s", found.tokens_per_s
     if rate is None:
         name, rate = "samples / s", result.throughput_samples_per_s
-    return Number(name, _rounded(rate), rate, False, efficiency, timed=result)
+    return Number(name, per_second(rate), rate, False, efficiency, timed=result)
 
 
 def _of_peak(result: Result) -> Number:
@@ -126,7 +121,8 @@ def by_rate(results: Mapping[str, Result]) -> dict[str, Result]:
 
 def fastest(results: Mapping[str, Result]) -> str:
     """Return which of several is fastest, in samples per second, and by how much."""
-    best = {name: each.throughput_samples_per_s for name, each in by_rate(results).items()}
+    results = by_rate(results)
+    best = {name: each.throughput_samples_per_s for name, each in results.items()}
     most = max(best.values())
     alike = [name for name, rate in best.items() if most / rate - 1 < _SAME]
     *before, last = alike
@@ -137,6 +133,8 @@ def fastest(results: Mapping[str, Result]) -> str:
         return said
     (second, next_best), (slowest, least) = others[0], others[-1]
     said += f": {most / next_best - 1:.1%} more than {second}"
+    if _rate(results[last]).is_like(_rate(results[second])):
+        said += " (within the noise)"
     return said if slowest == second else f"{said}, {most / least:.3g} times {slowest}"
 
 
@@ -216,5 +214,5 @@ def _cost(result: Result) -> Number:
         return Number(name, "no price", None, True, note)
 
     hourly = f"{amount(spending.hourly, 4)} {spending.currency} an hour ({spending.price_source})"
-    text = f"{_rounded(paid)} {spending.currency}"
+    text = f"{per_second(paid)} {spending.currency}"
     return Number(name, text, paid, True, hourly + drawn, timed=result)

@@ -19,8 +19,10 @@ STYLE = f"""
   --dp-page: 4.2rem 2.5rem 2rem;
 }}
 /* Private ids of Streamlit, as no theme option or key reaches these: the sides of the page's
-  padding, and the colour of captions, which has too little contrast for small words. */
+  padding, the colour of captions, which has too little contrast for small words, and a sidebar
+  that Streamlit may leave empty (after a page with one, if that ran again meanwhile). */
 [data-testid=stMainBlockContainer] {{padding: var(--dp-page)}}
+[data-testid=stSidebar]:not(:has([data-testid=stElementContainer])) {{display: none}}
 [data-testid=stCaptionContainer] {{color: var(--dp-muted); opacity: 1;
   p {{color: inherit}}}}
 .js-plotly-plot .main-svg {{background: transparent !important}}
@@ -66,6 +68,9 @@ h2.dp-chart {{font-size: 1.05rem; font-weight: 600; line-height: 1.3; padding: 0
 .dp-compared :is(th, td) {{text-align: left; vertical-align: top; padding: 0.2rem 1.2rem 0.2rem 0;
   min-width: 7rem; border-bottom: 1px solid var(--dp-border)}}
 .dp-about {{color: var(--dp-muted); margin: 0.15rem 0 0}}
+/* A knob's button shows its icon alone; its words are read aloud, and in its tooltip. */
+[class*="st-key-compare-"] button {{color: var(--dp-muted); padding: 0.45rem 0 0.45rem 0.4rem;
+  p {{position: absolute; clip-path: inset(50%)}}}}
 main [data-tag] {{color: var(--dp-on-link)}}
 :focus-visible {{outline: 2px solid var(--dp-link); outline-offset: 1px}}
 /* Two charts side by side are one below the other where each would be too narrow. */

@@ -50,6 +50,8 @@ def main() -> None:
     state.load()
     pages = {part: _page(part, name) for name, parts in PAGES.items() for part in parts}
     chosen = st.navigation(list(pages.values()), position="top")
+    if name := state.next_page():
+        st.switch_page(next(page for page in pages.values() if page.url_path == name))
     if not state.write_address():
         st.warning(
             "This scenario is too long for an address: a link to this page does not reproduce it. "

@@ -25,6 +25,8 @@ P = ParamSpec("P")
 _VIEW, _WRITTEN, _PROBLEM = "view", "address written", "address problem"
 GLANCE = 0.7  # seconds: a user who changes the page sooner has not looked at its numbers
 _SINCE = "shown since"
+_NEXT = "next page"
+_SET_UPS = "set-ups shown before"
 _ENTERED = "entered"  # whether a run follows a change on the page
 
 
@@ -111,8 +113,15 @@ def show(view: View) -> None:
         if monotonic() - st.session_state.get(_SINCE, 0.0) < GLANCE and after.before is not None:
             after = replace(after, before=before.before)
         st.session_state[_SINCE] = monotonic()
+        if replace(view.spec, changes=()) != replace(before.spec, changes=()):
+            st.session_state[_SET_UPS] = set_ups() + 1
         st.session_state[_VIEW] = after
         st.session_state[_PROBLEM] = ""
+
+
+def set_ups() -> int:
+    """Return how many set-ups this tab has shown before the present one."""
+    return int(st.session_state.get(_SET_UPS, 0))
 
 
 def show_spec(spec: Spec) -> None:
@@ -156,6 +165,19 @@ def choose(name: str, given: str | list[str]) -> None:
     """Set a page's own choice, of one value or several."""
     value = ",".join(given) if isinstance(given, list) else str(given)
     show(replace(current(), choices={**current().choices, name: value}))
+
+
+def compare_values(path: str) -> None:
+    """Go to the page that compares values of the knob at ``path``."""
+    others = {key: value for key, value in current().choices.items() if key != "compare"}
+    show(replace(current(), choices={**others, "vary": path}))
+    st.session_state[_NEXT] = "compare"
+
+
+def next_page() -> str | None:
+    """Return the page to go to, once."""
+    page: str | None = st.session_state.pop(_NEXT, None)
+    return page
 
 
 @cache

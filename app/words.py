@@ -15,15 +15,15 @@ from dpsim.strategy import StrategyConfig
 
 # Fields whose names say too little, or are abbreviations.
 _FIELDS = {
-    "allow_out_of_memory": "simulate what does not fit",
+    "allow_out_of_memory": "allow out of memory",
     "batch_per_gpu": "batch per GPU",
     "cpu_seconds_per_sample": "CPU time per sample (s)",
     "cv": "coefficient of variation",
     "dims": "nodes along each dimension",
-    "duplex": "rate kept while both ways carry",
+    "duplex": "full-duplex efficiency",
     "gpu": "GPU",
     "gpus_per_node": "GPUs per node",
-    "in_network_reduction": "switches add up",
+    "in_network_reduction": "in-network reduction",
     "k": "ports per switch (k)",
     "learners_per_gpu": "learners per GPU",
     "limit_all_gathers": "limit gathers in flight",
@@ -33,9 +33,9 @@ _FIELDS = {
     "optimizer": "optimiser",
     "power_per_gpu": "power per GPU",
     "price_per_gpu_hour": "price per GPU and hour",
-    "pue": "power overhead of the building (PUE)",
+    "pue": "PUE",
     "sigma": "spread (sigma)",
-    "waiting_power": "share of power drawn while waiting",
+    "waiting_power": "power while waiting (share)",
 }
 # First words of links' names that are spelt differently.
 _DEVICES = {

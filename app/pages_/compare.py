@@ -1,4 +1,4 @@
-"""Compare: strategies side by side, and algorithms over message sizes.
+"""Compare: values of any knob side by side, and algorithms over message sizes.
 
 Also the folders of sweeps.
 """
@@ -12,12 +12,13 @@ import streamlit as st
 from app import controls, forms, sidebar, state, sweeps
 from app.answers import collectives, counted_nodes, few_steps
 from app.charts import chart, columns, table
-from app.entry import with_gpus
+from app.entry import with_gpus, with_model
 from app.headline import by_rate, fastest, sentence
 from app.reading import with_fitted_times
 from app.spec import Spec
+from app.titles import model_words
 from app.waiting import finished, scenario_of, simulated, why_not
-from app.words import choice_words, device_words, kind_words, nodes_words
+from app.words import choice_words, device_words, field_words, kind_words, nodes_words
 from dpsim.base.errors import DpsimError
 from dpsim.base.units import DATA, human
 from dpsim.collectives import ALL_REDUCES
@@ -27,37 +28,43 @@ from dpsim.report.figures.scaling_figures import algorithms_figure, scaling_figu
 from dpsim.report.figures.step_figures import breakdown_figure
 from dpsim.report.text.comparison import compare_table
 
-_STRATEGIES, _SIZES = "strategies", "algorithm against message size"
+_VALUES, _SIZES = "values of a knob", "algorithm against message size"
 _HEIGHT = 560  # pixels
 _MOST_GPUS = 4_096
 _SIZES_B = tuple(4**power for power in range(5, 16))  # 1 KiB to 1 GiB
 _QUICK = ("ring", "halving-doubling", "tree", "double-binary-tree", "hierarchical", "butterfly")
-_PARTS = {
-    "aggregation": "strategy.aggregation",
-    "synchronisation": "strategy.sync",
-    "overlap": "strategy.overlap",
-    "compression": "strategy.compression",
-}
-_ALGORITHM = "all-reduce algorithm"
-_CARD, _GPU, _BATCH, _BUCKET = "network card", "GPU", "batch per GPU", "bucket size"
-_NODES = "nodes"
-_PATHS = {
-    _ALGORITHM: "strategy.aggregation.algorithm",
-    _CARD: "cluster.network.nic",
-    _GPU: "cluster.node",
-    _BATCH: "workload.batch_per_gpu",
-    _BUCKET: "strategy.overlap.bucket_size",
-    _NODES: "cluster.nodes",
-    **{name: f"{path}.kind" for name, path in _PARTS.items()},
+_ALGORITHM = "strategy.aggregation.algorithm"
+_CARD, _GPU, _NODES = "cluster.network.nic", "cluster.gpu", "cluster.nodes"
+_BATCH, _BUCKET = "workload.batch_per_gpu", "strategy.overlap.bucket_size"
+_MODEL = "workload.model"
+# What is varied most, by its path; every other value of the scenario follows.
+_NAMES = {
+    _ALGORITHM: "all-reduce algorithm",
+    _CARD: "network card",
+    _GPU: "GPU",
+    _BATCH: "batch per GPU",
+    _BUCKET: "bucket size",
+    _NODES: "nodes",
+    "strategy.aggregation.kind": "aggregation",
+    "strategy.sync.kind": "synchronisation",
+    "strategy.overlap.kind": "overlap",
+    "strategy.compression.kind": "compression",
+    _MODEL: "model",
 }
 _CARDS = ("ethernet-10g", "ethernet-25g", "ethernet-100g", "ib-hdr", "ib-ndr")
 _GPUS = ("a100-sxm-80gb", "h100-sxm", "b200")
 _BUCKETS = ["1 MB", "2 MB", "5 MB", "10 MB", "25 MB", "50 MB", "100 MB"]
 # Values that do not depend on the scenario, and those compared at first.
 _FIXED = {_ALGORITHM: (list(ALL_REDUCES), _QUICK), _BUCKET: (_BUCKETS, _BUCKETS)}
-_WORDS = {_CARD: device_words, _GPU: device_words, _NODES: nodes_words}
-_HELD = ("cluster", "workload", "run")  # parts of the scenario with knobs of their own
-_CHOSEN = ("cluster.network", *_PARTS.values(), "workload.input", "disturbance.jitter")
+_WORDS = {_CARD: device_words, _GPU: device_words, _NODES: nodes_words, _MODEL: model_words}
+_HELD = ("cluster", "workload", "cost", "run")  # parts of the scenario with knobs of their own
+_KINDS = (
+    "cluster.network",
+    *(f"strategy.{part}" for part in ("aggregation", "sync", "overlap", "compression")),
+    "workload.input",
+    "disturbance.jitter",
+)
+_ENTRIES = ("disturbance.slow[0]", "disturbance.transient[0]")
 _BETWEEN_NODES = ("efa", "ethernet", "ib", "roce", "slingshot", "tcpx")
 
 
@@ -65,21 +72,20 @@ def draw() -> None:
     """Draw the page."""
     spec = sidebar.draw()
     views: dict[str, Callable[[Spec], None]] = {
-        _STRATEGIES: _strategies,
+        _VALUES: _compare_values,
         _SIZES: _algorithms,
         "a sweep": lambda _: sweeps.draw(),
     }
-    views[controls.switch("what to compare", tuple(views), "compare", _STRATEGIES)](spec)
+    views[controls.switch("what to compare", tuple(views), "compare", _VALUES)](spec)
 
 
-def _strategies(spec: Spec) -> None:
-    parts = [part for part in _PATHS if part != _NODES or counted_nodes(spec)]
-    knobs = {path: knob for path, knob in _knobs().items() if path not in _PATHS.values()}
-    part = controls.pick("vary", [*parts, *knobs], "vary", _ALGORITHM)
-    path, spec = _PATHS.get(part, part), with_fitted_times(spec)
-    known, usual = _around(knobs[part], spec) if part in knobs else _values(part, spec)
+def _compare_values(spec: Spec) -> None:
+    known = _knobs()
+    paths = [path for path in (*_NAMES, *known) if path != _NODES or counted_nodes(spec)]
+    path = controls.pick("vary", list(dict.fromkeys(paths)), "vary", _ALGORITHM, words=_words)
+    spec = with_fitted_times(spec)
     # Only the all-reduce has an algorithm.
-    if part == _ALGORITHM and controls.stated(spec, "strategy.aggregation.kind") not in (
+    if path == _ALGORITHM and controls.stated(spec, "strategy.aggregation.kind") not in (
         None,
         "allreduce",
     ):
@@ -87,73 +93,95 @@ def _strategies(spec: Spec) -> None:
             "strategy.aggregation.kind", "allreduce"
         )
         st.caption("The scenario has no all-reduce: here its gradients meet in one.")
+    options, usual = _values(path, spec, known.get(path))
     values = controls.pick_several(
-        "among", known, f"among-{path}", usual, words=_WORDS.get(part, choice_words)
+        "among", options, f"among-{path}", usual, words=_WORDS.get(path, choice_words)
     )
-    specs = {value: _with(spec, part, value) for value in values}
+    specs = {value: _with(spec, path, value) for value in values}
     found = simulated(specs)
     if found is not None:
-        _side_by_side(part, found)
-        _use(specs, _WORDS.get(part, kind_words))
-        why_not(found, _WORDS.get(part, kind_words))
+        _side_by_side(path, found)
+        _use(specs, _WORDS.get(path, kind_words))
+        why_not(found, _WORDS.get(path, kind_words))
 
 
-def _values(part: str, spec: Spec) -> tuple[list[str], Sequence[str]]:
-    """Return the values of ``part``, and the ones compared at first, with the scenario's own."""
-    if part in _FIXED:
-        return _FIXED[part]
-    if part in _PARTS:
-        kinds = list(forms.union(_PARTS[part]).kinds)
-        return kinds, kinds
+def _words(path: str) -> str:
+    """Return ``batch per GPU`` or ``run: seed`` for a path."""
+    part, _, name = path.rpartition(".")
+    return _NAMES.get(path) or f"{field_words(part.rpartition('.')[2])}: {field_words(name)}"
+
+
+def _values(path: str, spec: Spec, knob: forms.Field | None) -> tuple[list[str], Sequence[str]]:
+    """Return the values of a knob, and the ones compared at first, with the scenario's own.
+
+    ``knob``: the field at ``path``, None for the kind of a part.
+    """
+    if path in _FIXED:
+        return _FIXED[path]
     given = scenario_of(spec)
-    if part == _NODES:
+    if path == _NODES:
         each = given.cluster.ranks // given.cluster.nodes
         doubled = [str(2**power) for power in range(13) if 2**power * each <= _MOST_GPUS]
         return doubled, doubled
-    if part == _BATCH:
+    if path == _BATCH:
         own = given.workload.batch_per_gpu
         near = [own * factor // 4 for factor in (1, 2, 4, 8, 16) if own * factor >= 4]
         return [str(batch) for batch in near], [str(batch) for batch in near[:-1]]
     first = given.cluster.parts[0]
-    if part == _GPU:
+    if path == _GPU:
         own_gpu = first.accelerator.name
         return list(gpus()), tuple(dict.fromkeys((own_gpu, *_GPUS)))
-    own_card = given.cluster.nic_link(first).name
-    cards = [name for name in links() if name.startswith(_BETWEEN_NODES)]
-    return list(dict.fromkeys((*cards, own_card))), tuple(dict.fromkeys((own_card, *_CARDS)))
+    if path == _CARD:
+        own_card = given.cluster.nic_link(first).name
+        cards = [name for name in links() if name.startswith(_BETWEEN_NODES)]
+        return list(dict.fromkeys((*cards, own_card))), tuple(dict.fromkeys((own_card, *_CARDS)))
+    return _kinds(path) if knob is None else _around(knob, spec)
 
 
-def _knobs() -> dict[str, forms.Field]:
-    """Return the single values of the scenario's parts by their paths, as its kinds have them."""
+def _knobs() -> dict[str, forms.Field | None]:
+    """Return the values of the scenario's parts by their paths; None for the kind of a part."""
     schemas = {path: forms.part(path) for path in _HELD}
-    schemas |= {path: given for path in _CHOSEN if (given := controls.schema_of(path))}
-    return {
+    schemas |= {path: given for path in _KINDS if (given := controls.schema_of(path))}
+    spec = state.current().spec
+    schemas |= {path: forms.part(path[:-3]) for path in _ENTRIES if controls.stated(spec, path)}
+    kinds = dict.fromkeys(f"{path}.{forms.union(path).key}" for path in _KINDS)
+    return kinds | {
         each.path: each for path, given in schemas.items() for each in forms.fields(given, path)
     }
 
 
+def _kinds(path: str) -> tuple[list[str], Sequence[str]]:
+    """Return the kinds of the part whose kind is at ``path``, all compared at first."""
+    kinds = list(forms.union(path.rpartition(".")[0]).kinds)
+    return kinds, kinds
+
+
 def _around(knob: forms.Field, spec: Spec) -> tuple[list[str], Sequence[str]]:
     """Return values of a knob to compare: its choices, or those that the user writes."""
+    own = controls.stated(spec, knob.path)
+    own = knob.default if own is None else own
     if knob.type == "truth":
         return ["false", "true"], ["false", "true"]
     if knob.choices:
-        return list(knob.choices), list(knob.choices)[:6]
-    own = controls.stated(spec, knob.path) or knob.default or 1
-    near = [own // 2, own, 2 * own] if isinstance(own, int) else [own]
-    usual = ", ".join(str(each) for each in near if each)
+        # The scenario's own, and those that follow it in the list.
+        first = knob.choices.index(own) if own in knob.choices else 0
+        return list(knob.choices), (*knob.choices[first:], *knob.choices[:first])[:6]
+    usual = ", ".join(dict.fromkeys(forms.shown(each) for each in forms.around(own or 1)))
     given = controls.write("values, between commas", f"values-{knob.path}", usual, knob.help)
     values = list(dict.fromkeys(filter(None, map(str.strip, given.split(",")))))
     return values, values
 
 
-def _with(spec: Spec, part: str, value: str) -> Spec:
-    if part == _GPU:
+def _with(spec: Spec, path: str, value: str) -> Spec:
+    if path == _GPU:
         return with_gpus(spec, value, scenario_of(spec).cluster.ranks)
-    if part == _BUCKET:
+    if path == _MODEL:
+        return with_model(spec, value)
+    if path == _BUCKET:
         spec = spec.without("strategy.overlap").with_value("strategy.overlap.kind", "buckets")
-    if part == _NODES:
+    if path == _NODES:
         spec = few_steps(spec)
-    return spec.with_value(_PATHS.get(part, part), value)
+    return spec.with_value(path, value)
 
 
 def _use(specs: Mapping[str, Spec], called: Callable[[str], str]) -> None:
@@ -165,16 +193,16 @@ def _use(specs: Mapping[str, Spec], called: Callable[[str], str]) -> None:
             )
 
 
-def _side_by_side(part: str, found: Mapping[str, Result | DpsimError]) -> None:
+def _side_by_side(path: str, found: Mapping[str, Result | DpsimError]) -> None:
     """Draw the results, the fastest first, or along the number of nodes.
 
     The table is that of `dpsim compare`, with the data that the busiest worker sends.
     """
-    called = _WORDS.get(part, kind_words)
+    called = _WORDS.get(path, kind_words)
     known = {called(name): each for name, each in found.items() if isinstance(each, Result)}
     if not known:
         return
-    if part == _NODES:
+    if path == _NODES:
         chart(scaling_figure(list(known.values())), key="scaling")
     else:
         known = by_rate(known)

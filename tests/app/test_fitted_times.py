@@ -36,7 +36,7 @@ def test_a_slow_worker_costs_what_it_would_beside_workers_that_are_as_fast_as_be
 
 def test_a_batch_is_compared_at_the_times_of_the_measured_one(open_page):
     page = open_page(
-        "compare", preset=MEASURED.preset, set=QUICK, choices={"vary": "batch per GPU"}
+        "compare", preset=MEASURED.preset, set=QUICK, choices={"vary": "workload.batch_per_gpu"}
     )
     (found,) = page.dataframe
     batches = [int(batch) for batch in found.value.iloc[:, 0]]

@@ -21,7 +21,7 @@ FIRST = Spec("resnet50-32-v100-25gbe")
 
 
 def test_fields_have_names_without_underscores_and_short_forms():
-    assert field_words("pue") == "power overhead of the building (PUE)"
+    assert field_words("pue") == "PUE"
     assert field_words("batch_per_gpu") == "batch per GPU"
     for path in ("cluster", "workload", "cost", "run"):
         for field in forms.fields(forms.part(path), path):

@@ -20,7 +20,7 @@ pytestmark = [
 LIGHT, HEAVY = 16, 4
 SECONDS = 60.0  # that all of them are at it
 THINKS_S = 15.0  # on average, between what a light one is shown and what it asks next
-LONG = "set=cluster.nodes=128&set=run.steps=50000&compare=strategies&vary=synchronisation"
+LONG = "set=cluster.nodes=128&set=run.steps=50000&vary=strategy.sync.kind"
 JITTER = "set=disturbance.jitter={kind: lognormal, sigma: 0.2}"
 
 

@@ -150,9 +150,7 @@ def test_a_generation_of_one_machine_is_extrapolated():
 
 
 def test_an_operation_that_no_machine_of_a_generation_ran_is_extrapolated():
-    assert error("roce", "broadcast").extrapolated == (
-        "no machine with RoCE ran broadcast",
-    )
+    assert error("roce", "broadcast").extrapolated == ("no machine with RoCE ran broadcast",)
 
 
 def on_nodes(count, node="hgx-h100-roce", **more):

@@ -7,6 +7,7 @@ from math import ceil, floor, log10
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
+from dpsim.base.units import amount
 from dpsim.engine import PARTS, Result
 from dpsim.report.theme import COLOUR, SERIES, Mode, template
 
@@ -100,8 +101,8 @@ def counts_axis(counts: Sequence[int]) -> dict[str, Any]:
 
 
 def per_second(rate: float) -> str:
-    """Return a rate of samples or tokens, with four digits or all of the integer part."""
-    return f"{rate:,.4g}" if rate < 1e4 else f"{rate:,.0f}"
+    """Return a rate of samples or tokens with three significant digits, as ``9,740``."""
+    return amount(float(f"{rate:.3g}"))
 
 
 def wrapped(text: str, width: int = _TITLE) -> str:
