@@ -82,8 +82,9 @@ def test_rounds_take_the_exact_time_and_where_that_is_a_bound_no_more(algorithm,
             RoundsModel(schedule, switch(layout.ranks), costs, collapse=collapse), layout.ranks
         )
         expected, exact = stated(algorithm, layout, costs)
-        np.testing.assert_allclose(found[exact], expected[exact], rtol=1e-12, err_msg=str(layout))
-        assert (found <= expected * (1 + 1e-12)).all(), layout
+        where = f"exact_time, where exact_for says that it is exact, on {layout}"
+        np.testing.assert_allclose(found[exact], expected[exact], rtol=1e-12, err_msg=where)
+        assert (found <= expected * (1 + 1e-12)).all(), f"exact_time is no bound on {layout}"
 
 
 def test_every_algorithm_says_for_which_sizes_it_is_exact_and_there_are_some(algorithm):

@@ -317,7 +317,15 @@ def test_turning_it_changes_an_answer(model, name, turn, place, dpsim):
     where = f"{turn.get('at', knobs['at'])}.{name}".lstrip(".")
     before = answered(knobs, turn, where, turn.get("since", ...), place, dpsim)
     after = answered(knobs, turn, where, turn.get("to", turn.get("record")), place, dpsim)
-    assert ("record" in turn) == (before == after)
+    changed = before != after
+    assert changed == ("record" not in turn), (
+        f"{where}: turning it as tests/scenario/knobs.yaml says "
+        + (
+            "changes an answer, though it is kept for the record"
+            if changed
+            else "changes no answer: give it a scenario (given, beside) or command in which it does"
+        )
+    )
 
 
 def test_what_is_kept_for_the_record_says_so():

@@ -99,7 +99,7 @@ def test_workers_begin_their_steps_alike_and_the_same_gradients_are_dropped(kind
     gate = gate_of(kind)
     if gate.barrier and gate.lag:
         return  # the barrier of a later step, which only rounds have
-    if 1 < gate.gradients < WORKERS and not gate.drops:
+    if 1 < gate.gradients < WORKERS and gate.counts(0, 1):
         return  # a late gradient's worker is held, where a round leaves nobody waiting
     for seconds in histories(gate_of(kind)):
         one_by_one, (step, worker, *_, dropped) = told(gate_of(kind), seconds)
