@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dpsim.base.errors import DpsimError, ScenarioError
+from dpsim.base.errors import DpsimError
 from dpsim.base.terminal import narrate, save, show, show_json
 from dpsim.commands.options import (
     Epochs,
@@ -91,7 +89,7 @@ def compare(
 
     check_plot(plot)
     count = len(files) * len(variants(vary or (), alternative or ()))
-    with progress("simulating variants", count) as done, _said_of_options(vary, alternative):
+    with progress("simulating variants", count) as done:
         found = comparison(
             files[0],
             vary or (),
@@ -125,26 +123,3 @@ def _write_timelines(path: Path, found: Comparison) -> None:
     lanes = [lane(row.name, row.scenario, WORKERS, steps=steps) for row in found.rows]
     title = f"The first steps of up to {WORKERS} workers"
     save(path, figures_page(title, [lanes_figure(lanes, "Who waits, and when")]))
-
-
-@contextmanager
-def _said_of_options(vary: list[str] | None, alternatives: list[str] | None) -> Iterator[None]:
-    """Report an invalid value under --vary or --alternative instead of --set.
-
-    Values are applied by --set internally, which the user has not typed.
-    """
-    from dpsim.studies.variants import variants
-
-    try:
-        yield
-    except ScenarioError as error:
-        text = str(error)
-        asked = (
-            ("--vary", variants(vary or ())),
-            ("--alternative", variants((), alternatives or ())),
-        )
-        for option, chosen in asked:
-            # A value shared by several variants is reported once.
-            for key, value in dict.fromkeys(pair for each in chosen for pair in each.items()):
-                text = text.replace(f"--set {key}={value}: ", f"{option} {key}={value}: ")
-        raise ScenarioError(text) from None

@@ -86,13 +86,6 @@ class CollectiveModel(ABC):
         together = np.zeros(len(self.ends))
         return float(self.finish(together, nbytes).finishes.max())
 
-    def end_together(self, begin: float, nbytes: int) -> float | None:
-        """Return when all ranks leave together that enter together at ``begin`` (s).
-
-        None if the model can find that only by a full run.
-        """
-        return None
-
     def loads(self, nbytes: int) -> FloatArray:
         """Return the bytes on each capacity during the operation, if all ranks enter together."""
         return self.finish(np.zeros(len(self.ends)), nbytes).loads
@@ -136,8 +129,10 @@ class CollectiveModel(ABC):
         # The first rank usually shows that there is enough time; the others can only add to it.
         if starts[0] + busiest - outcome.finishes[0] <= _ROUNDING * busiest:
             return outcome
-        short = _short(float(starts.min()), float(outcome.finishes.max()), busiest)
-        return replace(outcome, finishes=outcome.finishes + short) if short else outcome
+        short = float(starts.min()) + busiest - float(outcome.finishes.max())
+        if short <= _ROUNDING * busiest:
+            return outcome
+        return replace(outcome, finishes=outcome.finishes + short)
 
     def __getstate__(self) -> dict[str, Any]:
         """Return what another process needs: identities of arrays are this one's."""
@@ -217,12 +212,6 @@ class CollectiveModel(ABC):
         return self.schedule.algorithm
 
 
-def _short(begin: float, end: float, busiest: float) -> float:
-    """Return the time that the busiest link needs beyond ``end`` (s); 0 for rounding errors."""
-    short = begin + busiest - end
-    return short if short > _ROUNDING * busiest else 0.0
-
-
 class LeavingTogether(CollectiveModel):
     """A model whose ranks leave together, a fixed time after the last of them has entered.
 
@@ -236,16 +225,6 @@ class LeavingTogether(CollectiveModel):
     @abstractmethod
     def _loads(self, nbytes: int, name: str) -> FloatArray:
         """Return the bytes on each capacity with the algorithm ``name``."""
-
-    def end_together(self, begin: float, nbytes: int) -> float:
-        known: dict[int, tuple[float, float]] = self.__dict__.setdefault("_together", {})
-        if nbytes not in known:
-            seconds, name = self._time(nbytes)
-            busiest = self._busiest_seconds(self._loads(nbytes, name)) - self.saved
-            known[nbytes] = seconds, busiest
-        seconds, busiest = known[nbytes]
-        end = begin + seconds
-        return end + _short(begin, end, busiest)
 
     def algorithm_for(self, nbytes: int) -> str:
         return self._time(nbytes)[1]

@@ -39,13 +39,13 @@ class Override:
         return self.value.place
 
     @classmethod
-    def parse(cls, text: str) -> Override:
-        """Parse ``key=value``, the value as YAML.
+    def parse(cls, text: str, option: str = "--set") -> Override:
+        """Parse ``key=value`` of an ``option``, the value as YAML.
 
         ``cluster.nodes=8``, ``faults[0].at=3 s``, ``network={nic: 100GbE}``.
         """
         shown = text if text.isprintable() and len(text) <= 120 else show(text)
-        place = Place(f"--set {shown}")
+        place = Place(f"{option} {shown}")
         path, equals, value = text.partition("=")
         if not equals or not _KEY.fullmatch(path.strip()):
             raise error([Problem(place, (), "must be key=value, such as cluster.nodes=8")])

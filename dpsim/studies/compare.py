@@ -15,11 +15,13 @@ from dpsim.base.errors import DpsimError, FailedError, without_ways_out
 from dpsim.base.lazy import Shown
 from dpsim.base.uncertainty import CONFIDENCE
 from dpsim.engine import Result, try_simulate
-from dpsim.scenario import Scenario, apply_overrides, load_scenario, load_yaml, validate
+from dpsim.scenario import Document, Override, Scenario, apply_overrides, load_yaml, validate
 from dpsim.studies.cautions import cautions, unlike_batches
 from dpsim.studies.kept_scale import is_of_calibration, kept_scale
 from dpsim.studies.ranking import RANKINGS, Ranking
-from dpsim.studies.variants import Variant, variants
+from dpsim.studies.variants import Variant, parse_vary, variants
+
+_OTHERS = "--alternative"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -162,13 +164,21 @@ def compare(
     that is not a valid scenario.
     """
     ranking, budget = RANKINGS[by], Budget()
-    chosen, fixed = variants(vary, alternatives), list(overrides)
-    files = [path, *others]
+    axes, fixed, files = list(vary), list(overrides), [path, *others]
+    chosen, varied = variants(axes, alternatives), dict(map(parse_vary, axes))
+
+    def given(variant: Variant) -> list[Override]:
+        """Return the values of a variant, each with the option that it is from."""
+        return [
+            Override.parse(f"{key}={value}", "--vary" if value in varied.get(key, ()) else _OTHERS)
+            for key, value in variant.items()
+        ]
+
     with budget.part():
         scenarios = [
             ({"file": os.fspath(file), **variant} if len(files) > 1 else variant, scenario)
             for file in files
-            for variant, scenario in _of_kept_scale(file, _loaded(file, chosen, fixed), fixed)
+            for variant, scenario in _of_kept_scale(_based(file, fixed), chosen, given)
         ]
     rows, left_out, partial = _simulated(scenarios, budget, progress, say)
     if all(ranking.read(row.result) is None for row in rows):
@@ -195,47 +205,34 @@ def _place(ranking: Ranking, row: Compared) -> tuple[bool, float]:
     return figure is None, figure or 0.0
 
 
-def _loaded(
-    path: str | os.PathLike[str], chosen: Iterable[Variant], overrides: Iterable[str]
-) -> list[tuple[Variant, Scenario]]:
-    """Load the scenario at ``path`` once per variant.
+def _based(path: str | os.PathLike[str], overrides: Iterable[str]) -> Document:
+    return apply_overrides(load_yaml(path), overrides, Scenario)
 
-    Raises ScenarioError for an invalid variant; loading all first shows a mistake in the last one
-    before minutes are spent on the others.
-    """
-    fixed = list(overrides)
-    scenarios = []
-    for variant in chosen:
-        scenarios.append((variant, load_scenario(path, [*fixed, *_texts(variant)])))
-    return scenarios
+
+def _with(document: Document, values: Iterable[Override]) -> Scenario:
+    return validate(apply_overrides(document, values, Scenario), Scenario)
 
 
 def _of_kept_scale(
-    path: str | os.PathLike[str],
-    scenarios: list[tuple[Variant, Scenario]],
-    overrides: Iterable[str],
+    document: Document, chosen: Iterable[Variant], given: Callable[[Variant], list[Override]]
 ) -> list[tuple[Variant, Scenario]]:
-    """Return the variants with compute times scaled as the file's own measured step tells.
+    """Return the variants of a file, with compute times scaled as its own measured step tells.
 
-    Variants that change the calibration itself keep theirs.
+    Variants that change the calibration itself keep theirs. Raises ScenarioError for an invalid
+    variant, before minutes are spent on the others.
     """
+    scenarios = [(variant, _with(document, given(variant))) for variant in chosen]
     of_step = [
         scenario.fitted_to is not None and variant and not any(map(is_of_calibration, variant))
         for variant, scenario in scenarios
     ]
     if not any(of_step):
         return scenarios
-    document = kept_scale(apply_overrides(load_yaml(path), overrides, Scenario))
+    kept = kept_scale(document)
     return [
-        (variant, validate(apply_overrides(document, _texts(variant), Scenario), Scenario))
-        if scaled
-        else (variant, scenario)
+        (variant, _with(kept, given(variant)) if scaled else scenario)
         for scaled, (variant, scenario) in zip(of_step, scenarios, strict=True)
     ]
-
-
-def _texts(variant: Variant) -> list[str]:
-    return [f"{key}={value}" for key, value in variant.items()]
 
 
 def _simulated(
@@ -334,10 +331,16 @@ def scale(
 
     Raises ScenarioError for an invalid scenario, DpsimError if none can be simulated.
     """
-    chosen = [{"cluster.nodes": str(count)} for count in nodes]
     budget = Budget()
     with budget.part():
-        scenarios = _loaded(path, chosen, overrides)
+        document = _based(path, overrides)
+        scenarios = [
+            (
+                {"cluster.nodes": str(count)},
+                _with(document, [Override.parse(f"cluster.nodes={count}")]),
+            )
+            for count in nodes
+        ]
     rows, left_out, partial = _simulated(scenarios, budget, progress, say, quick=True)
     # Not ``nodes``: some may have been left out.
     counts = tuple(int(row.values["cluster.nodes"]) for row in rows)

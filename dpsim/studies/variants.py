@@ -11,16 +11,16 @@ from dpsim.scenario import Scenario, full_path
 Variant = dict[str, str]
 
 
-def parse_vary(text: str) -> tuple[str, list[str]]:
+def parse_vary(text: str, option: str = "--vary") -> tuple[str, list[str]]:
     """Split ``key=a,b,c`` into key and values; commas within brackets or braces do not split.
 
-    Raises DpsimError.
+    Raises DpsimError, which names the ``option``.
     """
     key, equals, values = text.partition("=")
     parts = _parts(values)
     if not equals or not key.strip() or any(not part.strip() for part in parts):
         raise DpsimError(
-            "--vary must be key=value,value,..., such as "
+            f"{option} must be key=value,value,..., such as "
             f"strategy.overlap.kind=sequential,buckets, but got {text!r}"
         )
     return full_path(key.strip(), Scenario), [part.strip() for part in parts]

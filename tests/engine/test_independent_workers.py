@@ -1,5 +1,7 @@
 """Workers that act alone: what they meet on the way, and the edges of it."""
 
+from itertools import product
+
 import numpy as np
 import pytest
 from pydantic import ValidationError
@@ -7,10 +9,30 @@ from pydantic import ValidationError
 from dpsim import simulate
 from dpsim.base.errors import DpsimError
 from dpsim.engine import Recording, run_scenario
+from dpsim.scenario import shape_of
+from dpsim.strategy import StrategyConfig
+from dpsim.strategy.aggregation import Meeting
 
 SERVERS = "parameter-server"
 ELSEWHERE = {"kind": SERVERS, "servers": 1, "colocated": False, "update_rate": "1 PB/s"}
-ALONE = [(SERVERS, "ssp"), (SERVERS, "asp"), (SERVERS, "backup"), ("gossip", "asp")]
+PARTS = [shape_of(StrategyConfig).below(part).kinds() for part in ("aggregation", "sync")]
+
+
+def accepted(aggregation, sync):
+    try:
+        StrategyConfig.model_validate(
+            {"aggregation": {"kind": aggregation}, "sync": {"kind": sync}}
+        )
+    except ValidationError:
+        return False
+    return True
+
+
+ALONE = [
+    (aggregation, sync)
+    for (aggregation, way), (sync, rule) in product(*(kinds.items() for kinds in PARTS))
+    if way.meeting is not Meeting.TOGETHER and not rule.barrier and accepted(aggregation, sync)
+]
 EVERY_PAIR = pytest.mark.parametrize(("aggregation", "sync"), ALONE)
 
 

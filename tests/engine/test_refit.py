@@ -130,7 +130,6 @@ OF_ITS_OWN = {
     "plays",
     "play",
     "compared",
-    "end_together",
 }
 
 

@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from dpsim.base.errors import DpsimError
-from dpsim.scenario import Node, Override, Place, Plain, Scenario, Shape, fields_of, parse, shape_of
+from dpsim.scenario import Override, Plain, Scenario, Shape, fields_of, shape_of
 from dpsim.studies.sweep import below, split
+from dpsim.studies.variants import parse_vary
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,24 +62,13 @@ class Dimension:
 
 def parse_over(text: str) -> tuple[str, tuple[Override, ...]]:
     """Parse ``key=a,b,c`` of ``--over`` into the key and its YAML values. Raises DpsimError."""
-    from dpsim.studies.variants import parse_vary
-
-    try:
-        path, values = parse_vary(text)
-    except DpsimError as error:
-        raise DpsimError(str(error).replace("--vary", "--over", 1)) from None
+    path, values = parse_vary(text, "--over")
     if len(set(values)) < len(values):
         raise DpsimError(
             f"--over {path}: must have values of which no two are alike, but got "
             f"{', '.join(values)}"
         )
-    return path, tuple(_override(path, value) for value in values)
-
-
-def _override(path: str, text: str) -> Override:
-    place = Place(f"--over {path}={text}")
-    node = parse(text, place.source, place) or Node(None, place)
-    return Override(path, replace(node, key_place=place))
+    return path, tuple(Override.parse(f"{path}={value}", "--over") for value in values)
 
 
 def defaults(path: str, values: Sequence[object]) -> tuple[Override, ...]:

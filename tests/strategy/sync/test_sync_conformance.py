@@ -59,7 +59,7 @@ SILENT_ALONE = [
 
 def alone(kind):
     """With what a single worker needs to be let in."""
-    return {"kind": kind, "backups": 0} if kind == "backup" else {"kind": kind}
+    return {"kind": kind, **({"backups": 0} if "backups" in type(sync(kind)).model_fields else {})}
 
 
 def whole_periods(kind, least):
