@@ -116,15 +116,15 @@ def explained(spec: Spec, report: Callable[..., None]) -> dict[str, Any]:
     def found(part: CriticalPath | Turn) -> None:
         if isinstance(part, Turn):
             turned.add(part.name)
-        report(len(turned), len(KNOBS), _said(part))
+        report(len(turned), len(KNOBS), _fields_of(part))
 
     # A knob takes many steps: each reports the knobs turned so far, to notice cancellation.
     every = explain(scenario(spec), tick=lambda: report(len(turned), len(KNOBS)), found=found)
     parts: tuple[CriticalPath | Turn, ...] = (every.path, *every.turns)
-    return dict(chain(*(_said(part).items() for part in parts)))
+    return dict(chain(*(_fields_of(part).items() for part in parts)))
 
 
-def _said(part: CriticalPath | Turn) -> dict[str, Any]:
+def _fields_of(part: CriticalPath | Turn) -> dict[str, Any]:
     if isinstance(part, Turn):
         return {part.name: part.to_json()}
     return {PATH: {kind: seconds / part.seconds for kind, seconds in part.by_kind.items()}}

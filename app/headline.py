@@ -131,13 +131,13 @@ def fastest(results: Mapping[str, Result]) -> str:
     alike = [name for name, rate in best.items() if most / rate - 1 < _SAME]
     *before, last = alike
     are = f"{', '.join(before)} and {last} are" if before else f"{last} is"
-    said = f"{are} the fastest, {per_second(most)} samples/s"
+    text = f"{are} the fastest, {per_second(most)} samples/s"
     others = list(best.items())[len(alike) :]
     if not others:
-        return said
+        return text
     (second, next_best), (slowest, least) = others[0], others[-1]
-    said += f": {most / next_best - 1:.1%} more than {second}"
-    return said if slowest == second else f"{said}, {most / least:.3g} times {slowest}"
+    text += f": {most / next_best - 1:.1%} more than {second}"
+    return text if slowest == second else f"{text}, {most / least:.3g} times {slowest}"
 
 
 def sentence(text: str) -> None:
@@ -182,12 +182,12 @@ def change(number: Number, before: Number | None, alike: bool, since: str = " fr
     more = number.value / before.value - 1
     if abs(more) < _SAME:
         return '<div class="dp-delta">no change</div>'
-    said = f"{'▲' if more > 0 else '▼'} {more:+.1%}{since.format(escape(before.text))}"
+    text = f"{'▲' if more > 0 else '▼'} {more:+.1%}{since.format(escape(before.text))}"
     if number.is_like(before):
-        return f'<div class="dp-delta">{said}, within the noise</div>'
+        return f'<div class="dp-delta">{text}, within the noise</div>'
     # More throughput is good, more time or cost is not.
     look = " good" if (more < 0) == number.less_is_better else " bad"
-    return f'<div class="dp-delta{look if alike else ""}">{said}</div>'
+    return f'<div class="dp-delta{look if alike else ""}">{text}</div>'
 
 
 def of_memory(use: MemoryUse | None) -> Number:

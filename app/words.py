@@ -133,7 +133,7 @@ def differing(specs: Sequence[Spec]) -> list[tuple[str, list[str]]]:
             _value(leaves[path]) if path in leaves else _default(given, path)
             for leaves, given in zip(every, scenarios, strict=True)
         ]
-        if len(set(values)) > 1 and _is_told(path, every[0]):
+        if len(set(values)) > 1 and _is_users_change(path, every[0]):
             found.append((_place(path), values))
     return found
 
@@ -144,7 +144,7 @@ def _default(given: Any, path: tuple[str, ...]) -> str:
     return _value(value) if isinstance(value, (str, int)) else "default"
 
 
-def _is_told(path: tuple[str, ...], old: Mapping[tuple[str, ...], Any]) -> bool:
+def _is_users_change(path: tuple[str, ...], old: Mapping[tuple[str, ...], Any]) -> bool:
     """Return whether the user made the change of the value at ``path``."""
     if path[0] == "calibration":
         # A fitted factor replaces the measured step without changing compute times.

@@ -99,7 +99,9 @@ if __name__ == "__main__":
     parser.add_argument("folder", type=Path, help="of the wheels and install.sh")
     parser.add_argument("python", help="the node's version, such as 3.12")
     parser.add_argument("machine", choices=("x86_64", "aarch64"), help="the node's processor")
-    told = parser.parse_args()
-    nbytes = bundle(told.folder, told.python, told.machine)
+    options = parser.parse_args()
+    nbytes = bundle(options.folder, options.python, options.machine)
     size = f"{nbytes / 2**20:.1f} MiB"
-    sys.stdout.write(f"{told.folder}: {size}, for Python {told.python} on {told.machine}\n")
+    sys.stdout.write(
+        f"{options.folder}: {size}, for Python {options.python} on {options.machine}\n"
+    )

@@ -96,14 +96,14 @@ def _speaks_of(rule: Rule) -> str:
     parts = []
     for part in rule.asked:
         kinds = _kinds(rule, part)
-        said = f"{part} {', '.join(f'`{kind}`' for kind in kinds)}"
+        text = f"{part} {', '.join(f'`{kind}`' for kind in kinds)}"
         if rule.field and part == "aggregation":
             # The only matching form shows the value of the field that the rule means.
             (form,) = (form for form in forms_of(part, kinds[0]) if rule.asked[part](form))
-            said += f" of {rule.field} `{getattr(form, rule.field)}`"
+            text += f" of {rule.field} `{getattr(form, rule.field)}`"
         if rule.sync_field and part == "sync":
-            said += f" with `{rule.sync_field}`"
-        parts.append(said)
+            text += f" with `{rule.sync_field}`"
+        parts.append(text)
     if rule.loss:
         parts.append("`average_loss`")
     return " with ".join(parts)

@@ -87,10 +87,10 @@ def limited(seconds: float | None = None, whole: float | None = None) -> Iterato
                 raise over_time(limit.seconds) from None
             if not isinstance(error, MemoryError):
                 raise
-            said = f": {error}" if str(error) else ""
+            reason = f": {error}" if str(error) else ""
             raise FailedError(
-                f"needs more memory than this machine gives ({memory_here() / 1e9:.3g} GB){said}; "
-                f"{_WAY_OUT}"
+                f"needs more memory than this machine gives ({memory_here() / 1e9:.3g} GB)"
+                f"{reason}; {_WAY_OUT}"
             ) from None
         finally:
             _end(before, asks=asks)

@@ -115,14 +115,14 @@ class Child:
         process.stdin.write(pickle.dumps(request))
         process.stdin.flush()
         while True:
-            kind, said = pickle.load(process.stdout)  # nosec B301 - from our own process
+            kind, content = pickle.load(process.stdout)  # nosec B301 - from our own process
             if kind == _ANSWER:
-                return said
+                return content
             if kind == _ERROR:
-                raise _ERRORS[said[0]](said[1])
+                raise _ERRORS[content[0]](content[1])
             assert report is not None
             try:
-                report(*said)
+                report(*content)
             except DpsimError:
                 self.end()
                 raise
@@ -198,9 +198,9 @@ def _serve(parent: int) -> None:
     ask_by_signal()
     _hold_memory()
 
-    def send(kind: str, said: object) -> None:
+    def send(kind: str, content: object) -> None:
         # Pickled first, so that nothing is written if it is not picklable.
-        answers.write(pickle.dumps((kind, said)))
+        answers.write(pickle.dumps((kind, content)))
         answers.flush()
 
     while True:
@@ -209,7 +209,7 @@ def _serve(parent: int) -> None:
         except EOFError:
             return
         if reports:
-            args = (*args, lambda *said: send(_REPORT, said))
+            args = (*args, lambda *content: send(_REPORT, content))
         try:
             send(_ANSWER, _carried_out(function, args, seconds))
         except DpsimError as error:

@@ -48,10 +48,10 @@ class JitterFit:
         for each in self.slow:
             drawn = drawn * each.factors(ranks, 0, per_node)
         whole = [steps.max(axis=1) for steps in (times, drawn)]
-        measured, told = (np.quantile(steps / steps.mean(), _QUANTILES) for steps in whole)
+        measured, simulated = (np.quantile(steps / steps.mean(), _QUANTILES) for steps in whole)
         return [
             {"quantile": quantile, "measured": float(one), "drawn": float(other)}
-            for quantile, one, other in zip(_QUANTILES, measured, told, strict=True)
+            for quantile, one, other in zip(_QUANTILES, measured, simulated, strict=True)
         ]
 
     def block(self, ranks: Sequence[int]) -> dict[str, Any]:
@@ -72,10 +72,10 @@ def fit_jitter(times: Factors, nodes: Sequence[int]) -> JitterFit:
     try:
         return _fitted(times, nodes)
     except ValidationError as error:
-        told = first_problem(error)
+        problem = first_problem(error)
         raise DpsimError(
             "step times: must show a disturbance that a scenario may have "
-            f"({told.where}: {told.rule}), but show {told.given:.6g}"
+            f"({problem.where}: {problem.rule}), but show {problem.given:.6g}"
         ) from None
 
 

@@ -248,8 +248,8 @@ def compute_family(model: Model, workload: WorkloadConfig) -> str:
         return "submissions to MLPerf"
     if is_language_model(model, workload.precision) and (model.tokens or 0) >= _LONG:
         return "language models"
-    said = "software" not in workload.assumed_words
-    software = f"{workload.software} software" if said else "software not said"
+    stated = "software" not in workload.assumed_words
+    software = f"{workload.software} software" if stated else "software not said"
     return _software_family(software, model)
 
 
@@ -337,13 +337,13 @@ def cautions(job: Job) -> tuple[str, ...]:
         slow.meets_nobody(job.workers, scenario.run.seed, job.workers_of_nodes, entry)
         for entry, slow in enumerate(scenario.disturbance.slow)
     )
-    said = (
+    cautions = (
         *job.cluster.cautions,
         *(nobody for nobody in drawn if nobody is not None),
         *dict.fromkeys(extrapolated),
         *job.setting.cautions,
     )
     if scenario.profile is None:
-        return said
+        return cautions
     gpus = sorted({part.accelerator.name for part in scenario.cluster.parts})
-    return (*said, *scenario.profile.cautions(gpus, job.setting.library))
+    return (*cautions, *scenario.profile.cautions(gpus, job.setting.library))

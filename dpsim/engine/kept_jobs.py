@@ -45,10 +45,12 @@ def _key(scenario: Scenario) -> str:
     That is all of the scenario except its name, and except a seed by which no collective is drawn.
     """
     # By content, because a file that the scenario names may have changed.
-    told = scenario.model_dump(mode="json", exclude={"name", "sweep", "cost"}, context=BY_CONTENT)
+    content = scenario.model_dump(
+        mode="json", exclude={"name", "sweep", "cost"}, context=BY_CONTENT
+    )
     if not scenario.strategy.aggregation.drawn:
-        del told["run"]["seed"]
-    return json.dumps(told, sort_keys=True)
+        del content["run"]["seed"]
+    return json.dumps(content, sort_keys=True)
 
 
 def _again(job: Job, scenario: Scenario) -> Job:

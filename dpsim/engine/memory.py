@@ -222,11 +222,11 @@ class MemoryUse:
         rest = held.total - sum(parts.values())
         # Rounding may leave a fraction of a byte.
         parts |= {"rest": rest} if rest >= 1 else {}
-        said = ", ".join(f"{name} {human(size, DATA, 3)}" for name, size in parts.items())
+        sizes = ", ".join(f"{name} {human(size, DATA, 3)}" for name, size in parts.items())
         return DpsimError(
             f"workload: must fit in the {human(self.capacity, DATA, 3)} of {self.gpu}, but takes "
             f"{human(held.total, DATA, 3)} "
-            f"({said}); to make it fit: {', or '.join(self.advice())}; run.allow_out_of_memory: "
+            f"({sizes}); to make it fit: {', or '.join(self.advice())}; run.allow_out_of_memory: "
             "true simulates it all the same"
         )
 

@@ -138,16 +138,16 @@ class Result(Shown):
         above = self.utilisation.above_peak
         memory = [] if self.memory is None else self.memory.warnings
         slower = self.workers > 1 and self.scaling_efficiency * self.workers < 1
-        said = [
+        found = [
             *self.cautions,
             *([f"all {self.workers:,} workers are slower than one alone"] if slower else []),
             *([] if above is None else [above]),
             *(f"memory: {warning}" for warning in memory),
         ]
         if self.unsettled is None:
-            return said
+            return found
         return [
-            *said,
+            *found,
             f"steps had not settled: {self.unsettled}; raise run.warmup and run.steps until they "
             "have",
         ]

@@ -80,8 +80,8 @@ def departure(steps: Steps, further: Steps) -> float:
     mean, spread = float(times.mean()), float(times.std(ddof=1)) if len(times) > 1 else 0.0
     difference = float(further.step.mean()) - mean
     error = spread / np.sqrt(len(times))
-    told_apart = abs(difference) > max(_TOLERATED * mean, _APART * error)
-    return difference / mean if told_apart else 0.0
+    is_significant = abs(difference) > max(_TOLERATED * mean, _APART * error)
+    return difference / mean if is_significant else 0.0
 
 
 def _batches(step_times: FloatArray) -> FloatArray:

@@ -167,14 +167,14 @@ def _replicated(draft: ScenarioDraft, settings: Settings, kind: str | None) -> N
 
 
 def _model(draft: ScenarioDraft, sizes: TrainingSizes, settings: Settings) -> None:
-    said = settings.word("model_name_or_path")
-    if said is None:
+    path = settings.word("model_name_or_path")
+    if path is None:
         name_model(draft, sizes)
         return
     # Unchanged, without the owner, and without the suffix of converted checkpoints.
-    alone = said.rpartition("/")[2]
-    spellings = (said, alone, alone.removesuffix("-hf"))
-    name_model(draft, sizes, (said, settings.path("model_name_or_path")), spellings)
+    name = path.rpartition("/")[2]
+    spellings = (path, name, name.removesuffix("-hf"))
+    name_model(draft, sizes, (path, settings.path("model_name_or_path")), spellings)
 
 
 def _replicas(draft: ScenarioDraft, config: Settings, workers: int | None) -> None:
@@ -206,14 +206,14 @@ def _batches(draft: ScenarioDraft, settings: Settings, sizes: TrainingSizes) -> 
 
 
 def _precision(draft: ScenarioDraft, settings: Settings) -> str:
-    said = settings.word("mixed_precision", _PRECISIONS)
-    chosen = _PRECISIONS[said or "no"]
+    word = settings.word("mixed_precision", _PRECISIONS)
+    chosen = _PRECISIONS[word or "no"]
     flags = [key for key in ("bf16", "fp16") if settings.flag(key)]
     left_open = [key for key in ("bf16", "fp16") if settings.is_open(key)]
     if flags:
         chosen = flags[-1]
         draft.set("workload.precision", chosen, chosen)
-    elif said is not None:
+    elif word is not None:
         draft.set("workload.precision", chosen, settings.path("mixed_precision"))
     elif left_open:
         chosen = left_open[0]
@@ -237,22 +237,22 @@ def _program(draft: ScenarioDraft, settings: Settings) -> None:
     if settings.flag("gradient_checkpointing"):
         draft.set("workload.checkpoint", "full", settings.path("gradient_checkpointing"))
     _attention(draft, settings)
-    said = settings.word("optim")
+    word = settings.word("optim")
     key = settings.path("optim")
-    set_optimizer(draft, said, _OPTIMIZERS, key)
-    if said in _OPTIMIZERS and said.startswith("paged"):
-        draft.ignore(f"{key} = {said}", _PAGED)
+    set_optimizer(draft, word, _OPTIMIZERS, key)
+    if word in _OPTIMIZERS and word.startswith("paged"):
+        draft.ignore(f"{key} = {word}", _PAGED)
 
 
 def _attention(draft: ScenarioDraft, settings: Settings) -> None:
     """Set the kernel of attention, if a key chooses it and the model has the choice."""
     has_choice = MODELS[canonical_name(str(draft.values["workload.model"]))].fusible
     for key in filter(settings.has, _ATTENTION):
-        said = settings.word(key) or ""
-        if has_choice and said in _ATTENTION[key]:
-            draft.set("workload.attention", _ATTENTION[key][said], key)
+        word = settings.word(key) or ""
+        if has_choice and word in _ATTENTION[key]:
+            draft.set("workload.attention", _ATTENTION[key][word], key)
         else:
-            draft.ignore(f"{key} = {said}", "attention is simulated as the model's and GPU's usual")
+            draft.ignore(f"{key} = {word}", "attention is simulated as the model's and GPU's usual")
 
 
 def _fsdp(draft: ScenarioDraft, config: Settings, trainer: tuple[str, ...], precision: str) -> None:
@@ -268,9 +268,13 @@ def _fsdp(draft: ScenarioDraft, config: Settings, trainer: tuple[str, ...], prec
         draft.set("strategy.aggregation.stage", 3, source)
         draft.set("strategy.aggregation.shard_group", "node" if per_node else "all", source)
         # By width: fp16 is sent like bf16.
-        said = "mixed_precision: weights and gradients travel in it"
-        draft.set("strategy.aggregation.weight_bytes", width, said)
-        draft.set("strategy.aggregation.gradients.dtype", "fp32" if width == 4 else "bf16", said)
+        precision_source = "mixed_precision: weights and gradients travel in it"
+        draft.set("strategy.aggregation.weight_bytes", width, precision_source)
+        draft.set(
+            "strategy.aggregation.gradients.dtype",
+            "fp32" if width == 4 else "bf16",
+            precision_source,
+        )
         if not frees:
             draft.set("strategy.aggregation.reshard_after_forward", False, source)
         _ahead(draft, config)
@@ -292,11 +296,11 @@ def _fsdp(draft: ScenarioDraft, config: Settings, trainer: tuple[str, ...], prec
 
 def _units(draft: ScenarioDraft, config: Settings) -> None:
     """Set the units if no size is given."""
-    said, source = config.word("auto_wrap_policy", _WRAPS), config.path("auto_wrap_policy")
-    if said == "no_wrap":
+    word, source = config.word("auto_wrap_policy", _WRAPS), config.path("auto_wrap_policy")
+    if word == "no_wrap":
         gather_units(draft, _WHOLE_MODEL, source)
         draft.set("strategy.overlap.kind", "wfbp", source)
-    elif said == "transformer_based_wrap":
+    elif word == "transformer_based_wrap":
         wrap_blocks(draft, source)
     else:
         why = "the file does not say which layers FSDP wraps: those of each block"
@@ -323,10 +327,10 @@ def _strategy(config: Settings, trainer: tuple[str, ...]) -> tuple[bool | None, 
 
 def _ahead(draft: ScenarioDraft, config: Settings) -> None:
     """Set how early weights are gathered."""
-    said = config.word("backward_prefetch", _PREFETCH)
-    if said is not None:
+    word = config.word("backward_prefetch", _PREFETCH)
+    if word is not None:
         source = config.path("backward_prefetch")
-        draft.set("strategy.aggregation.backward_prefetch", _PREFETCH[said], source)
+        draft.set("strategy.aggregation.backward_prefetch", _PREFETCH[word], source)
     if config.has("forward_prefetch"):
         config.flag("forward_prefetch")
         why = "the host is taken to ask early enough in any case"

@@ -61,23 +61,23 @@ def parse_topology(content: bytes, which: str | None = None) -> Topology:
 def _of_conf(lines: list[str]) -> Topology:
     statements = list(_statements(lines))
     switches = _bounded(
-        _switch(said["switchname"], said, number)
-        for number, said in statements
-        if "switchname" in said
+        _switch(keys["switchname"], keys, number)
+        for number, keys in statements
+        if "switchname" in keys
     )
     blocks = _bounded(
-        _block(said["blockname"], said.get("nodes"), number)
-        for number, said in statements
-        if "blockname" in said
+        _block(keys["blockname"], keys.get("nodes"), number)
+        for number, keys in statements
+        if "blockname" in keys
     )
     sizes: tuple[int, ...] = ()
-    for number, said in statements:
-        if "blocksizes" in said:
-            sizes = _sizes(said["blocksizes"].split(","), number)
-        elif not {"switchname", "blockname"} & set(said):
+    for number, keys in statements:
+        if "blocksizes" in keys:
+            sizes = _sizes(keys["blocksizes"].split(","), number)
+        elif not {"switchname", "blockname"} & set(keys):
             raise ImportFileError(
                 "must have SwitchName=, BlockName= or BlockSizes=, but got "
-                f"{next(iter(said), '')!r}",
+                f"{next(iter(keys), '')!r}",
                 number,
             )
     # Slurm reads a file with one plugin, tree or block.
@@ -107,25 +107,25 @@ def _statements(lines: list[str]) -> Iterator[tuple[int, dict[str, str]]]:
         whole += line.strip().removesuffix("\\")
         if line.rstrip().endswith("\\"):
             continue
-        said = {key.lower(): value.strip('"') for key, value in _PAIR.findall(whole)}
+        keys = {key.lower(): value.strip('"') for key, value in _PAIR.findall(whole)}
         # The rest was no pair: a key without a value would be dropped silently.
         rest = _PAIR.sub("", whole).strip()
         if rest:
             raise ImportFileError(f"must be key=value pairs, but got {rest[:60]!r}", start)
-        if said:
-            yield start, said
+        if keys:
+            yield start, keys
         whole = ""
 
 
-def _switch(name: str, said: dict[str, str], line: int | None) -> Switch:
-    speed = said.get("linkspeed")
+def _switch(name: str, keys: dict[str, str], line: int | None) -> Switch:
+    speed = keys.get("linkspeed")
     is_speed = speed is None or re.fullmatch(r"\d{1,9}(\.\d{1,6})?", speed)
     if not is_speed or (speed is not None and float(speed) == 0):
         raise ImportFileError(f"LinkSpeed: must be a number above 0, but got {speed!r}", line)
     return Switch(
         name,
-        tuple(_hosts(said.get("nodes"), line)),
-        tuple(_hosts(said.get("switches"), line)),
+        tuple(_hosts(keys.get("nodes"), line)),
+        tuple(_hosts(keys.get("switches"), line)),
         None if speed is None else float(speed),
         line,
     )
@@ -135,17 +135,17 @@ def _block(name: str, nodes: object, line: int | None) -> Switch:
     return Switch(name, tuple(_hosts(nodes, line)), (), None, line)
 
 
-def _hosts(said: object, line: int | None) -> list[str]:
+def _hosts(hostlist: object, line: int | None) -> list[str]:
     """Expand a hostlist, or none."""
-    if said is None:
+    if hostlist is None:
         return []
-    if not isinstance(said, str):
-        raise ImportFileError(f"must be a hostlist, but got {str(said)[:60]!r}", line)
-    return expand_hosts(said, line)
+    if not isinstance(hostlist, str):
+        raise ImportFileError(f"must be a hostlist, but got {str(hostlist)[:60]!r}", line)
+    return expand_hosts(hostlist, line)
 
 
-def _sizes(said: list[Any], line: int | None) -> tuple[int, ...]:
-    texts = [str(size).strip() for size in said]
+def _sizes(texts: list[Any], line: int | None) -> tuple[int, ...]:
+    texts = [str(size).strip() for size in texts]
     if not all(re.fullmatch(r"[1-9]\d{0,5}", text) for text in texts):
         raise ImportFileError(
             f"block sizes must be whole numbers above 0, but got {','.join(texts)[:60]!r}", line

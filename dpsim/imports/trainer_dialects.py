@@ -118,8 +118,8 @@ def _trained(keys: _Adapters, values: dict[str, Any]) -> list[tuple[str, Any, st
     found: list[tuple[str, Any, str]] = [("workload.trainable.lora.rank", rank, keys.rank)]
     # A key with another value stays, to be reported as ignored.
     if values.get(keys.where) in keys.everywhere:
-        said = f"{keys.where} is {values.pop(keys.where, 'left out')}"
-        found.append(("workload.trainable.lora.on", "all-linear", said))
+        setting = f"{keys.where} is {values.pop(keys.where, 'left out')}"
+        found.append(("workload.trainable.lora.on", "all-linear", setting))
     return found
 
 

@@ -48,7 +48,7 @@ class Rule:
             return False
         return all(question(getattr(strategy, part)) for part, question in self.asked.items())
 
-    def said(self, strategy: Any) -> str:
+    def named_parts(self, strategy: Any) -> str:
         """Return the conflicting parts of ``strategy``, in the words of a scenario."""
         words = [f"{part} {getattr(strategy, part).kind}" for part in self.asked]
         if self.field:
@@ -171,4 +171,4 @@ def rule_against(strategy: Any) -> Rule | None:
 def refusal(strategy: Any) -> str | None:
     """Return why the parts of ``strategy`` are incompatible, in words; None where they are not."""
     rule = rule_against(strategy)
-    return None if rule is None else f"{rule.said(strategy)} means nothing: {rule.why}"
+    return None if rule is None else f"{rule.named_parts(strategy)} means nothing: {rule.why}"

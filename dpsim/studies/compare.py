@@ -105,22 +105,22 @@ class Comparison(Shown):
     def notes(self) -> list[str]:
         """Remarks on the order, and cautions about its rows, a sentence each."""
         alike = [row for row in self.rows[1:] if self.is_best_too(row)]
-        said = []
+        notes = []
         if alike:
-            said.append(
+            notes.append(
                 f"~ is not told apart from the best by the models' errors ({CONFIDENCE:.0%}); "
                 "errors that both share (the same GPU, the same network) cancel in differences"
             )
         libraries = {each.library for row in self.rows for each in row.result.libraries}
         if len(libraries) > 1:
-            said.append(
+            notes.append(
                 f"some are timed as {', others as '.join(sorted(libraries))}: what a library takes "
                 "counts in some alone (strategy.aggregation.library=ideal compares schedules)"
             )
         if self.ranking.of_samples:
-            said += unlike_batches({row.name: row.scenario.global_batch for row in self.rows})
-        said += cautions((row.name, row.result) for row in self.rows)
-        return said + [str(each) for each in self.left_out]
+            notes += unlike_batches({row.name: row.scenario.global_batch for row in self.rows})
+        notes += cautions((row.name, row.result) for row in self.rows)
+        return notes + [str(each) for each in self.left_out]
 
     def to_json(self) -> dict[str, Any]:
         """Return the JSON object of ``dpsim compare``."""
@@ -297,8 +297,8 @@ class Scaling(Shown):
     def notes(self) -> list[str]:
         """Cautions about the rows, and what was left out and why, a sentence each."""
         names = (f"{count} nodes" for count in self.nodes)
-        said = cautions(zip(names, self.results, strict=True))
-        return said + [str(each) for each in self.left_out]
+        notes = cautions(zip(names, self.results, strict=True))
+        return notes + [str(each) for each in self.left_out]
 
     def to_json(self) -> dict[str, Any]:
         """Return the JSON object of ``dpsim scale``."""

@@ -169,8 +169,8 @@ class ClusterConfig(Config):
         lent, kept = _gigabits(burst.value), _gigabits(own)
         name, used = part.node.name, self.nic_link(part).rate.value
         if used > own:
-            said = _gigabits(used)
-            return f"{said} is a burst rate of {name}; sustained is {kept}"
+            rate = _gigabits(used)
+            return f"{rate} is a burst rate of {name}; sustained is {kept}"
         return f"{lent} of {name} is a burst rate; sustained is {kept}, which counts here"
 
     def with_nodes(self, nodes: int) -> ClusterConfig:
@@ -186,8 +186,8 @@ class ClusterConfig(Config):
         try:
             return ClusterConfig.model_validate({**dict(self), "nodes": nodes})
         except ValidationError as error:
-            told = first_problem(error)._replace(where="")
-            raise DpsimError(f"cluster with {nodes} nodes: {told}") from None
+            problem = first_problem(error)._replace(where="")
+            raise DpsimError(f"cluster with {nodes} nodes: {problem}") from None
 
     def _cards(self, part: NodeGroup) -> int:
         # The most specific statement counts: of the group, the network, then the kind of node.

@@ -101,9 +101,9 @@ class TestbedConfig(Config):
                 if named[host] != 1 or not 0 <= host < self.hosts
             )
             if wrong:
-                said = f"host {wrong[0]} is named {named[wrong[0]]} times"
+                problem = f"host {wrong[0]} is named {named[wrong[0]]} times"
                 raise ValueError(
-                    f"racks must name each host from 0 to {self.hosts - 1} once, but {said}"
+                    f"racks must name each host from 0 to {self.hosts - 1} once, but {problem}"
                 )
         return self
 

@@ -307,11 +307,11 @@ class WorkloadConfig(Config):
 
     @model_validator(mode="before")
     @classmethod
-    def _computes_as_it_keeps(cls, said: Any) -> Any:
+    def _computes_as_it_keeps(cls, fields: Any) -> Any:
         """Default to bf16 products for weights in bf16."""
-        if isinstance(said, dict) and said.get("parameter_dtype") == "bf16":
-            return {"precision": "bf16", **said}
-        return said
+        if isinstance(fields, dict) and fields.get("parameter_dtype") == "bf16":
+            return {"precision": "bf16", **fields}
+        return fields
 
     @field_validator("precision", mode="before")
     @classmethod
@@ -443,15 +443,15 @@ class WorkloadConfig(Config):
     @property
     def recompute(self) -> Recompute | None:
         """The activation checkpointing; None where everything is kept."""
-        said = self.checkpoint if self.checkpointing is None else self.checkpointing
-        if said == "none":
+        chosen = self.checkpoint if self.checkpointing is None else self.checkpointing
+        if chosen == "none":
             return None
         # A share of the blocks, written as a mapping.
-        if isinstance(said, Config):
-            return Recompute(said.share)
-        if said.startswith("every"):
-            return Recompute(layers=int(said.split()[1]))
-        return Recompute(selective=said == "selective")
+        if isinstance(chosen, Config):
+            return Recompute(chosen.share)
+        if chosen.startswith("every"):
+            return Recompute(layers=int(chosen.split()[1]))
+        return Recompute(selective=chosen == "selective")
 
     @property
     def checkpoints_all(self) -> bool:
@@ -497,9 +497,9 @@ def _share(together: int, divided: dict[str, int]) -> int:
     among = prod(divided.values())
     share, rest = divmod(together, among)
     if rest or not share:
-        said = " x ".join(f"{number:,} {what}" for what, number in divided.items())
+        product = " x ".join(f"{number:,} {what}" for what, number in divided.items())
         raise DpsimError(
-            f"global_batch must be a multiple of {said} = {among:,}, but got {together:,}"
+            f"global_batch must be a multiple of {product} = {among:,}, but got {together:,}"
         )
     return share
 

@@ -184,16 +184,16 @@ def _fewer_learners(model: Model, setup: Setup, capacity: float) -> int:
 
 
 def _worded(changes: dict[str, int | bool], batch: int) -> str:
-    said = []
+    words = []
     if "stage" in changes:
-        said.append(f"shard with {STAGE_NAMES[changes['stage']]}")
+        words.append(f"shard with {STAGE_NAMES[changes['stage']]}")
     if "checkpointing" in changes:
-        said.append("checkpoint activations")
+        words.append("checkpoint activations")
     if "batch" in changes:
         fits = int(changes["batch"])
         samples = "1 sample" if fits == 1 else f"{fits} samples"
-        said.append(
+        words.append(
             f"take at most {samples} at a time (the same batch in {-(-batch // fits)} accumulated "
             "passes)"
         )
-    return " and ".join(said)
+    return " and ".join(words)

@@ -87,10 +87,10 @@ def _unwrapped(annotation: Any, metadata: Iterable[Any]) -> tuple[Any, list[Any]
     while get_origin(annotation) is Annotated:
         annotation, *more = get_args(annotation)
         found += more
-    said: list[Any] = []
+    annotations: list[Any] = []
     for each in found:
-        said += each.metadata if isinstance(each, FieldInfo) else [each]
-    return annotation, said
+        annotations += each.metadata if isinstance(each, FieldInfo) else [each]
+    return annotation, annotations
 
 
 def _stated(metadata: Iterable[Any]) -> str | None:
@@ -98,19 +98,19 @@ def _stated(metadata: Iterable[Any]) -> str | None:
 
     It may be a quantity, a name from a registry, a file name or a mapping.
     """
-    said = list(metadata)
-    for each in said:
+    annotations = list(metadata)
+    for each in annotations:
         if isinstance(each, OnDemand):
             return _of_model(each.model())
         if isinstance(each, BeforeValidator) and str in get_args(each.json_schema_input_type):
             return "file"
         if isinstance(each, WithJsonSchema) and (names := _names(each.json_schema or {})):
             return f"one of {code(names)}"
-    dimension = _dimension(said)
+    dimension = _dimension(annotations)
     if dimension is None:
         return None
     name = dimension.name.removeprefix("an ").removeprefix("a ")
-    above = " above 0" if "gt" in _limits(said) else ""
+    above = " above 0" if "gt" in _limits(annotations) else ""
     return f"{name}{above}, such as `{dimension.example}`"
 
 
@@ -126,8 +126,8 @@ def _dimension(metadata: Iterable[Any]) -> Dimension | None:
     """Return the dimension of a quantity; None for other fields."""
     for each in metadata:
         if isinstance(each, WithJsonSchema) and each.json_schema and "anyOf" in each.json_schema:
-            said = each.json_schema["anyOf"][0].get("description", "")
-            return next((one for one in DIMENSIONS if said.startswith(one.name)), None)
+            description = each.json_schema["anyOf"][0].get("description", "")
+            return next((one for one in DIMENSIONS if description.startswith(one.name)), None)
     return None
 
 
@@ -206,8 +206,8 @@ def _value(value: object) -> str:
 
 def _of_config(value: Config) -> str:
     """Return a model as in a file, with the values that were set."""
-    said = [f"{name}: {_plain(getattr(value, name))}" for name in sorted(value.model_fields_set)]
-    return f"`{{{', '.join(said)}}}`" if said else "that of each field"
+    fields = [f"{name}: {_plain(getattr(value, name))}" for name in sorted(value.model_fields_set)]
+    return f"`{{{', '.join(fields)}}}`" if fields else "that of each field"
 
 
 def _plain(value: object) -> str:

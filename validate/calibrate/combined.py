@@ -44,11 +44,11 @@ def fit_profile(
     Collectives are fitted first; messages then add the rest. Raises DpsimError if there are too few
     measurements of a kind.
     """
-    told: list[RunRecord] = []
+    records: list[RunRecord] = []
     base: CalibrationProfile | None = None
     # If there is nothing at all, the error is that there are too few collectives.
     if found.records or not found:
-        base, told = fit_collectives(
+        base, records = fit_collectives(
             found.records, name, every=every, sources=found.counts, provenance=provenance, done=done
         )
     parameters, residuals_by = _of_links(found, None if base is None else base.transport())
@@ -62,7 +62,7 @@ def fit_profile(
             "residuals_by": {**base.residuals_by, **residuals_by},
             "compute": models,
         }
-        return base.model_copy(update=changes), told
+        return base.model_copy(update=changes), records
     # Links come first in the table, models last: a profile of links is judged by all messages, one
     # of layers by the steps of held-out batch sizes.
     each = list(residuals_by.values())
@@ -77,7 +77,7 @@ def fit_profile(
         runs=found.counts,
         provenance={**(provenance or {}), **stamp()},
     )
-    return profile, told
+    return profile, records
 
 
 def _of_links(

@@ -105,7 +105,7 @@ def parse_testbed(text: str) -> TestbedConfig:
     """
     if text.endswith((".yaml", ".yml")):
         return load_testbed(text)
-    said: dict[str, Any] = {}
+    fields: dict[str, Any] = {}
     for part in text.split(","):
         key, equals, value = (each.strip() for each in part.partition("="))
         if not equals or key not in _KEYS:
@@ -113,9 +113,9 @@ def parse_testbed(text: str) -> TestbedConfig:
                 f"--testbed must be a YAML file, or {', '.join(f'{one}=...' for one in _KEYS)}, "
                 f"but got {part.strip()!r}"
             )
-        said[key] = int(value) if key != "rate" and value.isdecimal() else value
+        fields[key] = int(value) if key != "rate" and value.isdecimal() else value
     try:
-        return validate(Document.of(said, "--testbed"), TestbedConfig)
+        return validate(Document.of(fields, "--testbed"), TestbedConfig)
     except ScenarioError as error:
         raise DpsimError(str(error)) from None
 

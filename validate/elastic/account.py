@@ -120,11 +120,11 @@ def compare(found: Killed, restart_s: float) -> Comparison:
 
     The simulation knows the planned job, the times of the kills, and ``restart_s`` of other runs.
     """
-    told = _simulated(found, restart_s)
+    simulated = _simulated(found, restart_s)
     return Comparison(
-        predicted={part: getattr(told, part) for part in PARTS},
+        predicted={part: getattr(simulated, part) for part in PARTS},
         measured={part: getattr(found, part) for part in PARTS},
-        recovery_predicted=tuple(stop.lost + stop.down for stop in told.stops),
+        recovery_predicted=tuple(stop.lost + stop.down for stop in simulated.stops),
         recovery_measured=tuple(stop.lost_s + stop.restart_s for stop in found.stops),
     )
 

@@ -41,7 +41,7 @@ class Quorum:
         self._total = total
         self._there = [0] * total
         self._own = 0
-        self._said: list[Any] = []  # messages on their way must be kept
+        self._pending: list[Any] = []  # messages on their way must be kept
         self._changed = threading.Condition()
         # If all are needed, the collective itself waits for all, and no messages are needed.
         self._peers: list[int] = []
@@ -60,7 +60,7 @@ class Quorum:
             self._there[number] += 1
             self._changed.notify_all()
         for peer in self._peers:
-            self._said.append(send(self._world, torch.tensor([number]), peer, READY))
+            self._pending.append(send(self._world, torch.tensor([number]), peer, READY))
 
     def wait(self, number: int) -> None:
         """Wait until this worker is ready, or enough others are."""
@@ -75,7 +75,7 @@ class Quorum:
         """Wait until all others have sent all their messages."""
         for listener in self._listeners:
             listener.join()
-        wait_all(self._said)
+        wait_all(self._pending)
 
     def _listen(self, peer: int) -> None:
         word = torch.zeros(1, dtype=torch.int64)

@@ -66,11 +66,11 @@ def run_cases(
 
     If the run fails, return the measurements until then, and the failure.
     """
-    told = json.dumps([[case.file, list(case.set)] for case in cases])
+    arguments = json.dumps([[case.file, list(case.set)] for case in cases])
     failure = None
     try:
         rows = launch(
-            program(__name__, told),
+            program(__name__, arguments),
             hosts,
             timeout_s=timeout,
             connect_timeout_s=min(CONNECT_TIMEOUT, timeout),

@@ -68,19 +68,19 @@ def main(arguments: Sequence[str]) -> None:
         choices=PARTS,
         help="what one device shows, those of a node, or of several; all that can be, if left out",
     )
-    told = parser.parse_args(arguments)
-    node = here(told.device)
+    options = parser.parse_args(arguments)
+    node = here(options.device)
     orders = orders_here()
     if orders is None:
         return
-    told.output.mkdir(parents=True, exist_ok=True)
+    options.output.mkdir(parents=True, exist_ok=True)
     usual = node.count if node.kind == "cuda" else _SMALL_RANKS
-    plan = Plan(told.output, node, ranks_of_launcher() or usual, SMALL if told.small else GPU)
-    items = plan.items(tuple(told.part or PARTS))
-    rows = Rows(told.output / "rows.jsonl")
+    plan = Plan(options.output, node, ranks_of_launcher() or usual, SMALL if options.small else GPU)
+    items = plan.items(tuple(options.part or PARTS))
+    rows = Rows(options.output / "rows.jsonl")
     try:
         left = carry(
-            items, rows, orders, device=node.kind, minutes=told.minutes, progress=_announce
+            items, rows, orders, device=node.kind, minutes=options.minutes, progress=_announce
         )
     finally:
         orders.close()

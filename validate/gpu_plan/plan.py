@@ -72,10 +72,10 @@ class Plan:
         for words, model in product(self.size.variants, self.size.models):
             for batch in self._batches(model, words):
                 kind = "step" if words.get("execution", "eager") == "eager" else "compile"
-                said = ", ".join(str(word) for word in words.values())
+                text = ", ".join(str(word) for word in words.values())
                 workload = self._workload(model, batch, words)
                 yield self._scenario(
-                    f"{model}, batch {batch}, {said}", self.size.seconds[kind], workload, {}, 1
+                    f"{model}, batch {batch}, {text}", self.size.seconds[kind], workload, {}, 1
                 )
         yield from self._shared()
         for what in ("learners", "codecs"):
@@ -134,10 +134,10 @@ class Plan:
             )
 
     def _workload(self, model: str, batch: int, words: Words) -> dict[str, Any]:
-        told: dict[str, Any] = {"model": model, "batch_per_gpu": batch, **words}
+        workload: dict[str, Any] = {"model": model, "batch_per_gpu": batch, **words}
         if self.size.sequence is not None and not model.startswith("resnet"):
-            told["sequence_length"] = self.size.sequence
-        return told
+            workload["sequence_length"] = self.size.sequence
+        return workload
 
     def _batches(self, model: str, words: Words) -> list[int]:
         """Return batch sizes by factors of four; the largest should fit the memory."""

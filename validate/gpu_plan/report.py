@@ -125,9 +125,9 @@ def markdown(lines: Sequence[Line]) -> str:
 def page(title: str, lines: Sequence[Line]) -> str:
     """Return a self-contained page with the table, and the disturbances of its measurements."""
     notes = dict.fromkeys(note for line in lines for note in line.attempt.notes)
-    said = "".join(f"<p>{escape(note)}</p>" for note in notes)
+    paragraphs = "".join(f"<p>{escape(note)}</p>" for note in notes)
     rows = [_filled(line.cells()) for line in lines]
-    body = f"<h1>{escape(title)}</h1>{table_html(_HEADINGS, rows)}{said}"
+    body = f"<h1>{escape(title)}</h1>{table_html(_HEADINGS, rows)}{paragraphs}"
     return document(title, body, figures=False)
 
 

@@ -59,10 +59,10 @@ def provenance() -> dict[str, str]:
 def gpu_state() -> str:
     """Return driver, limits and modes of the first GPU, which affect times; "" if unknown."""
     try:
-        said = ask(f"--query-gpu={','.join(_STATE)}", "--format=csv,noheader", "--id=0")
+        output = ask(f"--query-gpu={','.join(_STATE)}", "--format=csv,noheader", "--id=0")
     except (OSError, subprocess.SubprocessError):
         return ""
-    values = said.split(", ")
+    values = output.split(", ")
     if len(values) != len(_STATE):
         return ""
     state = ", ".join(f"{name} {value}" for name, value in zip(_STATE, values, strict=True))

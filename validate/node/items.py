@@ -59,8 +59,10 @@ class Item(Config):
     @property
     def identity(self) -> Row:
         """The fields that identify this measurement."""
-        told: Row = short(self.model_dump(mode="json", exclude={"seconds"}, exclude_defaults=True))
-        return told
+        labels: Row = short(
+            self.model_dump(mode="json", exclude={"seconds"}, exclude_defaults=True)
+        )
+        return labels
 
     def measure(self, world: World, report: Callable[[Row], None]) -> None:
         """Measure on all ranks; rank 0 reports row by row. Raises DpsimError."""
@@ -80,9 +82,9 @@ class Item(Config):
                 trace(job, world, self.traced)
                 continue
             measured = seconds_alone(job, world) if self.alone else carry_out(job, world, "real")
-            told = {"variant": name, "turn": turn} if name else {}
+            labels = {"variant": name, "turn": turn} if name else {}
             for rank, row in enumerate(world.gather(measured)):
-                report({"rank": rank, **told, **row})
+                report({"rank": rank, **labels, **row})
 
 
 class Order(Config):

@@ -151,7 +151,7 @@ def _training(
     when alone. The natural differences between ranks are in their real compute times.
     """
     workload, run = job.scenario.workload, job.scenario.run
-    told: dict[str, Any] = {
+    settings: dict[str, Any] = {
         "precision": "float32",
         "steps": job.counted.stop,
         "batch": workload.batch_per_gpu,
@@ -159,11 +159,11 @@ def _training(
     }
     factors = slow_downs(job) if compute == "real" else all_slow_downs(job)
     if (factors == 1).all():
-        return Training(**told)
-    of_rank = _alone(method, task, Training(**told), world, working)
+        return Training(**settings)
+    of_rank = _alone(method, task, Training(**settings), world, working)
     workers = np.array(world.gather(of_rank.typical)[: job.workers])
     seconds = (factors - 1).clip(min=0) * workers
-    return Training(**told, pauses_s=tuple(map(tuple, seconds.T.tolist())))
+    return Training(**settings, pauses_s=tuple(map(tuple, seconds.T.tolist())))
 
 
 class _Alone(NamedTuple):

@@ -73,11 +73,11 @@ def on_node(
     if compute == "real" and found.kind == "cpu" and launched is None:
         check_memory_here(scenario)
 
-    told = [case.file, case.set, device, backend, compute]
+    arguments = [case.file, case.set, device, backend, compute]
     if launched is not None:
-        gathered = _as_launched(told)
+        gathered = _as_launched(arguments)
         return None if gathered is None else beside_prediction(case, found, gathered, "")
-    rows, failed = _on_own_ranks(told, placement(scenario), timeout_s or _TIMEOUT_S)
+    rows, failed = _on_own_ranks(arguments, placement(scenario), timeout_s or _TIMEOUT_S)
     run = beside_prediction(case, found, rows, failed)
     if failed:
         raise PartialRunError(failed, [run])
@@ -85,13 +85,13 @@ def on_node(
 
 
 def _on_own_ranks(
-    told: Sequence[Any], placed: Placement, timeout_s: float
+    arguments: Sequence[Any], placed: Placement, timeout_s: float
 ) -> tuple[list[Row], str]:
     """Return the rows of ranks started for the run, and why it failed, "" if it did not.
 
     Raises PartialRunError if too few of its rows are left.
     """
-    command = program(__name__, json.dumps(told))
+    command = program(__name__, json.dumps(arguments))
     hosts = loopback(placed.ranks)
     try:
         run = launch(command, hosts, timeout_s=timeout_s, preload=[__name__, IMPORTED_LATE])
@@ -112,9 +112,9 @@ def as_rank(text: str) -> None:
         world.barrier()
 
 
-def _as_launched(told: Sequence[Any]) -> list[Row] | None:
+def _as_launched(arguments: Sequence[Any]) -> list[Row] | None:
     """Run as one of the ranks of a launcher: return all rows on rank 0, None elsewhere."""
-    file, sets, device, backend, compute = told
+    file, sets, device, backend, compute = arguments
     with joined(backend, device, _MEET_S) as world:
         rows: list[Row] = world.gather(carry_out(Case(file, tuple(sets)).job(), world, compute))
     return None if world.rank else rows

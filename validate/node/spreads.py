@@ -52,8 +52,8 @@ def spreads_of(runs: Sequence[RunFile]) -> tuple[tuple[RankSpread, ...], list[fl
         kept = [each for each in measured.steps if not each.held_out]
         pace = float(np.median([each.times.mean() / each.layers_s for each in kept]))
         jitter = _jitter([each.times for each in kept], measured.nodes)
-        told = jitter.model_dump(mode="json", exclude_unset=True)
-        spreads.append(RankSpread(ranks=ranks, pace=pace, jitter=told))
+        settings = jitter.model_dump(mode="json", exclude_unset=True)
+        spreads.append(RankSpread(ranks=ranks, pace=pace, jitter=settings))
 
         factor = pace * _slowest(jitter, measured.nodes)
         for each in measured.steps:
@@ -109,8 +109,8 @@ def at_once(model: MeasuredModel, run: RunFile) -> MeasuredModel:
 
 
 def _which(row: Mapping[str, object], run: RunFile) -> tuple[object, ...]:
-    told = run.settings
-    words = told.memory_format, told.execution, told.optimizer_kernels
+    settings = run.settings
+    words = settings.memory_format, settings.execution, settings.optimizer_kernels
     return row["model"], row["precision"], row["batch_size"], *words
 
 

@@ -134,22 +134,22 @@ def _serve(place: Place, store: Any) -> None:
         key = f"order/{number}"
         while not store.check([key]):
             time.sleep(_LOOK_EVERY_S)
-        told = json.loads(store.get(key))
-        if told is not None and place.rank < told["ranks"]:
-            _own_part(place, store, key, told)
+        order = json.loads(store.get(key))
+        if order is not None and place.rank < order["ranks"]:
+            _own_part(place, store, key, order)
         store.add(f"{key}/gone", 1)
-        if told is None:
+        if order is None:
             return
 
 
-def _own_part(place: Place, store: Any, key: str, told: dict[str, Any]) -> None:
+def _own_part(place: Place, store: Any, key: str, order: dict[str, Any]) -> None:
     def look() -> None:
         if store.check([f"{key}/over"]):
             raise _Over
 
-    program = Program(tuple(told["program"]["command"]), tuple(told["program"]["preload"]))
+    program = Program(tuple(order["program"]["command"]), tuple(order["program"]["preload"]))
     try:
-        _launch(program, 1, _variables(place, told["ranks"], key), look)
+        _launch(program, 1, _variables(place, order["ranks"], key), look)
     except (_Over, _Lost):
         pass
     except FailedError as error:

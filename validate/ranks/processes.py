@@ -366,12 +366,12 @@ def leave(error: Exception) -> NoReturn:
     """
     if os.environ.get("DPSIM_DEBUG"):
         raise error
-    said = first_line(error)
-    sys.stderr.write(f"{said}\n")
+    line = first_line(error)
+    sys.stderr.write(f"{line}\n")
     sys.stdout.flush()
     sys.stderr.flush()
     # A separate code if another rank has left: that one is the cause.
-    os._exit(LOST if _OF_LOST.search(said) else 1)
+    os._exit(LOST if _OF_LOST.search(line) else 1)
 
 
 def same_clock(world: World) -> bool:

@@ -182,5 +182,5 @@ def as_rank(text: str, waits: str) -> None:
     scenario = Case(*json.loads(text)).scenario()
     with joined(_BACKEND, _DEVICE) as world:
         connected()
-        said = train(method_of(scenario), world, _training(scenario, Path(waits))).summary()
-        write_row({key: said[key] for key in ("step_s", "parts_s", "losses")})
+        summary = train(method_of(scenario), world, _training(scenario, Path(waits))).summary()
+        write_row({key: summary[key] for key in ("step_s", "parts_s", "losses")})

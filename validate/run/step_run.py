@@ -79,7 +79,7 @@ class StepRun:
     def record(self, name: str = "", setting: str = "") -> RunRecord:
         """Return the record of it that comparisons read."""
         sides = {"predicted": self.predicted.to_json(), "measured": self.measured.to_json()}
-        kept = {side: {key: told[key] for key in OF_A_STEP} for side, told in sides.items()}
+        kept = {side: {key: values[key] for key in OF_A_STEP} for side, values in sides.items()}
         strategy = self.case.scenario().strategy
         case = {
             "scenario": self.case.file,

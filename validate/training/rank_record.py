@@ -57,6 +57,6 @@ class RankRecord:
     def summary(self) -> dict[str, Any]:
         """Return all but the weights, as plain values for JSON."""
         # Not by `asdict`, which would copy the weights first.
-        told = {each.name: getattr(self, each.name) for each in fields(self)}
-        del told["weights"]
-        return {**told, "log": [asdict(event) for event in self.log]}
+        content = {each.name: getattr(self, each.name) for each in fields(self)}
+        del content["weights"]
+        return {**content, "log": [asdict(event) for event in self.log]}

@@ -137,14 +137,14 @@ def algorithms_figure(rows: Sequence[CollectiveRow | Mapping[str, Any]]) -> go.F
         # Names of neighbours alternate between two heights, so that they do not cover one another.
         _add_name(figure, algorithm, low, high, lower=number % 2 == 1)
 
-    said = ", ".join(f"{algorithm} from {_size(low)}" for low, _, algorithm in found)
+    ranges = ", ".join(f"{algorithm} from {_size(low)}" for low, _, algorithm in found)
     sizes = sorted({row["bytes"] for row in listed})
     few = sizes[:: -(-len(sizes) // _MOST_TICKS)]
     axes = {
         "xaxis": {"type": "log", "tickvals": few, "ticktext": [_size(size) for size in few]},
         "yaxis": {"type": "log", "dtick": 1, "tickformat": "~s", "ticksuffix": "s"},
     }
-    return styled(figure, f"Fastest: {said}", "size (bytes)", "time", **axes)
+    return styled(figure, f"Fastest: {ranges}", "size (bytes)", "time", **axes)
 
 
 def _add_name(figure: go.Figure, name: str, low: float, high: float, *, lower: bool) -> None:

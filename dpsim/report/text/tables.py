@@ -94,13 +94,13 @@ def _software_notes(words: dict[str, Any] | None) -> list[str]:
     """Return the software in use, and which of it is assumed."""
     if words is None:
         return []
-    said = ", ".join(
+    words_in_use = ", ".join(
         f"{value} cluster" if name == "cluster" else value
         for name, value in words.items()
         if name not in _OF_SAMPLE
     )
     assumed = ", ".join(word for word in words["assumed"] if word not in _OF_SAMPLE)
-    software = f"software    {said}" + (f" (assumed: {assumed})" if assumed else "")
+    software = f"software    {words_in_use}" + (f" (assumed: {assumed})" if assumed else "")
     of_sample = [word for word in words["assumed"] if word in _OF_SAMPLE]
     return [*sample_notes({**words, "assumed": of_sample}), software]
 

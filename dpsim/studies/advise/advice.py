@@ -90,8 +90,8 @@ def advise(profile: ModelProfile, parts: StepParts | None = None) -> Advice:
     else:
         raise DpsimError(
             f"{profile.name}: must have collectives of gradients, with their sizes: profile a step "
-            f"on two GPUs or more, with record_shapes=True{_told(profile, parts)}; dpsim import "
-            "kineto says where the time of any step goes"
+            f"on two GPUs or more, with record_shapes=True{_known_without_sizes(profile, parts)}; "
+            "dpsim import kineto says where the time of any step goes"
         )
     if parts is None:
         return found
@@ -104,8 +104,8 @@ def advise(profile: ModelProfile, parts: StepParts | None = None) -> Advice:
     )
 
 
-def _told(profile: ModelProfile, parts: StepParts | None) -> str:
-    """Return what a trace whose collectives have no sizes tells all the same."""
+def _known_without_sizes(profile: ModelProfile, parts: StepParts | None) -> str:
+    """Return the communication times of a trace whose collectives have no sizes."""
     if not profile.collectives or parts is None:
         return ""
     whole, exposed = (human(each, TIME) for each in (parts.communication_s, parts.exposed_s))

@@ -70,11 +70,11 @@ def _that_fits(scenario: Scenario, change: Change) -> Change:
         return change
     now = turned.workload.gradient_accumulation
     for number, split in _in_passes(turned):
-        for said, way in (("", {}), (", which divide their gradients", _synced(turned))):
+        for suffix, way in (("", {}), (", which divide their gradients", _synced(turned))):
             values = {**change.values, **split, **way}
             if number >= now and memory_use(changed(scenario, values)).fits:
                 passes = "1 pass" if number == 1 else f"{number} passes"
-                return Change(f"{change.words}, in {passes} of as many samples{said}", values)
+                return Change(f"{change.words}, in {passes} of as many samples{suffix}", values)
     return change
 
 

@@ -61,8 +61,8 @@ def _extrapolated(result: Result) -> str:
 
 
 def _calibration(result: Result) -> str:
-    told = result.calibration
-    return told if isinstance(told, str) else json.dumps(told, sort_keys=True)
+    calibration = result.calibration
+    return calibration if isinstance(calibration, str) else json.dumps(calibration, sort_keys=True)
 
 
 COLUMNS = (

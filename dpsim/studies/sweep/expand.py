@@ -150,18 +150,18 @@ def _refuse_mistakes(points: list[Point], varied: list[Axis], values: Sequence[V
         (each.error, chosen) for each, chosen in zip(points, values, strict=True) if each.error
     ]
     # Refused code aborts the whole sweep.
-    lines = [line for said, _ in broken for line in said.splitlines()]
+    lines = [line for message, _ in broken for line in message.splitlines()]
     if (refused := next((line for line in lines if CODE_REFUSED in line), None)) is not None:
         raise ScenarioError(refused)
     if broken and len(broken) == len(points):
-        said_of = dict.fromkeys(said for said, _ in broken)
-        raise ScenarioError("\n".join(list(said_of)[:SHOWN_PROBLEMS]))
+        messages = dict.fromkeys(message for message, _ in broken)
+        raise ScenarioError("\n".join(list(messages)[:SHOWN_PROBLEMS]))
     # A value refused in every point that has it is wrong itself. If only some are refused, it
     # conflicts with other varied values.
     found: dict[tuple[str, ...], list[str | None]] = defaultdict(list)
-    for said, chosen in broken:
+    for message, chosen in broken:
         for axis, value in zip(varied, chosen, strict=True):
-            found[_named(axis, value)].append(line_about(said, axis.path, _places(value)))
+            found[_named(axis, value)].append(line_about(message, axis.path, _places(value)))
     fine = _of_valid_points(points, varied, values) if broken else set()
     mistakes = dict.fromkeys(
         own[0] for named, own in found.items() if None not in own and named not in fine

@@ -44,18 +44,18 @@ class Pareto:
                 + (f", as are all {len(figures):,} that equal it" if len(figures) > 1 else "")
                 + _of_one_ratio(self.all, self.first, self.second)
             ]
-        said = []
+        notes = []
         for column, other in ((self.first, self.second), (self.second, self.first)):
             place = self.front.columns.index(column)
             rows = sorted(self.front.rows, key=lambda row: row[place])
             near = [row for row in rows if row[place] <= _NEAR * rows[0][place]]
             if len(near) > 1:
                 points = ", ".join(str(row[0]) for row in near)
-                said.append(
+                notes.append(
                     f"points {points} are within {_NEAR - 1:.0%} of the least {column}: choose "
                     f"among them by {other}"
                 )
-        return said
+        return notes
 
 
 def pareto_points(folder: str | os.PathLike[str], figures: str) -> Pareto:

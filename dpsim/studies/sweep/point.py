@@ -121,7 +121,7 @@ def _made(base: bytes, values: Values) -> tuple[Point, bool]:
         scenario = validate(_with(document, paths, values), Scenario, folder)
     except ScenarioError as error:
         return _broken(document, given, str(error)), folder.is_needed
-    varied = {path: _told(scenario, path, value) for path, value in given.items()}
+    varied = {path: _scenario_value(scenario, path, value) for path, value in given.items()}
     # Pickled, it holds what was read now, and needs neither the file nor its folder.
     content = pickle.dumps(scenario) if folder.is_needed else Recipe(base, values)
     key, seed = scenario_key(scenario), scenario.run.seed
@@ -164,11 +164,11 @@ def received(base: bytes, values: Values, made: Made) -> Point:
     """Return a point that was made elsewhere, or make it here."""
     if made is None:
         return point(base, values)
-    name, seed, told, key, error = made
+    name, seed, varied, key, error = made
     document, paths = opened(base)
     content = b"" if key is None else Recipe(base, values)
     return Point(
-        document.source, name, seed, dict(zip(paths, told, strict=True)), key, content, error
+        document.source, name, seed, dict(zip(paths, varied, strict=True)), key, content, error
     )
 
 
@@ -200,7 +200,7 @@ def _broken(document: Document, given: dict[str, Node], error: str) -> Point:
     )
 
 
-def _told(scenario: Scenario, path: str, given: Node) -> Scalar:
+def _scenario_value(scenario: Scenario, path: str, given: Node) -> Scalar:
     """Return the value as the scenario holds it, in SI units.
 
     If the scenario holds more than a number or a text, return the value as given.

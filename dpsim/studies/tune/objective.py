@@ -37,8 +37,8 @@ class Objective:
         """Return the title and the figure of a result that has one."""
         figure = self.read(result)
         assert figure is not None
-        said = f"{figure:,.4g} {self.unit or self.currency(result)}"
-        return f"{self.title} {human(figure, TIME) if self.unit == 's' else said}"
+        text = f"{figure:,.4g} {self.unit or self.currency(result)}"
+        return f"{self.title} {human(figure, TIME) if self.unit == 's' else text}"
 
     def gain(self, before: float, after: float) -> float:
         """Return the relative change of the figure, negative for a decrease."""

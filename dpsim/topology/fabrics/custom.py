@@ -215,13 +215,13 @@ def _read_graphml(path: str) -> Iterator[CustomEdge]:
         names[node] = str(data.get("name", node))
     # A directed file may state a link once for each direction, and links are full duplex here.
     for a, b, data in graph.to_undirected().edges(data=True):
-        said = {
+        fields = {
             key: value
             for key, value in data.items()
             if key in ("link", "rate", "latency", "window")
         }
         try:
-            yield CustomEdge.model_validate({"between": (names[a], names[b]), **said})
+            yield CustomEdge.model_validate({"between": (names[a], names[b]), **fields})
         except ValidationError as error:
             first = error.errors()[0]
             where = "".join(f"{part}: " for part in first["loc"][:1])

@@ -147,15 +147,15 @@ def _config(values: Mapping[str, Any], source: str) -> Any:
     kind = _config_class(values["model_type"], source)
     with explained(source, "is not a configuration"):
         kept = _admitted(values, kind, source)
-        said = next((values[key] for key in _SAID if values.get(key) is not None), None)
-        if said is not None:
-            if not isinstance(said, str) or said not in ATTENTION_OF:
+        chosen = next((values[key] for key in _SAID if values.get(key) is not None), None)
+        if chosen is not None:
+            if not isinstance(chosen, str) or chosen not in ATTENTION_OF:
                 raise DpsimError(
                     f"{source}: attn_implementation must be one of {', '.join(ATTENTION_OF)}, "
-                    f"but got {said!r}"
+                    f"but got {chosen!r}"
                 )
             # A trace treats all fused attention alike, so use torch's own kernel.
-            kept[_SAID[0]] = "eager" if ATTENTION_OF[said] == "unfused" else "sdpa"
+            kept[_SAID[0]] = "eager" if ATTENTION_OF[chosen] == "unfused" else "sdpa"
         return kind.from_dict(kept)
 
 

@@ -63,7 +63,7 @@ def _read(row: Row, described: Mapping[str, Row], *, contradicts: bool) -> Publi
         groups=_groups(row, len(placement)),
         status=status,
         reason=reason,
-        series=row.said("cluster", "model"),
+        series=row.joined("cluster", "model"),
         software=software,
     )
 

@@ -39,7 +39,7 @@ class _Measured(NamedTuple):
     machine: NcclMachine
     described: NcclMachine
     family: str
-    said: str
+    words: str
 
 
 def family_of(machine: NcclMachine, operation: str) -> str:
@@ -87,16 +87,16 @@ def _of_likes(
     # Inside nodes, a family contains machines of all generations of a fabric.
     is_known = machine.nodes == 1 and found is not None
     far = beyond(machine, table)
-    said = ("" if is_known else _few(machine, operation, table)) or far
+    reason = ("" if is_known else _few(machine, operation, table)) or far
     if found is None or far:
         # Errors on more and on fewer nodes are errors of the same network.
-        said = said or f"of {family} fewer than {len(_FEW)} machines were measured"
-        model_error = unlike(machine.nodes == 1, sizes, said, of, table)
+        reason = reason or f"of {family} fewer than {len(_FEW)} machines were measured"
+        model_error = unlike(machine.nodes == 1, sizes, reason, of, table)
         return replace(model_error, seed_key=_basis(family), nearest=near)
     described = described_as(machine)
     has_twin = any(described == each.described for each in measured)
     spread = found["twins"] if found["twins"] and has_twin else found["spread"]
-    extrapolated = (said,) if said else ()
+    extrapolated = (reason,) if reason else ()
     return ModelError(_basis(family), spread, extrapolated, of, source=SOURCE, nearest=near)
 
 
@@ -142,8 +142,8 @@ def _machines(table: Mapping[str, Any]) -> Sequence[_Measured]:
     """Return the measured machines, each with its results."""
     found = ((machine_from_json(each["machine"]), each["said"]) for each in table["measured"])
     return [
-        _Measured(machine, described_as(machine), family_of(machine, "all_reduce"), said)
-        for machine, said in found
+        _Measured(machine, described_as(machine), family_of(machine, "all_reduce"), words)
+        for machine, words in found
     ]
 
 
@@ -151,7 +151,7 @@ def _nearest(machine: NcclMachine, measured: Sequence[_Measured]) -> tuple[str, 
     """Return the results of the most similar measured machine of the same fabric, if any."""
     family = family_of(machine, "all_reduce")
     found = [
-        (_distance(machine, each.machine), each.said) for each in measured if each.family == family
+        (_distance(machine, each.machine), each.words) for each in measured if each.family == family
     ]
     return (min(found)[1],) if found else ()
 

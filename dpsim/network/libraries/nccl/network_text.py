@@ -121,8 +121,8 @@ def parse_transport(
     ``gpu`` younger than its first generation is a later one. ``settings`` are NCCL's settings, such
     as NCCL_IB_DISABLE=1.
     """
-    named, told = transport_of(text), settings.lower()
-    if "nccl_net=socket" in told or (named in _RDMA and "ib_disable=1" in told):
+    named, lowered = transport_of(text), settings.lower()
+    if "nccl_net=socket" in lowered or (named in _RDMA and "ib_disable=1" in lowered):
         return "tcp", []
     is_young = gpu is not None and capability_of(gpu) >= _HOPPER
     if named == "efa-v1" and is_young and not _FIRST_EFA.search(text.lower()):
