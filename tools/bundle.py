@@ -54,11 +54,11 @@ def bundle(folder: Path, python: str, machine: str) -> int:
     # Do not compile for another processor: numpy does that work there.
     compiler = {} if machine == platform.machine() else {"CC": ""}
     subprocess.run(built, check=True, env=os.environ | compiler)
-    asked = [*pip, "download", "--only-binary=:all:", "--dest", str(folder)]
-    asked += ["-c", str(ROOT / "constraints.txt"), "--python-version", python]
+    command = [*pip, "download", "--only-binary=:all:", "--dest", str(folder)]
+    command += ["-c", str(ROOT / "constraints.txt"), "--python-version", python]
     for tag in (*(f"{tag}_{machine}" for tag in _TAGS), "any"):
-        asked += ["--platform", tag]
-    subprocess.run([*asked, *NEEDED], check=True)
+        command += ["--platform", tag]
+    subprocess.run([*command, *NEEDED], check=True)
 
     script = folder / "install.sh"
     script.write_text(_INSTALL.replace("@NEEDED@", " ".join(NEEDED)))

@@ -72,7 +72,7 @@ class Child:
             process = self._started()
             try:
                 request = (function, args, report is not None, seconds)
-                answer: T = self._asked(process, request, report)
+                answer: T = self._request(process, request, report)
                 return answer
             except DpsimError:
                 raise
@@ -104,7 +104,7 @@ class Child:
                 with suppress(OSError):
                     pipe.close()
 
-    def _asked(
+    def _request(
         self,
         process: subprocess.Popen[bytes],
         request: tuple[Any, ...],
@@ -149,7 +149,7 @@ class Child:
         self._owner = os.getpid()
         if self._prepare is not None:
             try:
-                self._asked(self._process, (self._prepare, (), False, float("inf")), None)
+                self._request(self._process, (self._prepare, (), False, float("inf")), None)
             except (EOFError, BrokenPipeError, ValueError):  # as in `run`
                 self.end()
                 raise FailedError("its process ended before it began") from None

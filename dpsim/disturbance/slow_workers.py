@@ -80,7 +80,7 @@ class SlowWorkersConfig(GroupedDisturbance):
         # adds others.
         return (draws < (self.fraction or 0.0))[groups]
 
-    def meets_nobody(
+    def why_none_is_slow(
         self, workers: int, seed: int, per_node: int | Sequence[int], entry: int = 0
     ) -> str | None:
         """Return why no worker is slow, where the random draw selected none; None where one is."""
@@ -88,7 +88,7 @@ class SlowWorkersConfig(GroupedDisturbance):
             return None
         groups = int(self.groups(workers, per_node).max()) + 1
         return (
-            f"disturbance.slow[{entry}] meets nobody: with seed {seed} a chance of "
+            f"disturbance.slow[{entry}] slows no worker: with seed {seed} a chance of "
             f"{self.fraction:g} draws none of {groups:,} {self.per}s; name workers or nodes instead"
         )
 

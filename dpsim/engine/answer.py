@@ -49,7 +49,7 @@ def answer(
         batch_per_worker=workload.samples_per_gpu,
         steps=steps,
         traffic=traffic,
-        alone=job.acts_alone,
+        independent_workers=job.independent_workers,
         engine=engine.name,
         approximation=engine.approximation,
         own_pace=job.own_pace,

@@ -12,13 +12,13 @@ from typing import cast
 import simpy
 
 from dpsim.engine.calls import StagedCall
-from dpsim.engine.independent_workers import MeetingPoint, Process, Worker
+from dpsim.engine.independent_workers import Coordinator, Process, Worker
 from dpsim.engine.job import Job
 from dpsim.network import SharedNetwork
 from dpsim.strategy.aggregation import ParameterServerConfig
 
 
-class AtServers(MeetingPoint):
+class ServerCoordinator(Coordinator):
     """Workers that push, wait until their gate lets them continue, and pull.
 
     A worker's gradient is complete when the servers have applied the last part of it. A worker

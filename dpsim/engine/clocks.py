@@ -115,7 +115,7 @@ class Clocks:
         self._timeline = timeline
         self._kept = marks | {0}
         self._marks = sorted(self._kept)
-        self._asked = 0
+        self._latest_call = 0
         self._gate = gate
         self._awaited: dict[int, _Awaited] = {}
         self._due: dict[int, FloatArray] = {}
@@ -151,7 +151,7 @@ class Clocks:
         self._awaited = {where - step: call for where, call in self._awaited.items()}
         self._due = {where - step: seconds for where, seconds in self._due.items()}
         self._factor = factor
-        self._at = self._asked = 0
+        self._at = self._latest_call = 0
         self._reached.clear()
         self.exposed = np.zeros_like(self.time)
         self.straggler = np.zeros_like(self.time)
@@ -190,9 +190,9 @@ class Clocks:
         if position not in self._reached:
             # Calls ask in ascending order except for the marks, so only those and the last are
             # kept.
-            if self._asked not in self._kept:
-                self._reached.pop(self._asked, None)
-            self._asked = position
+            if self._latest_call not in self._kept:
+                self._reached.pop(self._latest_call, None)
+            self._latest_call = position
             self.to(position)
         return self._reached[position]
 
@@ -318,7 +318,7 @@ class Clocks:
             self._awaited[position] = _Awaited(ends, among)
 
     def _arrive(self, position: int) -> None:
-        if position in self._kept or position == self._asked:
+        if position in self._kept or position == self._latest_call:
             # Before any wait: calls that are ready here are sent first, then needed ones awaited.
             self._reached.setdefault(position, self.time)
         # Exchanges needed at the end of this step are awaited at the begin of the next one.

@@ -31,7 +31,7 @@ from dpsim.engine.job import Job
 from dpsim.engine.known_residuals import left_out_error
 from dpsim.engine.step_priors import residual_prior
 from dpsim.engine.steps import Steps
-from dpsim.hardware import Gpu, KnownRun, tell_network
+from dpsim.hardware import Gpu, KnownRun, show_network
 from dpsim.workload import (
     MeasuredTimes,
     Model,
@@ -118,10 +118,10 @@ def errors_interval(errors: StepErrors) -> PredictionInterval:
     compute, send = errors.computing.factors(), errors.sending.factors()
     drawn = errors.seconds(compute, send)
     known = np.ones(1)
-    alone = (errors.seconds(compute, known), errors.seconds(known, send))
+    separate = (errors.seconds(compute, known), errors.seconds(known, send))
     sources = tuple(
         Source(part.source, *balanced(errors.rest + errors.exposed, *_ends(seconds)))
-        for part, seconds in zip(errors.parts, alone, strict=False)
+        for part, seconds in zip(errors.parts, separate, strict=False)
         if part.spread
     )
     return PredictionInterval(
@@ -279,7 +279,7 @@ def calibrated_error(job: Job, runs: tuple[KnownRun, ...], *, fitted: bool) -> M
     if fitted:
         left = left_out_error(runs, residual_prior(scenario)) or rates["usual_left_out"]
         variance += (rates["left_out"] * left) ** 2
-    if fitted and here.nodes > 1 and not tell_network(runs):
+    if fitted and here.nodes > 1 and not show_network(runs):
         variance += _NO_NETWORK**2
         apart = ("no run over several nodes was measured",)
     return ModelError(
@@ -334,7 +334,7 @@ def cautions(job: Job) -> tuple[str, ...]:
         for gpu, stands in borrowed
     )
     drawn = (
-        slow.meets_nobody(job.workers, scenario.run.seed, job.workers_of_nodes, entry)
+        slow.why_none_is_slow(job.workers, scenario.run.seed, job.workers_of_nodes, entry)
         for entry, slow in enumerate(scenario.disturbance.slow)
     )
     cautions = (

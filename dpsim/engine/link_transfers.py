@@ -11,7 +11,7 @@ import numpy as np
 from dpsim.engine.job import Job
 from dpsim.engine.link_loads import collective_loads
 from dpsim.engine.timeline import Interval
-from dpsim.strategy.aggregation import Meeting, ParameterServerConfig
+from dpsim.strategy.aggregation import Coordination, ParameterServerConfig
 from dpsim.topology import Routes
 
 
@@ -36,9 +36,9 @@ def link_transfers(job: Job, intervals: Sequence[Interval], step: int) -> OnLink
     """
     sent = [each for each in intervals if each.stream == "communication"]
     found: OnLinks = defaultdict(list)
-    if not job.acts_alone:
+    if not job.independent_workers:
         transfers = _of_collectives(job, sent, step)
-    elif job.meeting is Meeting.AT_SERVERS:
+    elif job.coordination is Coordination.SERVERS:
         aggregation = cast("ParameterServerConfig", job.scenario.strategy.aggregation)
         transfers = _to_servers(job, aggregation, sent)
     else:

@@ -107,14 +107,14 @@ def beside_copies(
     ``going[i]`` s after it. An incoming copy starts when the previous part with one begins; at most
     two outgoing copies are under way or waiting.
     """
-    now = arrived = left = asked = before = 0.0
+    now = arrived = left = requested = before = 0.0
     taken: list[float] = []
     for part, there, back in zip(seconds, coming, going, strict=True):
         begin = now
         if there:
-            arrived = max(arrived, asked) + there
+            arrived = max(arrived, requested) + there
             begin = max(begin, arrived)
-            asked = begin
+            requested = begin
         if back:
             # The copy before the last must have finished to make room for this one.
             begin = max(begin, before)

@@ -60,7 +60,10 @@ class Leftover:
     def of(cls, fitted: CollectiveModel, table: Measured) -> Leftover:
         """Return what ``fitted``, on as many ranks as were measured, leaves of ``table``."""
         rows = dict(sorted(zip(table.sizes_bytes, table.times_s, strict=True)))
-        pairs = [(size, fitted.time_together(size), seconds) for size, seconds in rows.items()]
+        pairs = [
+            (size, fitted.seconds_from_common_start(size), seconds)
+            for size, seconds in rows.items()
+        ]
         # One rank sends nothing, which no factor changes.
         ratios = [seconds / own if own > 0 and seconds > 0 else 1.0 for _, own, seconds in pairs]
         sizes = [max(size, 1) for size in rows]
@@ -103,10 +106,10 @@ class RefittedModel(CollectiveModel):
 
     def _slower(self, nbytes: int) -> float:
         """Return the refitted seconds over the base's, if all ranks enter together."""
-        whole = self._together(nbytes)
+        whole = self._base_seconds(nbytes)
         if not whole:
             return 1.0
-        empty = min(self._together(_SMALLEST), whole)
+        empty = min(self._base_seconds(_SMALLEST), whole)
         refitted = float(self.constants.seconds(np.array(empty), np.array(whole)))
         return refitted / whole * (1.0 if self.leftover is None else self.leftover.at(nbytes))
 
@@ -120,10 +123,10 @@ class RefittedModel(CollectiveModel):
             found, finishes=finishes, rested_at=first + slower * (found.rested_at - first)
         )
 
-    def _together(self, nbytes: int) -> float:
+    def _base_seconds(self, nbytes: int) -> float:
         """Return the base's seconds if all ranks enter together, computed once per size."""
         if nbytes not in self._known:
-            self._known[nbytes] = self.base.time_together(nbytes)
+            self._known[nbytes] = self.base.seconds_from_common_start(nbytes)
         return self._known[nbytes]
 
     def loads(self, nbytes: int) -> FloatArray:
@@ -196,9 +199,9 @@ def constants_of(bases: Sequence[CollectiveModel], tables: Sequence[Measured]) -
     whole: list[float] = []
     times: list[float] = []
     for base, table in zip(bases, tables, strict=True):
-        nothing = base.time_together(_SMALLEST)
+        nothing = base.seconds_from_common_start(_SMALLEST)
         for size, seconds in zip(table.sizes_bytes, table.times_s, strict=True):
-            taken = base.time_together(size)
+            taken = base.seconds_from_common_start(size)
             empty.append(min(nothing, taken))
             whole.append(taken)
             times.append(seconds)

@@ -39,9 +39,9 @@ class Result(Shown):
     """The result of one scenario. Times are seconds; arrays have shape (steps, workers).
 
     ``engine``: the engine that simulated it; ``approximation`` describes what that leaves out.
-    ``alone``: each worker was simulated by itself. ``own_pace``: workers need not keep pace with
-    the slowest, so steps of different workers may differ in length. ``unsettled``: why more steps
-    would have another mean.
+    ``independent_workers``: each worker was simulated as a process of its own. ``own_pace``:
+    workers need not keep pace with the slowest, so steps of different workers may differ in length.
+    ``unsettled``: why more steps would have another mean.
     """
 
     job: Job
@@ -61,7 +61,7 @@ class Result(Shown):
     libraries: tuple[LibraryChoice, ...] = ()
     software: dict[str, Any] | None = None
     cautions: tuple[str, ...] = ()
-    alone: bool = False
+    independent_workers: bool = False
     engine: str = "vector"
     approximation: str | None = None
     own_pace: bool = False
@@ -105,7 +105,9 @@ class Result(Shown):
         # are not independent.
         means = self.steps.step.mean(axis=1)
         # An asynchronous worker's step affects the others for several steps.
-        split = np.array_split(means, min(len(means), _FEW_BLOCKS if self.alone else _BLOCKS))
+        split = np.array_split(
+            means, min(len(means), _FEW_BLOCKS if self.independent_workers else _BLOCKS)
+        )
         blocks = np.array([block.mean() for block in split])
         generator = np.random.default_rng(self.seed)
         chosen = generator.integers(0, len(blocks), (_RESAMPLES, len(blocks)))

@@ -177,13 +177,13 @@ def spending(scenario: Scenario) -> Spending:
 
 
 def _of_all(
-    scenario: Scenario, given: float | None, known_of: Callable[[Gpu], Sourced[float] | None]
+    scenario: Scenario, given: float | None, figure_of: Callable[[Gpu], Sourced[float] | None]
 ) -> tuple[float | None, str]:
     """Return a figure of all GPUs together, None if it is not known of one, and its source."""
     parts = scenario.cluster.parts
     if given is not None:
         return scenario.cluster.ranks * given, USER_GIVEN
-    figures = [known_of(part.accelerator) for part in parts]
+    figures = [figure_of(part.accelerator) for part in parts]
     known = [figure for figure in figures if figure is not None]
     # Each source once, however many groups of nodes have that GPU.
     source = "; ".join(dict.fromkeys(figure.source for figure in known))

@@ -373,7 +373,7 @@ class _Run:
             return False
         # The communicator of each stage, and the function that gives its end.
         ways = [
-            (self.stream_of[call.group], self.job.collective(name, step).end_together)
+            (self.stream_of[call.group], self.job.collective(name, step).end_from_common_start)
             for call in row[0]
             for name, _ in call.stages
         ]

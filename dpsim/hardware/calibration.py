@@ -259,7 +259,7 @@ class KnownRun(Config):
         )
 
 
-def tell_network(runs: Iterable[KnownRun]) -> bool:
+def show_network(runs: Iterable[KnownRun]) -> bool:
     """Return whether any of ``runs`` used several nodes, so that they show the network."""
     return any(run.nodes > 1 for run in runs)
 

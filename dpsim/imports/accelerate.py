@@ -286,9 +286,9 @@ def _fsdp(draft: ScenarioDraft, config: Settings, trainer: tuple[str, ...], prec
             _units(draft, config)
     if config.flag("activation_checkpointing"):
         draft.set("workload.checkpoint", "full", config.path("activation_checkpointing"))
-    asked = [config.path("offload_params")] if config.flag("offload_params") else []
-    asked += ["fsdp: offload"] if "offload" in trainer else []
-    for source in asked[:1]:
+    offloads = [config.path("offload_params")] if config.flag("offload_params") else []
+    offloads += ["fsdp: offload"] if "offload" in trainer else []
+    for source in offloads[:1]:
         # torch's CPUOffload includes the optimiser.
         offload(draft, "parameters", "cpu", source)
         offload(draft, "optimizer", "cpu", source)

@@ -80,10 +80,10 @@ def scenario_from_dialect(
         own += _torchtune(values)
     if program in _ADAPTERS:
         own = _trained(_ADAPTERS[program], values) + own
-    together = values.get("global_train_batch_size")
-    if isinstance(together, int) and not isinstance(together, bool) and together > 0:
+    global_batch = values.get("global_train_batch_size")
+    if isinstance(global_batch, int) and not isinstance(global_batch, bool) and global_batch > 0:
         del values["global_train_batch_size"]
-        own.append(("workload.global_batch", together, "global_train_batch_size"))
+        own.append(("workload.global_batch", global_batch, "global_train_batch_size"))
     settings = Settings(values, names=NAMES[program])
     draft = scenario_of_trainer(settings, ScenarioDraft(name, program), sizes)
     for path, value, source in own:

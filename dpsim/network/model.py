@@ -75,22 +75,19 @@ class CollectiveModel(ABC):
         return self._within_the_links(self._finish(starts, nbytes), starts)
 
     def finish_after(self, starts: FloatArray, nbytes: int, rested_at: float) -> Outcome:
-        """Return the same after another operation, with links rested at ``rested_at`` (s).
+        """Return the same after another operation, with links idle since ``rested_at`` (s).
 
-        Most models ignore the latter.
+        Most models ignore ``rested_at``.
         """
         return self._within_the_links(self._finish_after(starts, nbytes, rested_at), starts)
 
-    def time_together(self, nbytes: int) -> float:
-        """Return the seconds until the last rank has finished, if all enter together."""
-        together = np.zeros(len(self.ends))
-        return float(self.finish(together, nbytes).finishes.max())
+    def seconds_from_common_start(self, nbytes: int) -> float:
+        """Return the seconds until the last rank has finished, if all enter at once."""
+        starts = np.zeros(len(self.ends))
+        return float(self.finish(starts, nbytes).finishes.max())
 
-    def end_together(self, begin: float, nbytes: int) -> float | None:
-        """Return when all ranks leave together that enter together at ``begin`` (s).
-
-        None if the model can find that only by a full run.
-        """
+    def end_from_common_start(self, begin: float, nbytes: int) -> float | None:
+        """Return when all ranks leave if all enter at ``begin`` (s); None if it is not known."""
         return None
 
     def loads(self, nbytes: int) -> FloatArray:
@@ -224,7 +221,7 @@ def _short(begin: float, end: float, busiest: float) -> float:
 
 
 class LeavingTogether(CollectiveModel):
-    """A model whose ranks leave together, a fixed time after the last of them has entered.
+    """A model in which all ranks leave at once, a fixed time after the last one has entered.
 
     Subclasses give the time, the algorithm, and its link loads.
     """
@@ -237,7 +234,7 @@ class LeavingTogether(CollectiveModel):
     def _loads(self, nbytes: int, name: str) -> FloatArray:
         """Return the bytes on each capacity with the algorithm ``name``."""
 
-    def end_together(self, begin: float, nbytes: int) -> float:
+    def end_from_common_start(self, begin: float, nbytes: int) -> float:
         known: dict[int, tuple[float, float]] = self.__dict__.setdefault("_together", {})
         if nbytes not in known:
             seconds, name = self._time(nbytes)

@@ -120,7 +120,9 @@ class ServersModel(CollectiveModel):
         self.network = servers.network
         self.conditions = servers.conditions
         self.direction = direction
-        self._together: dict[int, FloatArray] = {}  # s by bytes, of flows that start at once
+        self._ends_from_common_start: dict[
+            int, FloatArray
+        ] = {}  # s by bytes, of flows that start at once
 
     def _finish(self, starts: FloatArray, nbytes: int) -> Outcome:
         """Return the outcome of a push or a pull.
@@ -143,11 +145,11 @@ class ServersModel(CollectiveModel):
         if servers.conditions.changes or np.any(starts != begin):
             return ends_of_flows(servers.network, self.routes, starts, nbytes, servers.conditions)
         # The time of flows that start together does not depend on when they start.
-        if nbytes not in self._together:
-            self._together[nbytes] = ends_of_flows(
+        if nbytes not in self._ends_from_common_start:
+            self._ends_from_common_start[nbytes] = ends_of_flows(
                 servers.network, self.routes, np.zeros(len(starts)), nbytes, servers.conditions
             )
-        return np.asarray(begin + self._together[nbytes])
+        return np.asarray(begin + self._ends_from_common_start[nbytes])
 
     @property
     def routes(self) -> Routes:

@@ -17,9 +17,9 @@ class StrategyConfig(Config):
     """How gradients are aggregated, when, and what overlaps."""
 
     aggregation: AggregationConfig = Field(
-        default=AllReduceConfig(kind="allreduce"), description="How gradients meet."
+        default=AllReduceConfig(kind="allreduce"), description="How gradients are aggregated."
     )
-    sync: SyncConfig = Field(default=BspConfig(kind="bsp"), description="When they meet.")
+    sync: SyncConfig = Field(default=BspConfig(kind="bsp"), description="When workers synchronise.")
     overlap: OverlapConfig = Field(
         default=BucketsConfig(kind="buckets"), description="What runs beside the backward pass."
     )

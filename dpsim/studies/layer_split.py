@@ -242,10 +242,10 @@ def layer_split(scenario: Scenario, devices: int, micro_batches: int) -> LayerSp
     The global batch is cut into ``micro_batches``. Cuts are between blocks of the network, where
     they balance time best. Raises DpsimError as `on_devices` does.
     """
-    alone = on_devices(scenario, devices)
+    on_one_node = on_devices(scenario, devices)
     _divides("micro-batches", scenario.global_batch, micro_batches)
-    stages = _stages(alone, devices, scenario.global_batch, micro_batches)
-    cluster = build_cluster(alone.cluster)
+    stages = _stages(on_one_node, devices, scenario.global_batch, micro_batches)
+    cluster = build_cluster(on_one_node.cluster)
     ranks = np.arange(devices)
     routes = cluster.routes(ranks[:-1], ranks[1:])
     capacities = np.append(cluster.capacities, np.inf)  # the last for -1, no link
@@ -352,14 +352,14 @@ def arrangements(
     Raises DpsimError if the global batch or the model cannot be divided so.
     """
     batch = scenario.global_batch
-    together = simulate(on_devices(scenario, devices))
+    result = simulate(on_devices(scenario, devices))
     # Only results made by hand in tests have no memory.
-    assert together.memory is not None
-    step = together.step_time_s["mean"]
+    assert result.memory is not None
+    step = result.step_time_s["mean"]
     # Everything but computing, as in `LayerSplit.idle`.
-    idle = max(0.0, 1 - together.parts_s["compute"] / step)
-    sent = together.traffic.sent_in_total
-    found = [Arrangement(devices, None, batch, step, idle, sent, together.memory)]
+    idle = max(0.0, 1 - result.parts_s["compute"] / step)
+    sent = result.traffic.sent_in_total
+    found = [Arrangement(devices, None, batch, step, idle, sent, result.memory)]
     for count in micro_batches:
         split = layer_split(scenario, devices, count)
         step = split.pipeline.step

@@ -392,8 +392,8 @@ class WorkloadConfig(Config):
 
         Raises DpsimError where it does not divide evenly, or all three are given and disagree.
         """
-        together = self.global_batch
-        if together is None:
+        global_batch = self.global_batch
+        if global_batch is None:
             return self
 
         replicas = workers * self.learners_per_gpu
@@ -401,13 +401,14 @@ class WorkloadConfig(Config):
         batch, passes = self.batch_per_gpu, self.gradient_accumulation
         if "batch_per_gpu" not in given:
             # Two of the three are known, at least by default: the third follows.
-            batch = _share(together, {"workers": replicas, "passes": passes})
+            batch = _share(global_batch, {"workers": replicas, "passes": passes})
         elif "gradient_accumulation" not in given:
-            passes = _share(together, {"workers": replicas, "samples per GPU and pass": batch})
-        elif replicas * batch * passes != together:
+            passes = _share(global_batch, {"workers": replicas, "samples per GPU and pass": batch})
+        elif replicas * batch * passes != global_batch:
             raise DpsimError(
                 f"global_batch must be {replicas:,} workers x {batch:,} samples x {passes:,} passes"
-                f" = {replicas * batch * passes:,} where all three are given, but got {together:,}"
+                f" = {replicas * batch * passes:,} where all three are given, but got "
+                f"{global_batch:,}"
             )
         values = {**dict(self), "batch_per_gpu": batch, "gradient_accumulation": passes}
         # Keep the set fields, so that the batch can be divided by another number of workers.
@@ -492,14 +493,14 @@ class WorkloadConfig(Config):
         return replace(built, parameter_bytes=2) if self.parameter_dtype == "bf16" else built
 
 
-def _share(together: int, divided: dict[str, int]) -> int:
+def _share(global_batch: int, divided: dict[str, int]) -> int:
     """Return the share of a global batch for each of the ``divided``."""
     among = prod(divided.values())
-    share, rest = divmod(together, among)
+    share, rest = divmod(global_batch, among)
     if rest or not share:
         product = " x ".join(f"{number:,} {what}" for what, number in divided.items())
         raise DpsimError(
-            f"global_batch must be a multiple of {product} = {among:,}, but got {together:,}"
+            f"global_batch must be a multiple of {product} = {among:,}, but got {global_batch:,}"
         )
     return share
 

@@ -48,8 +48,8 @@ def split_ways(model: Model, setup: Setup, capacity: float) -> SplitWays:
             f"{capacity:.4g} B"
         )
     # The least memory for training: one sample, all of it checkpointed.
-    alone = replace(_all_again(setup), batch=1, stage=0, workers=1, learners=1)
-    needs = footprint(model, alone)
+    one_worker = replace(_all_again(setup), batch=1, stage=0, workers=1, learners=1)
+    needs = footprint(model, one_worker)
     held = needs.model_state + needs.activations + needs.loss
     # Count only the weights, not even the context.
     return SplitWays(math.ceil(needs.weights / capacity), math.ceil(held / usable))

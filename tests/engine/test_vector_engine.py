@@ -158,7 +158,7 @@ def test_slices_of_a_gradient_are_taken_in_one_go_to_the_same_times(scenario, mo
     monkeypatch.setattr(LeavingTogether, "_finish", counted)
     in_a_row = run_vector(sliced, factors, lambda done: None)
     rows = len(asked)
-    monkeypatch.setattr(LeavingTogether, "end_together", lambda model, begin, nbytes: None)
+    monkeypatch.setattr(LeavingTogether, "end_from_common_start", lambda model, begin, nbytes: None)
     one_by_one = run_vector(sliced, factors, lambda done: None)
     assert rows < (len(asked) - rows) / 5
     assert in_a_row.step.tolist() == one_by_one.step.tolist()

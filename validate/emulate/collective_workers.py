@@ -115,9 +115,9 @@ class Progress:
         self._factor, self._at = factor, 0
         self._reached = {}
         if self._loading is not None:
-            asked = self._pace.at - self._start
-            taken = float(self._loading.take(np.array([asked]))[0])
-            self.row.input = taken - asked
+            planned = self._pace.at - self._start
+            taken = float(self._loading.take(np.array([planned]))[0])
+            self.row.input = taken - planned
             self._pace.spend(self.row.input)
         self.settle()
         self.row.begin = self._reached[0] = now()
@@ -189,7 +189,7 @@ class Courier:
         self._quorum = quorum
         self._say = say
         self.followed_by: dict[int, Courier] = {}
-        self._ready = self._asked = 0
+        self._ready = self._awaited = 0
         self._failed: BaseException | None = None
         self._thread = threading.Thread(target=self._work, daemon=True)
 
@@ -206,8 +206,8 @@ class Courier:
         """Return the event that the next call of all is done. Raises an earlier failure."""
         if self._failed is not None:
             raise self._failed
-        self._asked += 1
-        return self._tickets[self._asked - 1]
+        self._awaited += 1
+        return self._tickets[self._awaited - 1]
 
     def finish(self) -> None:
         """Wait until all are done; raises a failure on the way."""

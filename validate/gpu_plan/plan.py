@@ -47,13 +47,13 @@ class Plan:
         found: list[Item] = []
         if "nodes" in parts and self.ranks > own:
             found += self.profiled()
-            found += self._together(self.ranks, self.size.across_nodes)
+            found += self._strategies(self.ranks, self.size.across_nodes)
         if "node" in parts and own > 1:
             found += self.profiled() if self.ranks == own else []
-            found += self._together(own, self.size.strategies)
+            found += self._strategies(own, self.size.strategies)
         if "one" in parts:
             found += self.profiled() if self.ranks == 1 else []
-            found += self._alone()
+            found += self._single_rank()
         return found
 
     def profiled(self) -> list[Item]:
@@ -67,7 +67,7 @@ class Plan:
         file.write_text(json.dumps(item.scenario))
         return Case(str(file), item.set)
 
-    def _alone(self) -> Iterator[Item]:
+    def _single_rank(self) -> Iterator[Item]:
         """Yield all variants of all models on one rank, then items of ranks sharing a device."""
         for words, model in product(self.size.variants, self.size.models):
             for batch in self._batches(model, words):
@@ -120,7 +120,7 @@ class Plan:
         file = str((self.folder / "trace.json").resolve())
         yield traced.model_copy(update={"backend": backend, "traced": file})
 
-    def _together(self, ranks: int, strategies: Mapping[str, Words]) -> Iterator[Item]:
+    def _strategies(self, ranks: int, strategies: Mapping[str, Words]) -> Iterator[Item]:
         """Yield every strategy with some models, at the largest batch."""
         words = self.size.variants[0]
         for (name, strategy), model in product(strategies.items(), self.size.together):

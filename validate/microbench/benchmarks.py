@@ -56,7 +56,7 @@ def run_benchmarks(world: World, settings: Settings, report: Report, progress: P
         elif benchmark.together or settings.at_once:
             _run(benchmark, world, settings, report, progress)
         else:
-            with world.alone(f"microbench/{name}") as mine:
+            with world.on_rank_0(f"microbench/{name}") as mine:
                 if mine:
                     _run(benchmark, world, settings, report, progress)
 

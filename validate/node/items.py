@@ -23,7 +23,7 @@ from validate.microbench.machine import machine, provenance
 from validate.microbench.precision import products_in
 from validate.microbench.runs import place_of
 from validate.microbench.settings import Settings
-from validate.node.program import carry_out, seconds_alone, twin_of
+from validate.node.program import carry_out, computing_seconds, twin_of
 from validate.node.rows import Rows, short
 from validate.node.task import ScenarioTask
 from validate.ranks.device import OUT_OF_MEMORY
@@ -81,7 +81,9 @@ class Item(Config):
             if self.traced is not None:
                 trace(job, world, self.traced)
                 continue
-            measured = seconds_alone(job, world) if self.alone else carry_out(job, world, "real")
+            measured = (
+                computing_seconds(job, world) if self.alone else carry_out(job, world, "real")
+            )
             labels = {"variant": name, "turn": turn} if name else {}
             for rank, row in enumerate(world.gather(measured)):
                 report({"rank": rank, **labels, **row})

@@ -158,9 +158,9 @@ def _of_collectives(tables: Sequence[Held], scenario: Scenario) -> dict[str, Res
         constants = constants_of(bases, [held.kept for held in own])
         errors, sizes = [], []
         for base, held in zip(bases, own, strict=True):
-            nothing = base.time_together(4)
+            nothing = base.seconds_from_common_start(4)
             for size, measured in zip(held.out.sizes_bytes, held.out.times_s, strict=True):
-                whole = base.time_together(size)
+                whole = base.seconds_from_common_start(size)
                 # t_0 of the formula: the model's time for next to no bytes.
                 empty = np.array(min(nothing, whole))
                 predicted = float(constants.seconds(empty, np.array(whole)))

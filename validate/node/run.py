@@ -157,7 +157,7 @@ def as_measured(predicted: Result) -> Result:
     computing is measured without it.
     """
     job, steps = predicted.job, predicted.steps
-    if predicted.alone:
+    if predicted.independent_workers:
         return predicted
     lost = np.minimum(seconds_lost(job)[job.kind_of], steps.compute)
     moved = replace(steps, compute=steps.compute - lost, exposed_comm=steps.exposed_comm + lost)
@@ -248,7 +248,7 @@ def steps_of(job: Job, rows: Rows) -> Steps:
     # A step may be shorter than the steps measured alone: then all of it was computing.
     steps.compute[:] = np.minimum(own, rest)
     beyond = rest - steps.compute
-    if not job.acts_alone:
+    if not job.independent_workers:
         # (steps, workers): how much longer the slowest worker computes in each step.
         behind = own.max(axis=1, keepdims=True) - own
         steps.straggler_wait[:] = np.minimum(behind, beyond)

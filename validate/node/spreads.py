@@ -96,10 +96,10 @@ def at_once(model: MeasuredModel, run: RunFile) -> MeasuredModel:
     update = sum(model.optimizers[name].value for name in updates)
     factors = []
     for batch, *passes in zip(model.batch_sizes, model.forward_s, model.backward_s, strict=True):
-        alone = sum(map(sum, passes))
-        together = means.get(batch, alone + update) - update
+        pass_seconds = sum(map(sum, passes))
+        together = means.get(batch, pass_seconds + update) - update
         # The update was timed separately: for very short steps it may seem longer than the step.
-        factors.append(max(together, 0.0) / alone)
+        factors.append(max(together, 0.0) / pass_seconds)
     tables: dict[str, object] = {}
     for name, end in product(("forward", "backward"), ("s", "low_s", "high_s")):
         field = f"{name}_{end}"

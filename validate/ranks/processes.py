@@ -29,7 +29,7 @@ from validate.ranks.device import CpuFace, CudaFace, DeviceFace, why_no_gpu
 BACKENDS = ("gloo", "nccl", "mpi")
 DEVICES = ("cpu", "cuda")
 AUTO = "auto"
-_ALONE = timedelta(hours=1)
+_LONGEST_WAIT = timedelta(hours=1)
 # Messages of gloo and NCCL about a rank that is gone.
 _OF_LOST = re.compile(
     "closed by peer|reset by peer|broken pipe|remote process exited", re.IGNORECASE
@@ -118,7 +118,7 @@ class World:
         return values
 
     @contextmanager
-    def alone(self, name: str) -> Iterator[bool]:
+    def on_rank_0(self, name: str) -> Iterator[bool]:
         """Yield True on rank 0, which works in the block while the others wait, an hour at most.
 
         The waiting ranks do not use their devices.
@@ -126,7 +126,7 @@ class World:
         if self.rank:
             yield False
             # Not at a barrier of the backend: NCCL's would keep their GPUs busy.
-            self.store.wait([name], _ALONE)
+            self.store.wait([name], _LONGEST_WAIT)
             return
         try:
             yield True
@@ -217,8 +217,8 @@ def usable_gpus(device: str) -> int:
     return gpus
 
 
-def agreed(world: World, asked: str) -> World:
-    """Return the world, with gloo if ranks share GPUs and ``asked`` leaves the backend open.
+def agreed(world: World, backend: str) -> World:
+    """Return the world, with gloo if ranks share GPUs and ``backend`` does not ask for NCCL.
 
     All ranks call it once they have met. They compare the GPUs that they use, not how many each
     sees: a scheduler may show each rank one of its own. Raises DpsimError if nccl was asked for and
@@ -233,7 +233,7 @@ def agreed(world: World, asked: str) -> World:
         first = owners.setdefault(identity, rank)
         if first == rank:
             continue
-        if asked == "nccl":
+        if backend == "nccl":
             raise DpsimError(
                 f"--backend nccl must have a GPU for each rank, but ranks {first} and {rank} share "
                 f"GPU {identity}: start fewer ranks, or use --backend gloo"

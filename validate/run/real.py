@@ -93,11 +93,11 @@ def _predictable(case: Case, folder: Path) -> tuple[Case, Path]:
     # Twice with a profile: the waits need the seconds alone, and the prediction those stretched.
     waits = folder / "waits.json"
     batch = case.scenario().workload.batch_per_gpu
-    alone = _measured_profile(batch)
-    found: Waits = waits_of(_with_profile(case, folder / "alone.json", alone, batch).job())
+    measured = _measured_profile(batch)
+    found: Waits = waits_of(_with_profile(case, folder / "alone.json", measured, batch).job())
     write_whole(waits, json.dumps(found.seconds))
-    assert alone.measured is not None
-    longer = alone.model_copy(update={"measured": alone.measured.scaled(found.stretch)})
+    assert measured.measured is not None
+    longer = measured.model_copy(update={"measured": measured.measured.scaled(found.stretch)})
     return _with_profile(case, folder / "digits.json", longer, batch), waits
 
 
@@ -123,9 +123,9 @@ def waits_of(job: Job) -> Waits:
     factors = slow_downs(job)
     stretch = 1 / min(float(factors.min()), 1.0)
     # The last position of a worker's kind is where its step ends: all that it computes.
-    alone = job.positions[-1, job.kind_of]
+    measured = job.positions[-1, job.kind_of]
     # Rounding may leave a wait just below nothing.
-    seconds = ((factors * stretch - 1) * alone).clip(min=0.0)
+    seconds = ((factors * stretch - 1) * measured).clip(min=0.0)
     return Waits(stretch, tuple(map(tuple, seconds.T.tolist())))
 
 

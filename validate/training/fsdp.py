@@ -67,7 +67,7 @@ class Fsdp(Method):
             worker.compute_gradient(step, model, lambda: self._unsynchronised(model))
             worker.update()
 
-    def alone(self, worker: Worker) -> Callable[[], None]:
+    def computing_step(self, worker: Worker) -> Callable[[], None]:
         """Return a step in a group that sends nothing: gathers copy the rank's own part."""
         from torch.distributed.device_mesh import DeviceMesh
 

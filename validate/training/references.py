@@ -48,7 +48,7 @@ class Ddp(Method):
                 worker.compute_gradient(step, wrapped, wrapped.no_sync)
                 worker.update()
 
-    def alone(self, worker: Worker) -> Callable[[], None]:
+    def computing_step(self, worker: Worker) -> Callable[[], None]:
         """Return a step with torch's own work on buckets, in a group that sends nothing."""
         group = silent_group(worker, worker.workers)
         with _first_bucket(int(self.first_bucket)):
@@ -142,11 +142,11 @@ class ZeroOne(Ddp):
         worker.replica.optimiser = self._optimiser(worker)
         super().run(worker)
 
-    def alone(self, worker: Worker) -> Callable[[], None]:
+    def computing_step(self, worker: Worker) -> Callable[[], None]:
         """Return a step with the optimiser of the rank's own part only."""
         # The inner optimiser, of this rank's parameters, broadcasts nothing.
         worker.replica.optimiser = self._optimiser(worker).optim
-        return super().alone(worker)
+        return super().computing_step(worker)
 
     def _optimiser(self, worker: Worker) -> Any:
         from torch.distributed.optim import ZeroRedundancyOptimizer

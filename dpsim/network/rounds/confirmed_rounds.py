@@ -70,10 +70,10 @@ class ConfirmedRounds(ScheduleModel):
     def _beside_flows(self, nbytes: int) -> FloatArray:
         from dpsim.network.flows_model import FlowsModel
 
-        together = np.zeros(self.schedule.ranks)
+        starts = np.zeros(self.schedule.ranks)
         flows = FlowsModel(self.schedule, self.network, self.costs, itemsize=self.itemsize)
-        by_flows = flows.finish(together, nbytes).finishes
-        return np.asarray(by_flows - self.rounds.finish(together, nbytes).finishes)
+        by_flows = flows.finish(starts, nbytes).finishes
+        return np.asarray(by_flows - self.rounds.finish(starts, nbytes).finishes)
 
 
 def rounds_stay_apart(model: RoundsModel, nbytes: int) -> bool:

@@ -115,8 +115,8 @@ class CriticalLinks:
 
         # A critical link receives from its segment and from the next one.
         # With slices, because `numpy.roll` takes several times as long on few links.
-        heard = np.maximum(on, np.concatenate((back[:, 1:], back[:, :1]), axis=1))
-        after = self._heard_all_round(heard) + self.paced
+        arrivals = np.maximum(on, np.concatenate((back[:, 1:], back[:, :1]), axis=1))
+        after = self._latest_arrivals(arrivals) + self.paced
         before = np.concatenate((after[:, -1:], after[:, :-1]), axis=1)
         through = np.maximum(before.ravel() - self.behind, after.ravel() - self.ahead)
 
@@ -132,16 +132,16 @@ class CriticalLinks:
         """The reach of each critical link, and again with one round trip added."""
         return np.concatenate((self.reach, self.reach + self.around), axis=1)
 
-    def _heard_all_round(self, heard: FloatArray) -> FloatArray:
+    def _latest_arrivals(self, arrivals: FloatArray) -> FloatArray:
         """Return the latest time that reaches each critical link, in both directions.
 
         Going twice round the ring accounts for its closure; the time from another link is reduced
         by the difference of their reaches, so running maxima cover all pairs.
         """
-        count, reach, twice = heard.shape[1], self.reach, self._twice
+        count, reach, twice = arrivals.shape[1], self.reach, self._twice
         # From e to a later f the loss is reach[f] - reach[e]: one term can be applied before the
         # maximum, and the other after it.
-        again = np.concatenate((heard, heard), axis=1)
+        again = np.concatenate((arrivals, arrivals), axis=1)
         latest_behind = np.maximum.accumulate(again + twice, axis=1)
         onwards = latest_behind[:, count:] - twice[:, count:]
         latest_ahead = np.maximum.accumulate((again - twice)[:, ::-1], axis=1)[:, ::-1]

@@ -19,7 +19,7 @@ from dpsim.base.units import BytesPerSecond
 from dpsim.strategy.aggregation.aggregation import (
     AddingRate,
     Aggregation,
-    Meeting,
+    Coordination,
     Sent,
     Stages,
     Turns,
@@ -39,10 +39,12 @@ class ParameterServerConfig(Aggregation):
     """Servers hold the parameters: workers push gradients and pull updated parameters."""
 
     label: ClassVar[str] = "parameter servers"
-    meeting: ClassVar[Meeting] = Meeting.AT_SERVERS
+    coordination: ClassVar[Coordination] = Coordination.SERVERS
     averaged_by: ClassVar[str] = _COLLECTIVE
     updates_elsewhere: ClassVar[bool] = True
-    moves_alone: ClassVar[bool] = True  # servers apply the update of a single worker, too
+    single_worker_communicates: ClassVar[bool] = (
+        True  # servers apply the update of a single worker, too
+    )
     timed_by_flows: ClassVar[bool] = True  # pushes and pulls share the servers' links
     also_called: ClassVar[tuple[str, ...]] = ("ps",)
 
@@ -123,7 +125,7 @@ class ParameterServerConfig(Aggregation):
         from dpsim.network import ServersModel
 
         pull = ServersModel(self.place(setting), "pull")
-        return pull.time_together(model.parameters * model.parameter_bytes)
+        return pull.seconds_from_common_start(model.parameters * model.parameter_bytes)
 
     def place(self, setting: Setting) -> Servers:
         """Return the servers on the cluster's CPUs, the same objects on every call.

@@ -33,13 +33,13 @@ class Sync(KindConfig):
     lag: ClassVar[int] = 0
     """Steps that a worker may begin before what it communicated in a step has arrived."""
     has_groups: ClassVar[bool] = False
-    """Whether workers exchange with those of their group alone, from its first own step on."""
+    """Whether workers exchange only within their group, from its first own step on."""
     outer_step: ClassVar[OuterConfig | None] = None
     """The outer step between groups of workers; None without two levels."""
     barrier: ClassVar[bool] = True
-    """Whether all workers end each step together: so for a kind without a gate of its own."""
+    """Whether all workers end each step together, as without a gate of its own."""
     difference: ClassVar[str] = ""
-    """How its updates differ from those of plain synchronous training; "" where they do not."""
+    """How its updates differ from synchronous training; "" if they do not."""
 
     @classmethod
     def __pydantic_init_subclass__(cls, **arguments: Any) -> None:

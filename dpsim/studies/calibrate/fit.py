@@ -41,7 +41,9 @@ _MOST_STEPS = 20  # of a disturbed run, in the fit
 _EVALUATIONS = 15
 _ROUNDING = 0.02  # of a measured step
 _SHARES = ("overlap",)
-_ALONE = 0.2  # of a run's own variance to that without it: with less, it alone fixes a constant
+_SOLE_EVIDENCE = (
+    0.2  # of a run's own variance to that without it: with less, it alone fixes a constant
+)
 _IDENTIFIED = 0.5  # of the prior's spread: the most that an identified constant has left
 
 
@@ -142,7 +144,9 @@ class Fitted:
         NaN for a run that alone determines a constant: without it, only the prior does.
         """
         own = np.diag(self._covariance_of_runs)
-        return np.where(self._precision * own > _ALONE, self._weights / self._precision, np.nan)
+        return np.where(
+            self._precision * own > _SOLE_EVIDENCE, self._weights / self._precision, np.nan
+        )
 
     @property
     def intervals(self) -> list[tuple[float, float]]:
@@ -285,5 +289,5 @@ def exposed_seconds(job: Job, constants: StepConstants, step: float) -> float:
 
     What computing loses beside communication counts too: with nothing sent it loses nothing.
     """
-    alone = adjusted(job, constants.model_copy(update={"overlap": 1.0}))
-    return step - max(times.step for times in alone.times)
+    computing = adjusted(job, constants.model_copy(update={"overlap": 1.0}))
+    return step - max(times.step for times in computing.times)

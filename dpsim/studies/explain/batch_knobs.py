@@ -28,11 +28,11 @@ def accumulation(scenario: Scenario) -> Options:
 
 
 def _doubled(scenario: Scenario, values: dict[str, Any]) -> dict[str, Any]:
-    together = scenario.workload.global_batch
-    if together is None:
+    global_batch = scenario.workload.global_batch
+    if global_batch is None:
         return values
     # First, since values are set one by one, and the number of passes must stay whole in between.
-    return {"workload.global_batch": 2 * together, **values}
+    return {"workload.global_batch": 2 * global_batch, **values}
 
 
 def passes(scenario: Scenario) -> Options:

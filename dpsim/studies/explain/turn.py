@@ -49,7 +49,7 @@ class Turn:
         """
         # Asynchronous workers are chaotic: another seed gives other steps, and so does a knob
         # without effect.
-        if self.result is None or not self.base.alone:
+        if self.result is None or not self.base.independent_workers:
             return _NOTHING
         return max(_NOTHING, math.hypot(_scatter(self.base), _scatter(self.result)))
 
@@ -124,14 +124,14 @@ class Turn:
 def gain(turn: Turn) -> str:
     """Return the effect of a change that makes training faster, and what is in doubt."""
     assert turn.change is not None
-    doubt = ", which the models' errors leave open" if turn.within_error else ""
+    caveats = ", which the models' errors leave open" if turn.within_error else ""
     before, after = (_memory_warnings(each) for each in (turn.base, turn.result))
     # A doubt that the scenario as it is has too is no matter of the knob.
-    doubt += "".join(f"; {each}" for each in after) if not before else ""
+    caveats += "".join(f"; {each}" for each in after) if not before else ""
     if abs(turn.step_change - turn.change_per_sample) < _NOTHING:
-        return f"{turn.change.words}: {percent(turn.step_change)}{doubt}"
+        return f"{turn.change.words}: {percent(turn.step_change)}{caveats}"
     per_sample, step = percent(turn.change_per_sample), percent(turn.step_change)
-    return f"{turn.change.words}: {per_sample} per sample (step {step}){doubt}"
+    return f"{turn.change.words}: {per_sample} per sample (step {step}){caveats}"
 
 
 def no_gain(turn: Turn) -> str:

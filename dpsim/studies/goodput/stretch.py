@@ -147,8 +147,8 @@ def histories(
     """Return each run's history on machine ``own``, and all useful seconds, (machines, runs)."""
     books = Books(machines, len(courses))
     # Runs that have ended get stretches without computing.
-    together = zip_longest(*(each.stretches for each in courses), fillvalue=Stretch())
-    lost = [books.book(stretches)[own].tolist() for stretches in together]
+    aligned = zip_longest(*(each.stretches for each in courses), fillvalue=Stretch())
+    lost = [books.book(stretches)[own].tolist() for stretches in aligned]
     found = []
     for run, course in enumerate(courses):
         ended = zip(course.stretches, lost, strict=False)  # others may have more stretches

@@ -120,8 +120,8 @@ def combine(config: SweepConfig, varied: list[Axis]) -> tuple[int, Iterator[Valu
         return config.samples, islice(draws, _capped(config, config.samples))
     values = [axis.values for axis in varied]
     total = len(values[0]) if config.method == "zip" else math.prod(map(len, values))
-    together = zip(*values, strict=True) if config.method == "zip" else product(*values)
-    return total, islice(together, _capped(config, total))
+    combinations = zip(*values, strict=True) if config.method == "zip" else product(*values)
+    return total, islice(combinations, _capped(config, total))
 
 
 def _capped(config: SweepConfig, total: int) -> int:

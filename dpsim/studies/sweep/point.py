@@ -80,8 +80,8 @@ def base_of(document: Document, axes: Sequence[Axis]) -> bytes:
     It is the document without its sweep, and the axes' paths, pickled once for all points.
     """
     assert isinstance(document.root.value, dict)
-    alone = {key: node for key, node in document.root.value.items() if key != "sweep"}
-    bare = replace(document, root=replace(document.root, value=alone))
+    entries = {key: node for key, node in document.root.value.items() if key != "sweep"}
+    bare = replace(document, root=replace(document.root, value=entries))
     return zlib.compress(pickle.dumps((bare, tuple(axis.path for axis in axes))))
 
 
@@ -230,8 +230,8 @@ def scenario_key(scenario: Scenario) -> str:
         mode="json", by_alias=True, exclude={"sweep"}, context=BY_CONTENT
     )
     # Other code may answer the same scenario otherwise.
-    asked = {"dpsim": _code(_PACKAGE), "scenario": content}
-    text = json.dumps(asked, sort_keys=True, separators=(",", ":"))
+    identity = {"dpsim": _code(_PACKAGE), "scenario": content}
+    text = json.dumps(identity, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()
 
 

@@ -77,8 +77,8 @@ class Objective:
         if self.to_target:
             return "to the target"
         cost = result.job.scenario.cost
-        asked = {"tokens": cost.tokens, "samples": cost.samples, "epochs": cost.epochs}
-        of = (f"of {number:,.10g} {what}" for what, number in asked.items() if number is not None)
+        totals = {"tokens": cost.tokens, "samples": cost.samples, "epochs": cost.epochs}
+        of = (f"of {number:,.10g} {what}" for what, number in totals.items() if number is not None)
         return next(of, "of a million samples")
 
 

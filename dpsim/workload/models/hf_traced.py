@@ -128,11 +128,11 @@ def traced(values: Mapping[str, Any], source: str, name: str, length: int | None
 def _forced(values: Mapping[str, Any], config: Any) -> Iterator[str]:
     """Yield notes on the settings of ``values`` for which the library takes another value."""
     for key in _keys(type(config)):
-        asked = values.get(key)
-        taken = getattr(config, key, asked)
-        if isinstance(asked, bool) and isinstance(taken, bool) and taken != asked:
+        requested = values.get(key)
+        taken = getattr(config, key, requested)
+        if isinstance(requested, bool) and isinstance(taken, bool) and taken != requested:
             yield (
-                f"ignored: {key}: {str(asked).lower()} in the configuration: the transformers "
+                f"ignored: {key}: {str(requested).lower()} in the configuration: the transformers "
                 f"library builds {config.model_type} with {str(taken).lower()}"
             )
 

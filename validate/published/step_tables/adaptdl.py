@@ -111,9 +111,10 @@ def contradictory(rows: Sequence[Row]) -> frozenset[int]:
     """
     found: set[int] = set()
     for of_model in gathered(rows, ("cluster", "model")).values():
-        alone = [row for row in of_model if row.count("gpus") == 1]
+        single_gpu = [row for row in of_model if row.count("gpus") == 1]
         one = {
-            batch: median(_step(row) for row in same) for batch, same in _by_batch(alone).items()
+            batch: median(_step(row) for row in same)
+            for batch, same in _by_batch(single_gpu).items()
         }
         several = [row for row in of_model if row.count("gpus") > 1]
         for series in gathered(several, ("file",)).values():

@@ -80,8 +80,8 @@ def _scale(step: PublishedStep, case: Sequence[Row]) -> float | None:
 def _computed(step: PublishedStep) -> float:
     """Return the seconds of a step on one such GPU by itself."""
     cluster = step.scenario["cluster"]
-    alone = {"node": cluster["node"], "gpu": cluster["gpu"], "gpus_per_node": 1}
-    scenario: dict[str, Any] = {**step.scenario, "cluster": alone, "strategy": {}}
+    one_gpu = {"node": cluster["node"], "gpu": cluster["gpu"], "gpus_per_node": 1}
+    scenario: dict[str, Any] = {**step.scenario, "cluster": one_gpu, "strategy": {}}
     return float(prepare(scenario_of_row(scenario)).positions[-1].max())
 
 

@@ -126,11 +126,11 @@ def beyond(machine: NcclMachine, residuals: Mapping[str, Any] | None = None) -> 
     if machine.transport not in reach["transports"]:
         return f"of {kind} over {machine.transport} no machine was measured"
     is_one_node = machine.nodes == 1
-    what, asked = ("GPUs", machine.gpus_per_node) if is_one_node else ("nodes", machine.nodes)
+    what, count = ("GPUs", machine.gpus_per_node) if is_one_node else ("nodes", machine.nodes)
     most = reach[what]
-    if asked < 2 * most:
+    if count < 2 * most:
         return ""
-    return f"of {kind} no machine of {asked:,} {what} was measured, {most} at most"
+    return f"of {kind} no machine of {count:,} {what} was measured, {most} at most"
 
 
 @cache

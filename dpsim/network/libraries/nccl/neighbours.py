@@ -126,10 +126,10 @@ def neighbours_of(curves: Iterable[Measured], modelled: Modelled) -> tuple[Neigh
         if has_neighbours(curve.machine):
             key = curve.name, _features(curve.machine), curve.op, curve.element_bytes == 1
             alike.setdefault(key, []).append(curve)
-    return tuple(_together(own, modelled) for own in alike.values())
+    return tuple(_neighbour(own, modelled) for own in alike.values())
 
 
-def _together(curves: Sequence[Measured], modelled: Modelled) -> Neighbour:
+def _neighbour(curves: Sequence[Measured], modelled: Modelled) -> Neighbour:
     """Return one neighbour from curves that differ only in versions, places and elements."""
     first = curves[0]
     octaves = np.log2(np.concatenate([curve.nbytes for curve in curves]))
