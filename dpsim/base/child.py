@@ -174,7 +174,7 @@ def _kind(error: DpsimError) -> str:
 def end_with(parent: int) -> None:
     """Watch ``parent`` from now on, and end this process soon after it has gone.
 
-    Also while this process waits for work.
+    It does so even while this process waits for work.
     """
 
     # A killed parent sends no notice. Its workers would continue with work that another process may

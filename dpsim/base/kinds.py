@@ -32,7 +32,7 @@ from dpsim.base.config import Config
 
 
 class KindConfig(Config):
-    """The base of models that are told apart by their ``kind``."""
+    """The base of models that are selected by their ``kind``."""
 
     label: ClassVar[str] = ""
     """How the dashboard shows the kind, such as "local SGD"; "" where that is its name."""

@@ -62,8 +62,8 @@ class FaultTrace:
     def relapse(self) -> tuple[float, float]:
         """Return the chance that a repaired server fails again, and after how many days.
 
-        The chance follows from how unevenly faults are spread over servers. That share of all
-        faults, those that follow a repair soonest, are counted as relapses.
+        The chance follows from how unevenly faults are spread over servers. The faults that follow
+        a repair soonest, up to that share of all, are counted as relapses.
         """
         counts = np.zeros(self.servers)
         own = list(self.by_server().values())

@@ -2,8 +2,8 @@
 
 Parts are removed one after the other: workers that stay slow, stalls of all, delays. The remaining
 variance is split into parts of the job (common to all workers in a step), of nodes and of workers.
-The job has its own correlation from step to step, apart from that of nodes and workers. Where only
-whole steps were timed, workers cannot be told apart, and all of it is attributed to the job.
+The job has its own correlation from step to step, apart from that of nodes and workers. If only
+whole steps were timed, workers cannot be distinguished, and all jitter is attributed to the job.
 """
 
 from __future__ import annotations
@@ -177,7 +177,7 @@ def _parts(logs: Factors, others: Factors, nodes: NDArray[np.intp]) -> tuple[flo
         return 0.0, 0.0, float((logs * others).mean())
     members = [nodes == node for node in np.unique(nodes)]
     # Within a node the common parts of the job and of the node cancel. With one rank per node, node
-    # and worker cannot be told apart, and all of it counts as the workers'.
+    # and worker cannot be distinguished, and all of it counts as the workers'.
     deep = [one for one in members if one.sum() > 1] or [np.full(ranks, fill_value=True)]
     own = float(np.mean([_among(logs[:, one], others[:, one]) for one in deep]))
 

@@ -3,9 +3,9 @@
 The default factor is the mean slow-down of the jobs that had stragglers at all (by 1.1 or more),
 42.5 % of 3,079 jobs of 128 GPUs and more: 1.28 (Lin et al., "Understanding stragglers in large
 model training using what-if analysis", OSDI 2025). Where a few workers were the cause, 1.7 % of the
-jobs, it was 3.04. What fraction of workers is slow the published tables do not say: the field has
-no default. Equal placements of one job on a cloud's T4 nodes differ by 3.5 % (median coefficient of
-variation over 467 groups) and 8.8 % (90th percentile).
+jobs, it was 3.04. The published tables do not say what fraction of workers is slow, so the field
+has no default. Equal placements of one job on a cloud's T4 nodes differ by 3.5 % (median
+coefficient of variation over 467 groups) and 8.8 % (90th percentile).
 """
 
 from __future__ import annotations

@@ -40,7 +40,7 @@ class ServerCoordinator(Coordinator):
         self._changed = self.env.event()
         self._queues: list[deque[tuple[Worker, StagedCall]]] = [deque() for _ in range(job.workers)]
         self._open = [0] * job.workers
-        # Of the pushes of a backlog that have arrived: how many, and when the last is applied (s).
+        # The number of pushes of a backlog that have arrived, and when the last one is applied (s).
         self._arrived = [(0, 0.0)] * job.workers
         self._handed_over: list[simpy.Event | None] = [None] * job.workers
         self._pushed = {call.name: _staged(call, "push") for call in job.calls(0)}

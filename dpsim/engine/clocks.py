@@ -83,7 +83,7 @@ class ClockState:
 
 
 class Clocks:
-    """All workers on their path through a step: their position, clocks, and what they wait for.
+    """The workers' progress through a step: their position, clocks, and the calls they wait for.
 
     ``free`` is when each worker's communication with all, its group or other groups has finished,
     ``rested_at`` when the links' limiters will be full again.
@@ -172,7 +172,7 @@ class Clocks:
         return np.maximum(there + call.encode[self.kind_of], self.time)
 
     def decode(self, seconds: FloatArray) -> None:
-        """Decode what has arrived, which takes ``seconds`` on each kind of GPU."""
+        """Decode received payloads, which takes ``seconds`` on each kind of GPU."""
         before = self.time
         self._spend(seconds)
         self.note("compute", "decode", before, self.time)
@@ -197,7 +197,7 @@ class Clocks:
         return self._reached[position]
 
     def to(self, position: int) -> None:
-        """Compute up to ``position``, waiting on the way for what is needed there."""
+        """Compute up to ``position``, and wait for calls that are needed on the way."""
         for stop in self._stops(position):
             begin, before = self._at, self.time
             self.time = before + self._computing(begin, stop)

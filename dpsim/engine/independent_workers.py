@@ -75,8 +75,8 @@ class Worker:
 
     def work(self) -> Process:
         """Run the worker's iterations until the world says that they are over."""
-        # Continue past its own steps until all workers have finished: the slowest ones must meet
-        # the traffic and the versions of the others up to their last step.
+        # Continue past its own steps until all workers have finished: the slowest ones must face
+        # the others' traffic and versions up to their last step.
         for self.iteration in count():
             # Bounded, because an extremely slow worker would keep the others running for ever.
             if self.iteration >= self.world.steps * MOST_ROUNDS:
@@ -195,7 +195,7 @@ class World:
     def run(self) -> Steps:
         """Run until every worker has finished its steps, and return the record.
 
-        Raises DpsimError where a cut link stops a transfer for good.
+        Raises DpsimError if a cut link stops a transfer forever.
         """
         network = self.coordinator.network
         for rank in range(self._workers):

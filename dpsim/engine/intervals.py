@@ -88,8 +88,8 @@ def _step_errors(job: Job, steps: Steps, computing: ModelError) -> StepErrors:
     exposed, hidden = float(steps.exposed_comm.mean()), float(steps.overlapped_comm.mean())
     # All time that is not exposed communication counts as computing, input and stragglers too.
     rest = float(steps.step.mean()) - exposed
-    # An error from known runs is of whole steps, where they show what communication takes; one from
-    # the description is of computing alone.
+    # An error from known runs is of whole steps if they show the cost of communication; one from
+    # the description is of computing only.
     here = job.scenario.place
     places = {(run.nodes, run.gpus_per_node) for run in job.scenario.known_runs}
     shown = _is_fitted(job) or (here.nodes, here.gpus_per_node) in places

@@ -1,6 +1,6 @@
 """The simulation itself: all steps of a job, by the engine that suits its workers' coordination.
 
-A `Recording` says what a run keeps in addition to its steps.
+A `Recording` states the intervals and versions that a run keeps besides its steps.
 """
 
 from __future__ import annotations
@@ -207,7 +207,7 @@ def simulate_job(
     *,
     staggered: bool = False,
 ) -> Simulation:
-    """Simulate every step of ``job`` with the engine that fits, and keep what ``recording`` says.
+    """Simulate every step of ``job`` with the engine that fits, and record as ``recording`` says.
 
     ``staggered``: asynchronous workers are out of step after their warm-up, as they are after a
     long time.

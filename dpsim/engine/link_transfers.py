@@ -31,8 +31,8 @@ OnLinks = dict[int, list[Transfer]]
 def link_transfers(job: Job, intervals: Sequence[Interval], step: int) -> OnLinks:
     """Return the transfers of ``intervals``, mapped to the links that they cross.
 
-    ``intervals`` are those of all workers, from step ``step`` on (warm-up counted). A collective's
-    bytes are on each link from when the last worker enters it until the last has left.
+    ``intervals`` are all workers' intervals from step ``step`` on (including warm-up). A
+    collective's bytes are on each link from when the last worker enters it until the last has left.
     """
     sent = [each for each in intervals if each.stream == "communication"]
     found: OnLinks = defaultdict(list)

@@ -114,7 +114,7 @@ class MemoryUse:
 
     @property
     def with_headroom(self) -> MemoryUse:
-        """The same with less capacity, so that what fits does so even with the model's error."""
+        """The same with less capacity, as a margin for the model's error."""
         high = self.held.total if self.interval is None else self.interval.high
         return replace(self, capacity=self.capacity * self.held.total / high)
 

@@ -3,8 +3,8 @@
 Each GPU has a stream of copies to it and one from it, at the rate of its path to the nearest
 processor when all GPUs of the node copy at once. A unit's data is fetched while the unit before it
 computes, and copied out while the next one computes, with at most two copies under way or waiting.
-So a pass waits where copies take longer than the computing that they overlap with. Other traffic on
-the same links, of a network card or a drive, is not modelled.
+A pass therefore waits if copies take longer than the computing that they overlap with. Other
+traffic on the same links, of a network card or a drive, is not modelled.
 
 The processors' update is bound by their memory, of which DeepSpeedCPUAdam reaches 46 %: it updates
 10 G parameters in 2.57 s on two Xeon 8168 of 128 GB/s each (Ren et al., "ZeRO-Offload", USENIX ATC

@@ -225,8 +225,8 @@ def _times(
 def _updated_part(scenario: Scenario, model: Model, ranks: int) -> float:
     """Return the part of the model that a worker updates.
 
-    That is its shard if the state is sharded, none if servers or the host's processors update, and
-    all otherwise; sharded kernels divide it.
+    Its shard if the state is sharded, none if servers or host CPUs update, and all otherwise;
+    sharded kernels divide it.
     """
     strategy, part = scenario.strategy, 1.0
     aggregation = strategy.aggregation

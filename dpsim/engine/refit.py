@@ -7,8 +7,8 @@ is multiplied by a constant of the machine, and each call costs another constant
 
 The constants are fitted to tables of measured sizes (relative errors, least squares, none below 0),
 with the model on as many ranks as were measured. They apply to other numbers of ranks as far as the
-model's form does. What the fit leaves of the table with the nearest number of ranks multiplies the
-time of each size, so that what was measured is predicted as measured.
+model's form does. The residuals of the table with the nearest number of ranks multiply the time of
+each size, so that measured sizes are predicted as measured.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Leftover:
 
     @classmethod
     def of(cls, fitted: CollectiveModel, table: Measured) -> Leftover:
-        """Return what ``fitted``, on as many ranks as were measured, leaves of ``table``."""
+        """Return the residuals of ``table`` under ``fitted``, a model on equally many ranks."""
         rows = dict(sorted(zip(table.sizes_bytes, table.times_s, strict=True)))
         pairs = [
             (size, fitted.seconds_from_common_start(size), seconds)
@@ -70,7 +70,7 @@ class Leftover:
         return cls(np.log(np.array(sizes, dtype=float)), np.log(np.array(ratios)))
 
     def at(self, nbytes: int) -> float:
-        """Return the ratio at a size: on a line between sizes, that of the last one beyond."""
+        """Return the ratio at a size, interpolated between sizes and constant beyond them."""
         return float(np.exp(np.interp(np.log(max(nbytes, 1)), self.sizes, self.ratios)))
 
 
@@ -116,7 +116,7 @@ class RefittedModel(CollectiveModel):
     def _stretched(self, found: Outcome, first: float, slower: float) -> Outcome:
         """Return the outcome of starts that were drawn together, with its time stretched again.
 
-        So what early ranks send before the last one starts takes the refitted time, too.
+        Messages of early ranks before the last one starts therefore take the refitted time, too.
         """
         finishes = first + slower * (found.finishes - first)
         return replace(

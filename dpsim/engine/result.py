@@ -191,7 +191,7 @@ class Result(Shown):
 
     @property
     def scaling_efficiency(self) -> float:
-        """Throughput over that of as many single workers without communication, jitter included.
+        """Throughput relative to as many single workers without communication, including jitter.
 
         If workers need not keep pace, each of the single workers runs at its own pace too.
         """

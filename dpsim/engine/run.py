@@ -78,7 +78,7 @@ def run_scenario(
     settle: bool = True,
     quick: bool = False,
 ) -> Run:
-    """Prepare ``scenario`` and simulate it, and keep what ``recording`` says.
+    """Prepare ``scenario`` and simulate it, recording as ``recording`` says.
 
     With ``quick`` the vector engine simulates it wherever it is exact, even if the scenario asks
     for events. If steps have not settled, it is simulated again with a longer warm-up, unless
@@ -113,7 +113,7 @@ def run_scenario(
 
 @limited()
 def run_job(job: Job, recording: Recording = NOTHING) -> Run:
-    """Simulate a job that is already prepared, and keep what ``recording`` says.
+    """Simulate a job that is already prepared, recording as ``recording`` says.
 
     Raises DpsimError if it takes more memory than its GPUs have, or too many steps.
     """

@@ -1,6 +1,6 @@
 """The number of steps to simulate: whole averaging periods, and a warm-up that fills pipelines.
 
-Also checks that there is memory for the records of so many steps.
+It also checks that the records of that many steps fit in memory.
 """
 
 from __future__ import annotations

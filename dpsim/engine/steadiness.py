@@ -79,7 +79,7 @@ def piled_up(busy: float) -> str | None:
 
 
 def departure(steps: Steps, further: Steps) -> float:
-    """Return by what share of the mean of ``steps`` the ``further`` steps are longer, or 0.
+    """Return how much longer the ``further`` steps are, as a share of the mean of ``steps``, or 0.
 
     Both are of asynchronous workers. They differ if the further mean is more than 1 % away and by
     more than three standard errors of ``steps``. Workers that keep a rhythm look the same from step
@@ -102,7 +102,7 @@ def _batches(step_times: FloatArray) -> FloatArray:
 
 
 def start_up(step_times: FloatArray, period: int = 1) -> float:
-    """Return by what share of the mean step the first steps shorten it, or 0 if they do not.
+    """Return how much the first steps shorten the mean step, as a share of it, or 0.
 
     The first steps are those without which the mean of the others has the least standard error
     (MSER: White, "An effective truncation heuristic for bias reduction in simulation output",
@@ -168,7 +168,7 @@ def _thirds(values: FloatArray | IntArray, period: int) -> tuple[FloatArray, ...
 
 
 def drift(step_times: FloatArray, period: int = 1) -> float:
-    """Return by what share of the mean step the last third is longer than the first.
+    """Return how much longer the last third is than the first, as a share of the mean step.
 
     ``step_times`` are (steps, workers), in s, taken in whole averaging periods. Returns 0 if steps
     are steady as far as can be seen: a run drifts if the thirds differ by more than 1 % of the mean

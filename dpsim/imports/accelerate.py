@@ -88,7 +88,7 @@ _OPTIMIZERS = {
     "pagedadamw8bit": "adamw-8bit",
     "sgd": "sgd",
 }
-# Of Trainer, Axolotl and LLaMA-Factory: keys of attention, and the words that choose it.
+# Keys by which Trainer, Axolotl and LLaMA-Factory choose the attention kernel, and their values.
 _ATTENTION: dict[str, dict[str, Attention]] = {
     "attn_implementation": ATTENTION_OF,
     "flash_attention": {"true": "flash"},
@@ -99,7 +99,7 @@ _PAGED = "pages that move to the host where memory is short take no time here"
 
 
 def scenario_from_accelerate(content: bytes, name: str, sizes: TrainingSizes) -> ScenarioDraft:
-    """Return the scenario of such a file. Raises DpsimError for unsupported settings."""
+    """Return the scenario of a configuration file. Raises DpsimError for unsupported settings."""
     draft = ScenarioDraft(name, "accelerate")
     return scenario_of_trainer(yaml_settings(content, name), draft, sizes)
 
@@ -107,7 +107,10 @@ def scenario_from_accelerate(content: bytes, name: str, sizes: TrainingSizes) ->
 def scenario_of_trainer(
     settings: Settings, draft: ScenarioDraft, sizes: TrainingSizes
 ) -> ScenarioDraft:
-    """Fill ``draft`` by accelerate's or Trainer's keys. Raises DpsimError as above."""
+    """Fill ``draft`` from accelerate's or Trainer's keys.
+
+    Raises DpsimError for unsupported settings.
+    """
     settings.refuse_other_parallelism()
     if settings.flag("use_cpu"):
         raise ImportFileError("use_cpu must be false, since GPUs are simulated, but got true")
@@ -150,7 +153,7 @@ def scenario_of_trainer(
 
 
 def _replicated(draft: ScenarioDraft, settings: Settings, kind: str | None) -> None:
-    """Set that each worker holds the whole model, as with DistributedDataParallel."""
+    """Set up workers that each hold the whole model, as with DistributedDataParallel."""
     if kind is None:
         why = "the file names neither FSDP nor DeepSpeed"
         draft.assume("strategy.aggregation.kind", "allreduce", why)
@@ -263,7 +266,7 @@ def _fsdp(draft: ScenarioDraft, config: Settings, trainer: tuple[str, ...], prec
         draft.set("strategy.aggregation.kind", "allreduce", source)
         draft.assume("strategy.overlap.kind", "buckets", "DDP's own, of 25 MiB")
     else:
-        # Weights are gathered unit by unit in any case, unlike in DeepSpeed's stage 2.
+        # FSDP always gathers weights unit by unit, unlike DeepSpeed's stage 2.
         draft.set("strategy.aggregation.kind", "sharded", source)
         draft.set("strategy.aggregation.stage", 3, source)
         draft.set("strategy.aggregation.shard_group", "node" if per_node else "all", source)
@@ -318,7 +321,8 @@ def _strategy(config: Settings, trainer: tuple[str, ...]) -> tuple[bool | None, 
             return *_STRATEGIES[word], "fsdp"
         if word not in _TRAINERS_OTHER_WORDS:
             raise ImportFileError(f"fsdp must be words such as full_shard, but got {word!r}")
-    # FSDP 2 only has whether weights are freed after the forward pass; it accepted the older words.
+    # FSDP 2 has only reshard_after_forward, whether weights are freed after the forward pass; it
+    # also accepted the older words.
     for key, known in (("sharding_strategy", _STRATEGIES), ("reshard_after_forward", _RESHARD)):
         if config.has(key):
             return *known[config.word(key, known) or "full_shard"], config.path(key)
@@ -326,7 +330,7 @@ def _strategy(config: Settings, trainer: tuple[str, ...]) -> tuple[bool | None, 
 
 
 def _ahead(draft: ScenarioDraft, config: Settings) -> None:
-    """Set how early weights are gathered."""
+    """Set how far ahead weights are gathered."""
     word = config.word("backward_prefetch", _PREFETCH)
     if word is not None:
         source = config.path("backward_prefetch")
@@ -342,7 +346,7 @@ def _ahead(draft: ScenarioDraft, config: Settings) -> None:
 
 
 def _deepspeed(draft: ScenarioDraft, config: Settings, folder: Path, precision: str) -> None:
-    """Set what accelerate's few keys of DeepSpeed mean, or the file that they name."""
+    """Read accelerate's DeepSpeed keys, or the DeepSpeed file that they name."""
     file = config.text("deepspeed_config_file")
     if file is not None:
         add_deepspeed(draft, file, config.path("deepspeed_config_file"), folder, precision)

@@ -59,9 +59,9 @@ def scenario_from_deepspeed(content: bytes, name: str, sizes: TrainingSizes) -> 
 
 
 def add_deepspeed(draft: ScenarioDraft, file: str, key: str, folder: Path, precision: str) -> None:
-    """Add what the DeepSpeed configuration ``file`` says, which ``key`` of a trainer's names.
+    """Add the settings of the DeepSpeed configuration ``file``, named by a trainer's ``key``.
 
-    Its auto is what the trainer's configuration says, such as its ``precision``, already in
+    For auto the trainer's own settings apply, such as its ``precision``, which are already in
     ``draft``. Raises DpsimError for a missing file, and where the two disagree.
     """
     # Trainers are started in a folder of the user's choice, such as that of a repository.
@@ -177,7 +177,7 @@ def _optimizer(draft: ScenarioDraft, section: Settings) -> None:
 
 
 def _zero(draft: ScenarioDraft, settings: Settings, width: int) -> None:
-    """Set what is sharded, how gradients are sent, and what is offloaded."""
+    """Set the sharding, how gradients are sent, and the offloading."""
     zero = settings.section("zero_optimization")
     stage = zero.number("stage", least=0, most=3) or 0
     travels = settings.word("communication_data_type", _WIDTHS)

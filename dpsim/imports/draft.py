@@ -102,7 +102,7 @@ class NodeDraft:
         ]
 
     def summary(self) -> tuple[list[str], list[str], list[str]]:
-        """Return what is taken from the text, what is assumed, and what is ignored."""
+        """Return the values taken from the text, the assumptions, and what is ignored."""
         counts = ", ".join(f"{count} {kind}" for kind, count in self.devices.items())
         taken, assumed, ignored = [f"{counts}, and {len(self.edges)} edges between them"], [], []
         for source in self.sources():

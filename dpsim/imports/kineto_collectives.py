@@ -57,7 +57,7 @@ def _arguments(kernel: Event, operator: Event | None, mark: Event | None) -> dic
 
 
 def _shapes(event: Event) -> dict[str, Any]:
-    """Return what a mark's shapes tell about a call: operation, elements and type."""
+    """Return a call's operation, number of elements and type from a mark's shapes."""
     if not event.name.startswith(_MARKS):
         return {}
     types = event.args.get("Input type")

@@ -53,10 +53,10 @@ class NsysTables:
     names: dict[Any, str]
 
     def rows(self, table: str) -> Iterator[dict[str, Any]]:
-        """Yield the rows of a table, as mappings of the columns that are read, with names resolved.
+        """Yield the rows of a table as mappings from column to value, with names resolved.
 
-        Times are in seconds as ``start`` and ``end``; ``process`` is that of the row. There are no
-        rows if the table does not exist. Raises DpsimError for a broken one.
+        Times are in seconds as ``start`` and ``end``; ``process`` is the row's process. There are
+        no rows if the table does not exist. Raises DpsimError for a broken one.
         """
         if table not in self.columns_of:
             return

@@ -139,7 +139,7 @@ class ScenarioDraft:
 
     @property
     def ignored_lines(self) -> list[str]:
-        """The ignored keys by their effect, a line each; what has no part in a step comes last."""
+        """The ignored keys by their effect, a line each, those without effect on a step last."""
         keys: dict[str, list[str]] = {}
         for key, why in self.ignored.items():
             keys.setdefault(why, []).append(_printable(key))

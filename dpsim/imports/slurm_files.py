@@ -37,7 +37,7 @@ class Switch:
 
 @dataclass(frozen=True, slots=True)
 class Topology:
-    """The topology in a file: ``plugin`` is tree or block; ``sizes`` are those of blocks."""
+    """The topology in a file: ``plugin`` is tree or block; ``sizes`` are the block sizes."""
 
     plugin: str
     switches: dict[str, Switch]

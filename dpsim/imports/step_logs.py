@@ -5,8 +5,8 @@ number; Composer's SpeedMonitor prints ``throughput/batches_per_sec``; Lightning
 examples and the Trainer of transformers show tqdm's progress bar. Each gives the mean of some
 consecutive steps. Readings that contain one of the first ten steps are dropped as warm-up.
 
-Of tables (CSV), Lightning's CSVLogger writes the columns of its ThroughputMonitor; any other has
-the time of each step, of all of which none is dropped.
+A CSV file is a table of Lightning's CSVLogger, with the columns of its ThroughputMonitor, or has
+the time of every step; then no warm-up is dropped.
 """
 
 from __future__ import annotations

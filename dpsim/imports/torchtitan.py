@@ -182,7 +182,7 @@ def _in_fp8(draft: ScenarioDraft, settings: Settings) -> bool:
 
 
 def _precision(draft: ScenarioDraft, training: Settings, *, fp8: bool) -> None:
-    """Set the precision of products, and record what is ignored about that of weights."""
+    """Set the precision of matrix products, and record which settings of weights are ignored."""
     weights = training.word("mixed_precision_param", _DTYPES)
     kept = training.word("dtype", _DTYPES)
     if kept in ("bfloat16", "float16"):

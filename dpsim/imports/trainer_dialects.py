@@ -74,7 +74,7 @@ def scenario_from_dialect(
 ) -> ScenarioDraft:
     """Return the scenario of a file of ``program``. Raises DpsimError for unsupported settings."""
     values = yaml_settings(content, name).whole()
-    # Set after what Trainer has: path in the scenario, value, and source.
+    # Set after Trainer's own settings: path in the scenario, value, and source.
     own: list[tuple[str, Any, str]] = []
     if program == "torchtune":
         own += _torchtune(values)
@@ -98,7 +98,7 @@ composer = partial(scenario_from_dialect, "composer")
 
 
 def _trained(keys: _Adapters, values: dict[str, Any]) -> list[tuple[str, Any, str]]:
-    """Return what is trained if only adapters are, and remove their keys.
+    """Return the trainable parameters if only adapters are trained, and remove their keys.
 
     Raises ImportFileError for 4-bit weights, which are not simulated.
     """
@@ -130,7 +130,7 @@ _VARIANT = re.compile(r"_(base|instruct)$")
 def _torchtune(values: dict[str, Any]) -> list[tuple[str, Any, str]]:
     """Translate dtype, the precision of weights, and components named by their class.
 
-    Returns what Trainer's settings lack: paths in the scenario, values and sources.
+    Returns settings that Trainer's lack: paths in the scenario, values and sources.
     """
     found = []
     if values.get("dtype") == "bf16":

@@ -57,8 +57,8 @@ class CollectiveModel(ABC):
 
     ``finish(starts, nbytes)`` takes the time at which each rank enters (s, a vector over ranks) and
     the bytes of one rank's vector, and returns when each rank leaves and what each link carried. It
-    keeps no visible state between calls. ``network`` has the capacities. Its traffic and the name
-    of its algorithm are those of its ``schedule``; a model without one overrides them.
+    keeps no visible state between calls. ``network`` has the capacities. By default its traffic and
+    algorithm come from its ``schedule``; a model without one overrides them.
     """
 
     saved: float = 0.0
@@ -137,7 +137,7 @@ class CollectiveModel(ABC):
         return replace(outcome, finishes=outcome.finishes + short) if short else outcome
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return what another process needs: identities of arrays are this one's."""
+        """Return the state for another process, without this process's array identities."""
         return {name: value for name, value in vars(self).items() if name != "_busiest"}
 
     def _busiest_seconds(self, loads: FloatArray) -> float:

@@ -1,4 +1,4 @@
-"""Cautions about several results that stand side by side, each once with the results it is of."""
+"""Cautions about several results, each listed once with the results that it applies to."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _MOST = 4  # names that are listed
 
 
 def cautions(results: Iterable[tuple[str, Result]]) -> list[str]:
-    """Return what named results extrapolate and warn of, and the names unless it is all of them."""
+    """Return extrapolations and warnings of named results, with their names unless all have it."""
     listed = list(results)
     names_by_caution: dict[str, list[str]] = {}
     for name, result in listed:

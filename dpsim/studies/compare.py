@@ -215,7 +215,7 @@ def _of_kept_scale(
     scenarios: list[tuple[Variant, Scenario]],
     overrides: Iterable[str],
 ) -> list[tuple[Variant, Scenario]]:
-    """Return the variants with compute times scaled as the file's own measured step tells.
+    """Return the variants with compute times scaled to the file's own measured step.
 
     Variants that change the calibration itself keep theirs.
     """

@@ -106,10 +106,8 @@ def balanced(seconds: FloatArray, parts: int) -> list[int]:
             f"devices: must be at most the {len(seconds)} blocks of the model, but got {parts}"
         )
     # Dynamic programming: the best of k runs over the first j pieces is the best of k - 1 runs over
-    # the first i and one run from there, for the best i.
-    #
-    # before[j] is the work of the first j pieces, and before[j] - before[i] that of a run from i
-    # to j.
+    # the first i and one run from there, for the best i.  before[j] is the work of the first j
+    # pieces, and before[j] - before[i] the work of a run from i to j.
     before = np.concatenate([[0.0], np.cumsum(seconds)])
     longest, cuts = before.copy(), []  # of the first j pieces in one run
     for run in range(1, parts):

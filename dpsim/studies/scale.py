@@ -45,7 +45,7 @@ class BatchPoint:
         return None if self.to_target is None else self.to_target.training
 
     def to_json(self) -> dict[str, Any]:
-        """Return a row of ``dpsim scale --by``: that of ``dpsim run`` with the varied fields."""
+        """Return a row of ``dpsim scale --by``: the row of ``dpsim run`` with the varied fields."""
         return {
             **self.result.to_json(),
             "nodes": self.nodes,
@@ -60,8 +60,8 @@ class BatchPoint:
 class BatchStudy:
     """Points ordered by nodes, then batch.
 
-    ``left_out`` states what could not be simulated, and why. ``partial``: for some of it, this
-    machine's time or memory did not suffice.
+    ``left_out`` lists the cases that could not be simulated, and why. ``partial``: for some of it,
+    this machine's time or memory did not suffice.
     """
 
     points: tuple[BatchPoint, ...]

@@ -23,7 +23,7 @@ TRAFFIC = Conditions((Background(0, 1, 1e9),))
 
 
 @pytest.mark.parametrize(
-    ("network", "together", "conditions", "expected"),
+    ("network", "common_start", "conditions", "expected"),
     [
         (SWITCH, True, None, ClosedFormModel),
         (SWITCH, False, None, ConfirmedRounds),
@@ -48,7 +48,7 @@ def test_by_default_every_rank_may_start_at_its_own_time():
     ("kind", "expected"),
     [("rounds", RoundsModel), ("flows", FlowsModel), ("closed-form", ClosedFormModel)],
 )
-@pytest.mark.parametrize("together", [True, False])
+@pytest.mark.parametrize("common_start", [True, False])
 def test_a_named_kind_is_taken_however_ranks_start(kind, expected, common_start):
     assert type(collective_model(kind, RING, SWITCH, common_start=common_start)) is expected
 

@@ -102,7 +102,7 @@ class Together(RunningCollective):
             self.leave_at(range(len(self.starts)), self.outcome().finishes.tolist())
 
     def outcome(self) -> Outcome:
-        """Return when each rank leaves, and what links carry, by the model."""
+        """Return when each rank leaves, and the bytes on each link, by the model."""
         shared_links = self.shared_links
         outcome = self.party.model.finish_after(self.starts, self.nbytes, shared_links.rested_at)
         shared_links.rested_at = outcome.rested_at

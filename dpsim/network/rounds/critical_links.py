@@ -6,9 +6,9 @@ message to rank i+1: a linear map in max-plus algebra. After R rounds rank i is 
 r_j plus the seconds of a walk of R turns from j to i, which in a turn crosses link e in t_e, or
 stays at a rank for the slower of its two links. With T the seconds of the slowest, or critical,
 links, a walk loses, relative to R (o + g + T), nothing where it stays at an end of a critical link,
-and T - t_e where it crosses link e. So the optimal walk goes the cheapest way to a critical link,
-stays there, and goes on to i. Source: Baccelli, Cohen, Olsder and Quadrat, Synchronization and
-Linearity, 1992, section 3.7 (powers of a matrix by its critical graph).
+and T - t_e where it crosses link e. The optimal walk therefore takes the cheapest way to a critical
+link, stays there, and continues to i. Source: Baccelli, Cohen, Olsder and Quadrat, Synchronization
+and Linearity, 1992, section 3.7 (powers of a matrix by its critical graph).
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ _BINARY = ("B", "KiB", "MiB", "GiB", "TiB")
 def scaling_figure(results: Sequence[Result | Answer], current: int | None = None) -> go.Figure:
     """Draw the throughput of a GPU against workers: tokens/s for text, otherwise samples/s.
 
-    Also draws the throughput of a GPU without communication, and the model's error as a band.
+    It also draws the throughput of a GPU without communication, and the model's error as a band.
     ``current``: the number of workers whose point is ringed.
     """
     answers = sorted((answer(result) for result in results), key=lambda each: each["workers"])
@@ -51,7 +51,7 @@ def scaling_figure(results: Sequence[Result | Answer], current: int | None = Non
         mode="lines",
         name="without communication",
         line={"color": COLOUR["grey"], "dash": "dash"},
-        hoverinfo="skip",  # what is pressed is a point of the prediction, which may lie below
+        hoverinfo="skip",  # clicks select a point of the prediction, which may lie below
     )
     figure.add_scatter(
         x=workers,

@@ -82,7 +82,7 @@ def _as_glyphs(
         node = node_of(device)
         if node is None:
             whole.add_node(device, **data)
-        # Of a network card's kind, by which the layout finds the tiers of the fabric.
+        # The kind of a network card, by which the layout finds the tiers of the fabric.
         elif f"{node}/{_GLYPH}" not in whole:
             whole.add_node(f"{node}/{_GLYPH}", kind="nic", glyph=True, inside=0.0, gpus=0, about="")
         if node is not None and data.get("kind") == "gpu":

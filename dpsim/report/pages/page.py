@@ -71,8 +71,8 @@ def report_page(sources: Sequence[Source]) -> str:
 def run_page(run: Run) -> str:
     """Return the page of one run that has recorded a step.
 
-    It also shows what only a run has: the timeline of that step, of a typical worker first, and the
-    distribution of all steps.
+    It also shows the timeline of that step, a typical worker first, and the distribution of all
+    steps, which only a run has.
     """
     source = Source(run.result.name, "run", (run.result.to_json(),), (run.result.name,))
     workers = run.extremes()
@@ -288,7 +288,7 @@ def _calibrations(answers: Iterable[Answer]) -> list[str]:
     used = [each["calibration"] for each in answers if "calibration" in each]
     notes = list(dict.fromkeys(map(calibration_note, used)))
     if "catalogue" in used:
-        # Of the fitted constants on models that were left out of the fit.
+        # Errors of the fitted constants on models that were left out of the fit.
         what = "each publisher left out"
         error = constants_file()["errors"][what]["all"]
         notes.append(

@@ -26,7 +26,7 @@ _COMPARED: dict[str, PartName] = {
 
 
 def comparison_table(found: Comparison) -> Table:
-    """Return variants side by side, best first; ``change`` is that of the ranking's figure."""
+    """Return variants side by side, best first, with the change of the ranking's figure."""
     changes = [found.change(row) for row in found.rows]
     # The best is equivalent to itself, which needs no mark.
     alike = [row is not found.best and bool(found.is_best_too(row)) for row in found.rows]

@@ -31,7 +31,7 @@ _TOTAL: dict[str, tuple[tuple[str, ...], Callable[..., str]]] = {
 
 
 def sweep_table(answer: Answer, most: int | None = None, among: Answer | None = None) -> Table:
-    """Return points of ``select * from results``: what differs among them, and five results.
+    """Return points of ``select * from results``: the columns that differ, and five results.
 
     Only the first ``most`` of them, in the order of the answer. ``among``: all points, if the
     answer has some of them only.
@@ -65,7 +65,7 @@ def sweep_table(answer: Answer, most: int | None = None, among: Answer | None = 
 
 
 def sweep_notes(answer: Answer, most: int | None = None) -> list[str]:
-    """Return what the models' errors extrapolate in the first ``most`` points, each once."""
+    """Return the extrapolations of the models' errors in the first ``most`` points, each once."""
     place = answer.columns.index("extrapolated")
     texts = (row[place] or "" for row in islice(answer.rows, most))
     every = dict.fromkeys(each for text in texts for each in text.split(BETWEEN_SENTENCES) if each)

@@ -145,7 +145,7 @@ def _engine_note(result: Result) -> str:
 def calibration_note(calibration: str | dict[str, Any]) -> str:
     """Return the calibration of a prediction, and its error if it is known."""
     if isinstance(calibration, str):
-        # Rows of a sweep have only the name of what else was used.
+        # Rows of a sweep have only the name of another profile.
         source = {
             "profile": ": compute times as measured in the model's profile",
             "catalogue": ": compute times from the catalogue's figures, not measured",
@@ -172,7 +172,7 @@ def calibration_note(calibration: str | dict[str, Any]) -> str:
 
 
 def _resource_notes(result: Result) -> list[str]:
-    """Return what steps hold and load, if there is something to report.
+    """Return the memory and link loads of steps, if there is something to report.
 
     Memory, input, epoch, crashes and learners.
     """

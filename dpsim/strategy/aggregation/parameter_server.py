@@ -110,14 +110,14 @@ class ParameterServerConfig(Aggregation):
         """Return a push of the encoded payload, then a pull of parameters."""
         if collective != _COLLECTIVE:
             return tuple((collective, nbytes) for nbytes in sent.encoded)
-        # Parameters come back, not gradients. Feedback makes up for what a codec loses of a
-        # gradient, not of parameters. So they are sent uncompressed unless the scenario asks
-        # otherwise.
+        # Parameters come back, not gradients. Error feedback compensates for the codec's loss of a
+        # gradient, not of parameters. Replies are therefore sent uncompressed unless the scenario
+        # asks otherwise.
         back = sum(sent.encoded) if self.compress_pull else sent.plain
         return (("push", sum(sent.encoded)), ("pull", back))
 
     def payloads(self, workers: int, *, sums_in_flight: bool) -> int:
-        """Return 1 where replies are compressed, else 0; servers decode what is pushed."""
+        """Return 1 if replies are compressed, else 0; servers decode the pushes."""
         return int(self.compress_pull)
 
     def startup(self, model: Model, state_bytes: int, setting: Setting) -> float:

@@ -156,9 +156,9 @@ class Setting:
     ) -> tuple[str, CollectiveModel | None]:
         """Return ``library``, or the library that "auto" selects for an algorithm ("auto": any).
 
-        Also returns the model of the operation, where it was built to find the library. "auto"
-        selects no library where messages were measured, links are cut, or a network model is
-        requested. The choice and its reason are appended to ``libraries``.
+        It also returns the operation's model, if it was built to find the library. "auto" selects
+        no library where messages were measured, links are cut, or a network model is requested. The
+        choice and its reason are appended to ``libraries``.
         """
         found = AutomaticLibrary(library, _ASKED)
         if library == "auto":

@@ -1,11 +1,11 @@
 """1-bit: the sign of each element, and the means of each column's plus and minus elements.
 
-The means make the column's squared error smallest, so that an encoded vector is never further from
-its own than 0 is; what is lost is fed back. 1 bit an element and 8 bytes a column. Columns of a
-flat vector are its successive runs of ``column`` elements (the paper's are those of the weight
-matrices, a neuron each). Gathered. One pass in: a column stays in shared memory. Source: Seide, Fu,
-Droppo, Li and Yu, "1-bit stochastic gradient descent and its application to data-parallel
-distributed training of speech DNNs", Interspeech 2014.
+The means minimise the column's squared error, so that an encoded vector is never further from the
+original than 0 is; the error is fed back. It takes 1 bit per element and 8 bytes per column.
+Columns of a flat vector are its successive runs of ``column`` elements (the paper's are those of
+the weight matrices, a neuron each). Gathered. One pass in: a column stays in shared memory. Source:
+Seide, Fu, Droppo, Li and Yu, "1-bit stochastic gradient descent and its application to
+data-parallel distributed training of speech DNNs", Interspeech 2014.
 """
 
 from __future__ import annotations

@@ -22,13 +22,13 @@ _LAGS = 0.5  # of the number of scatters: this many more gathers mean a second g
 class Advice:
     """The recommended change, as times, settings and code; ``strategy`` is ddp or fsdp.
 
-    ``step_s`` is the traced step time, ``best_s`` that less what the change saves by the model;
-    where the trace does not tell its step, both are the model's. ``gain`` is the share of the step
-    saved. ``error`` is the model's error relative to the step. ``idle_s`` is the time of the traced
-    step in which no kernel runs, ``communication_s`` that in which collectives run, and
-    ``exposed_s`` of it that without concurrent computing; None where the trace does not tell.
-    DistributedDataParallel uses the two bucket sizes (MiB); FSDP the unit size (MiB of gathered
-    weights), the number of units prefetched, and whether weights are freed after forward.
+    ``step_s`` is the traced step time, and ``best_s`` the same minus the saving predicted by the
+    model; if the trace does not show its step time, both are the model's. ``gain`` is the share of
+    the step saved. ``error`` is the model's error relative to the step. ``idle_s`` is the time of
+    the traced step in which no kernel runs, ``communication_s`` the time in which collectives run,
+    and ``exposed_s`` the part of it without concurrent computing; None if the trace does not show
+    them. DistributedDataParallel uses the two bucket sizes (MiB); FSDP the unit size (MiB of
+    gathered weights), the number of units prefetched, and whether weights are freed after forward.
     """
 
     strategy: str
@@ -75,8 +75,8 @@ class StepParts(NamedTuple):
 def advise(profile: ModelProfile, parts: StepParts | None = None) -> Advice:
     """Recommend a change to the program whose step ``profile`` holds.
 
-    ``parts`` are those of the traced step, if the trace tells them. Raises DpsimError if the trace
-    has no collectives with sizes, or no layer times.
+    ``parts`` are the parts of the traced step, if the trace shows them. Raises DpsimError if the
+    trace has no collectives with sizes, or no layer times.
     """
     measured = profile.measured
     calls = [call for call in profile.collectives if call.payload_bytes and call.duration_s]
@@ -170,7 +170,7 @@ def _of_units(
     scatters: list[MeasuredCollective],
 ) -> Advice:
     ranks = gathers[0].ranks or 1
-    # A gather reports the bytes of one rank's shard, a scatter those of the whole input.
+    # A gather reports the bytes of one rank's shard, a scatter the bytes of the whole input.
     whole = [
         call.model_copy(update={"payload_bytes": call.payload_bytes * ranks}) for call in gathers
     ]
@@ -184,7 +184,7 @@ def _of_units(
     weights = _weights(profile, gathered, notes)
     layers = _layers(measured, weights, reduced / max(gathered, 1))
     passes = units.Passes(layers, through(whole), through(scatters))
-    # Units of a program are seldom all alike; the median stands for the requested size.
+    # A program's units are seldom all equal; the median represents the requested size.
     size = median(call.payload_bytes for call in whole)
     traced = _span(measured, [*whole, *scatters])
     # Calls do not show how far ahead units were gathered: take the value that best matches the

@@ -1,4 +1,4 @@
-"""Knobs of a step's samples: the batch, the passes it comes in, and what they keep for backward."""
+"""Knobs of a step's samples: the batch, its accumulated passes, and activation checkpointing."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def batch(scenario: Scenario) -> Options:
 
 
 def accumulation(scenario: Scenario) -> Options:
-    """Double the passes of a step, so that gradients meet half as often."""
+    """Double the passes of a step, so that gradients are exchanged half as often per sample."""
     now = scenario.workload.gradient_accumulation
     values = _doubled(scenario, {_PASSES: 2 * now})
     return (Change(f"gradient accumulation {now} -> {2 * now} passes", values, 2.0),)

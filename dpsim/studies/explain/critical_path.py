@@ -120,8 +120,8 @@ class _StepIntervals:
         if not there:
             return None
 
-        # Of several that end together, take the one that began last, so that the walk takes short
-        # steps and skips nothing that happened in between.
+        # If several end at once, take the one that began last, so that the walk takes short steps
+        # and skips nothing in between.
         return min(there, key=lambda each: (each.stream == "communication", -each.start))
 
     def before(self, worker: int, time: float) -> float:

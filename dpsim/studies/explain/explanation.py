@@ -127,7 +127,7 @@ def explain(
     uncertainty: bool = False,
     found: Callable[[CriticalPath | Turn], None] = lambda part: None,
 ) -> Explanation:
-    """Explain what limits ``scenario``, with ``uncertainty`` also what determines its interval.
+    """Explain what limits ``scenario``, and with ``uncertainty`` also what determines its interval.
 
     ``progress`` gets the number of knobs turned so far; ``found`` gets the critical path, and each
     knob as soon as it is turned, the quickest first; ``tick`` is called at every simulated step.

@@ -110,7 +110,7 @@ def uncertainty_of(run: Run) -> Uncertainty:
     sending = errors.sending if len(errors.parts) > 1 else ModelError("nothing is communicated")
     inputs = [
         _input("computing", errors.computing, errors.computing.basis),
-        # A log of nccl-tests corrects the time, but the interval stays that of the uncorrected
+        # A log of nccl-tests corrects the time, but the interval remains as for the uncorrected
         # model.
         _input("communication", sending, sending.basis),
         _input("jitter", jitter, "the mean of the run's steps, resampled"),

@@ -3,7 +3,7 @@
 The simulation decides which worker reads which parameters when, and real gradients are computed on
 them.
 
-Workers and their timing are the scenario's. The trained model is that of ``replay``; each of its
+Workers and their timing are the scenario's. The trained model is ``replay``'s; each of its
 gradients takes the time of one of the scenario's model. Codecs are applied to whole gradients. A
 worker's learners form a larger batch if gradients are averaged, and have models of their own if
 models are.

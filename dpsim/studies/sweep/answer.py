@@ -97,7 +97,7 @@ def _query(table: Table, sql: str) -> tuple[tuple[str, ...], tuple[tuple[Any, ..
 
 
 def results(folder: str | os.PathLike[str]) -> tuple[Table, int, str | None]:
-    """Return the table of finished points, the number of all points, and what was damaged.
+    """Return the table of finished points, the number of all points, and the damage found.
 
     Raises DpsimError if there is no sweep.
     """

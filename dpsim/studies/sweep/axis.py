@@ -143,7 +143,7 @@ def split(path: str) -> list[str | int]:
 
 
 def below(value: object, part: str | int) -> object:
-    """Return what a model's value has under a key or index; ``...`` if there is nothing.
+    """Return the value under a key or index of a model's value; ``...`` if there is nothing.
 
     None may be a value.
     """

@@ -275,8 +275,8 @@ def _pool(workers: int, client: Client | None) -> Iterator[Executor]:
     if client is not None:
         yield client.get_executor(pure=False)
         return
-    # loky's processes do not run the caller's script again, as those of the standard library do: a
-    # script needs no `if __name__ == "__main__"`.
+    # loky's processes do not run the caller's script again, as the standard library's do: a script
+    # needs no `if __name__ == "__main__"`.
     from loky import ProcessPoolExecutor
 
     for _ in range(_STARTS):

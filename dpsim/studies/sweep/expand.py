@@ -36,7 +36,7 @@ Maker: TypeAlias = Callable[[bytes, Sequence[Values]], list[Point]]
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The points of a sweep in order, and notes on what was left out of the files."""
+    """The points of a sweep in order, and notes on the parts of files that were left out."""
 
     points: tuple[Point, ...]
     notes: tuple[str, ...] = ()
@@ -118,7 +118,7 @@ def _inside(folder: Path) -> Iterator[Path]:
 
 
 def _of_file(document: Document, make: Maker) -> tuple[list[Point], str | None]:
-    """Return the points of one file, and a note on what is left out. Raises ScenarioError."""
+    """Return the points of one file, and a note on omitted parts. Raises ScenarioError."""
     scenario = validate(document, Scenario)
     config = scenario.sweep
     if config is None:

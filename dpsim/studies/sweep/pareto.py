@@ -72,7 +72,7 @@ def pareto_points(folder: str | os.PathLike[str], figures: str) -> Pareto:
     first, second = map(answer.columns.index, columns)
     known = [row for row in answer.rows if row[first] is not None and row[second] is not None]
     front = pareto_front(known, lambda row: row[first], lambda row: row[second])
-    # Points that are equal in both are as good as the one that stands for them.
+    # Points that are equal in both are as good as the one that represents them.
     places = {(row[first], row[second]): place for place, row in enumerate(front)}
     tied = [row for row in known if (row[first], row[second]) in places]
     front = sorted(tied, key=lambda row: places[row[first], row[second]])

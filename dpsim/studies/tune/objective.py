@@ -19,7 +19,7 @@ class Objective:
 
     ``read`` returns its figure from a result, None if there is none. ``higher``: a higher figure is
     better. ``to_target``: the figure is about training to the model's target, and so are the time
-    and cost shown with it. ``unit`` is that of the figure, empty for a cost.
+    and cost shown with it. ``unit`` is the figure's unit, empty for a cost.
     """
 
     name: str

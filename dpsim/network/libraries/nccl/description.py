@@ -52,7 +52,7 @@ def parse_gpu(text: str) -> tuple[Gpu, list[Note]]:
 def parse_version(text: str) -> tuple[int, ...] | None:
     """Return (2, 21, 5) for "2.21.5 (NGC TF 24.06)"; None if nothing is stated.
 
-    Also for "CUDA 12.4, NCCL 2.21.5": versions of other programs are ignored.
+    In "CUDA 12.4, NCCL 2.21.5" versions of other programs are ignored.
     """
     if "rocm" in text.lower():
         return None  # the version of AMD's stack, not of its NCCL
@@ -65,7 +65,7 @@ def parse_settings(text: str) -> tuple[str | None, str | None]:
     """Return NCCL_ALGO and NCCL_PROTO as stated, or as plain words: "Ring, 1 channel, LL128".
 
     Anything vaguer ("default (...)") is not a setting, and neither is a list: with "Ring,Tree" NCCL
-    chooses. Plain words without a protocol say what ran, not what was required.
+    chooses. Plain words without a protocol state what ran, not a forced choice.
     """
     algorithm, protocol = _variable("NCCL_ALGO", text), _variable("NCCL_PROTO", text)
     words = [word.strip() for word in text.lower().split(",")]

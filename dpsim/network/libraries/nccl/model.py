@@ -82,10 +82,10 @@ class NcclModel(LeavingTogether):
     """One operation by NCCL on a cluster.
 
     ``restriction`` is "auto" (NCCL chooses) or a required algorithm, like NCCL_ALGO: "ring", "tree"
-    or "in-network" (NVLS, between nodes NVLSTree). Traffic is that of a ring, whichever algorithm
-    runs. Link loads are those of its channels, which leave nodes by all cards. If they load a link
-    of the fabric more than the cards, that link sets the rate. Raises DpsimError for algorithms and
-    operations that NCCL lacks.
+    or "in-network" (NVLS, between nodes NVLSTree). Traffic is counted as for a ring, whichever
+    algorithm runs. Link loads follow its channels, which leave nodes by all cards. If they load a
+    link of the fabric more than the cards, that link sets the rate. Raises DpsimError for
+    algorithms and operations that NCCL lacks.
     """
 
     def __init__(
@@ -112,7 +112,7 @@ class NcclModel(LeavingTogether):
         self._name = operation
         self._answers: dict[str, dict[Any, Any]] = {}
         self._kept_loads: dict[tuple[int, str], FloatArray] = {}
-        # NCCL ignores a setting that leaves it nothing to run, so check what would run.
+        # NCCL ignores a setting that excludes every algorithm, so check what would run.
         if forced is not None and self.machine.ranks > 1:
             _, runs, _ = _predicted(self.machine, self.operation, itemsize, 1)
             if runs != forced:

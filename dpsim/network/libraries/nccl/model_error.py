@@ -1,8 +1,8 @@
 """Error of NCCL's model on a machine, from its residuals on similar machines.
 
-The nearer a measured machine is, the smaller the uncertainty: if one with the same description was
-measured, the spread is that of machines with such a twin; else of machines of its fabric, each left
-out; else of whole generations that were left out.
+The uncertainty depends on how near the nearest measured machine is. With a machine of the same
+description, it is the spread over machines that have such a twin; otherwise over machines of the
+same fabric, each left out; otherwise over whole generations left out.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ def _few(machine: NcclMachine, operation: str, table: Mapping[str, Any]) -> str:
 def beyond(machine: NcclMachine, residuals: Mapping[str, Any] | None = None) -> str:
     """Return how ``machine`` exceeds all measured machines of its generation, or "".
 
-    That is, it has a transport that none of them had (AMD's GPUs count as one generation), or at
+    It does if its transport was not measured (AMD's GPUs count as one generation), or if it has at
     least twice the largest measured number of GPUs in a node, or of nodes.
     """
     kind = machine.generation

@@ -1,4 +1,4 @@
-"""Parse what joins nodes, from words such as "InfiniBand NDR 8x400Gbps per node".
+"""Parse the network between nodes from words such as "InfiniBand NDR 8x400Gbps per node".
 
 Gives the transport, and the line rate of a node's cards.
 """
