@@ -23,7 +23,7 @@ _SAME = 5e-4  # a smaller change would show as 0.0 %, and is not shown
 class Number:
     """One number of the row: its name, its text and its value.
 
-    ``value`` is None where it is unknown; ``less_is_better`` says which changes are good. ``note``
+    ``value`` is None if it is unknown; ``less_is_better`` says which changes are good. ``note``
     is shown below it; ``filled`` is the share of a bar below it; ``interval`` is its prediction
     interval, drawn as a band. ``timed`` is the result whose step time it is proportional to.
     """
@@ -39,7 +39,7 @@ class Number:
 
     @property
     def within(self) -> str:
-        """The interval in words; empty where there is none."""
+        """The interval in words; empty if there is none."""
         ends = () if self.interval is None else (self.interval.low, self.interval.high)
         return " to ".join(human(end, TIME, _DIGITS) for end in ends)
 

@@ -45,7 +45,7 @@ class Found:
     """The contents of a file, and the scenario's results without it and with it, where possible.
 
     ``lines`` describe it; ``text`` is dpsim's conversion, offered as the file ``name``. ``changed``
-    or ``node`` (for `Spec.with_value`) apply it to the scenario; None where it changes nothing.
+    or ``node`` (for `Spec.with_value`) apply it to the scenario; None if it changes nothing.
     """
 
     lines: tuple[str, ...]

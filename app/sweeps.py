@@ -1,6 +1,6 @@
 """A sweep's results, filtered, with any column against any other.
 
-Also the Pareto front of the points.
+It also shows the Pareto front of the points.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def draw() -> None:
 def _rows(folder: str) -> tuple[list[dict[str, Any]], int]:
     """Return the sweep's rows.
 
-    Raises DpsimError where there is no sweep, or too many rows for a page.
+    Raises DpsimError if there is no sweep, or too many rows for a page.
     """
     from dpsim.studies.sweep import results
 

@@ -1,4 +1,4 @@
-"""The top of every page: the scenario's title with its changes, and what can be done with it."""
+"""The top of every page: the scenario's title with its changes, and its actions."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def draw() -> None:
 
 
 def _since(view: View) -> str:
-    """Return what was changed last, and what differs from the set-up."""
+    """Return the last change, and all differences from the set-up."""
     spec, parts = view.spec, []
     start = replace(spec, changes=())
     # Where only one change was made, it is the last.

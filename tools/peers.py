@@ -70,7 +70,7 @@ def _is_known(row: _Row) -> bool:
 def _errors(row: _Row) -> list[float] | None:
     """Return the relative errors of llm-analysis at each fraction of the GPU's peak.
 
-    None where it says that the step, which ran, does not fit.
+    None if it says that the step, which ran, does not fit.
     """
     from llm_analysis import analysis, config  # type: ignore[import-not-found, unused-ignore]
 

@@ -215,7 +215,7 @@ class CrashesConfig(Config):
 
     @property
     def write_seconds(self) -> float:
-        """The seconds to write a checkpoint; 0 where its size or the rate is not given."""
+        """The seconds to write a checkpoint; 0 if its size or the rate is not given."""
         if self.checkpoint_size is None or self.storage_rate is None:
             return 0.0
         return self.checkpoint_size / self.storage_rate

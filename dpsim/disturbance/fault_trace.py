@@ -31,7 +31,7 @@ _MOMENT = 1 / 1440  # days: faults within a minute of each other are not indepen
 
 @dataclass(frozen=True, slots=True)
 class Logged:
-    """A fault: days from the start of the log; ``repair`` is None where one end is unknown.
+    """A fault: days from the start of the log; ``repair`` is None if one end is unknown.
 
     Where the start is unknown, the end is used for it, and ``is_dated`` is false.
     """

@@ -67,7 +67,7 @@ class JitterFit:
 def fit_jitter(times: Factors, nodes: Sequence[int]) -> JitterFit:
     """Fit a disturbance to step times of shape (steps, ranks).
 
-    Raises DpsimError where no scenario may have it, such as a stall of 10,000 steps.
+    Raises DpsimError if no scenario may have it, such as a stall of 10,000 steps.
     """
     try:
         return _fitted(times, nodes)

@@ -39,7 +39,7 @@ FITTED_SPREAD = 0.015  # of one worker's factor; see above
 class Jitter(Config):
     """A factor of mean 1 on compute time, drawn anew for every worker and step.
 
-    ``spread`` names the field that scales how far factors lie apart; None where no one field does.
+    ``spread`` names the field that scales how far factors lie apart; None if no one field does.
     """
 
     spread: ClassVar[str | None] = None

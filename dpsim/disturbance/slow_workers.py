@@ -60,7 +60,7 @@ class SlowWorkersConfig(GroupedDisturbance):
 
         ``entry`` distinguishes several such disturbances.
 
-        Raises DpsimError where a named worker or node does not exist.
+        Raises DpsimError if a named worker or node does not exist.
         """
         return np.where(self._is_slow(workers, seed, per_node, entry), self.factor, 1.0)
 
@@ -83,7 +83,7 @@ class SlowWorkersConfig(GroupedDisturbance):
     def why_none_is_slow(
         self, workers: int, seed: int, per_node: int | Sequence[int], entry: int = 0
     ) -> str | None:
-        """Return why no worker is slow, where the random draw selected none; None where one is."""
+        """Return why no worker is slow, where the random draw selected none; None if one is."""
         if not self.fraction or self._is_slow(workers, seed, per_node, entry).any():
             return None
         groups = int(self.groups(workers, per_node).max()) + 1

@@ -143,7 +143,7 @@ def _ends(drawn: FloatArray) -> tuple[float, float]:
 def compute_errors(job: Job) -> tuple[ModelError, ...]:
     """Return the errors that compute times may have, of which the narrowest holds.
 
-    It is zero where the layers' own times were measured.
+    It is zero if the layers' own times were measured.
     """
     scenario = job.scenario
     runs, ordinary = scenario.known_runs, _is_ordinary(job)
@@ -178,7 +178,7 @@ def _ordinary_error(job: Job) -> ModelError:
 def _measured_error(job: Job, measured: MeasuredTimes) -> ModelError:
     """Return the error of layers' measured times: the spread of the steps that were measured.
 
-    It is zero where only their means are known. Beyond the measured batches it grows with the
+    It is zero if only their means are known. Beyond the measured batches it grows with the
     doublings from the nearest one, as that of a calibrated scale does.
     """
     basis, sizes = "computing as measured in the model's profile", measured.batch_sizes

@@ -64,7 +64,7 @@ class MemoryUse:
 
     @property
     def fits(self) -> bool:
-        """Whether the parts fit in the GPU's memory; where they are partial, the known ones."""
+        """Whether the parts, or those that are known, fit in the GPU's memory."""
         return self.held.fits(self.capacity)
 
     @property

@@ -296,7 +296,7 @@ class Result(Shown):
 
     @property
     def _watts(self) -> FloatArray | None:
-        """The power of each worker's GPUs; None where all have the same."""
+        """The power of each worker's GPUs; None if all have the same."""
         cluster = self.job.cluster
         powers = np.array(
             [gpu.power.value if gpu.power else 0.0 for gpu, _ in cluster.accelerators]

@@ -379,8 +379,8 @@ class Run:
 def try_simulate(scenario: Scenario, budget: Budget, *, quick: bool = False) -> Result | DpsimError:
     """Return the prediction of ``scenario``, or why there is none: it does not fit in memory, say.
 
-    The reason is a FailedError where the ``budget`` of time, or this machine's memory, is too
-    small. ``quick`` is that of `run_scenario`.
+    The reason is a FailedError if the ``budget`` of time, or this machine's memory, is too small.
+    ``quick`` is that of `run_scenario`.
     """
     try:
         with budget.part():

@@ -296,7 +296,7 @@ class _Run:
     def _in_passes(self, step: int, plan: _Plan) -> None:
         """Send the calls of each pass, one pass after the other.
 
-        The clocks are a max-plus system: where a pass has moved all of them by the same time, equal
+        The clocks are a max-plus system: once a pass has moved all of them by the same time, equal
         passes after it do so too, and are simulated in one go.
         """
         clocks, number = self.clocks, 0

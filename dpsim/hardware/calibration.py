@@ -230,7 +230,7 @@ class RankSpread(Config):
         le=1e3,
         description=(
             "Mean seconds of a step's computing, over all ranks, as a multiple of what the layers' "
-            "times add up to: more than 1 where ranks slow each other down, or times have a tail."
+            "times add up to: more than 1 if ranks slow each other down, or times have a tail."
         ),
     )
     jitter: dict[str, float | str] = Field(

@@ -50,7 +50,7 @@ def profile_with_parts(
     """Return the profile of a trace for one sample, and the seconds of a step's parts.
 
     They are the whole step; in which no kernel runs; in which collectives run; and of those without
-    concurrent computing: medians over steps, None where a step has no computing. Raises as
+    concurrent computing: medians over steps, None if a step has no computing. Raises as
     `profile_kineto`.
     """
     trace = read_trace(path)

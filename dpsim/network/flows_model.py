@@ -1,4 +1,4 @@
-"""A schedule timed as flows: exact where links are shared unevenly."""
+"""A schedule timed as flows: exact even if links are shared unevenly."""
 
 from __future__ import annotations
 

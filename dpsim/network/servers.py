@@ -4,9 +4,9 @@ A worker's push to its k servers is one flow that uses 1/k of its rate on each s
 so is its pull: exact if servers are alike. A server processes pushes in the order of their ends,
 each ``n / k`` bytes at ``update_rate``; copies of its state go to ``replicas - 1`` further servers
 in a chain. With links of equal rate B everywhere, m workers in step and no other cost, a push takes
-max(n / B, m n / (k B)) in addition to its latency: servers saturate where k B < m B. Sources: Li
-et al., "Scaling distributed machine learning with the parameter server", OSDI 2014 (shares, chains
-of replicas); Jiang et al., "A unified architecture for accelerating distributed DNN training in
+max(n / B, m n / (k B)) in addition to its latency: servers saturate if k B < m B. Sources: Li et
+al., "Scaling distributed machine learning with the parameter server", OSDI 2014 (shares, chains of
+replicas); Jiang et al., "A unified architecture for accelerating distributed DNN training in
 heterogeneous GPU/CPU clusters", OSDI 2020 (BytePS: servers beside the workers).
 """
 

@@ -169,6 +169,6 @@ def rule_against(strategy: Any) -> Rule | None:
 
 
 def refusal(strategy: Any) -> str | None:
-    """Return why the parts of ``strategy`` are incompatible, in words; None where they are not."""
+    """Return why the parts of ``strategy`` are incompatible, in words; None if they are not."""
     rule = rule_against(strategy)
     return None if rule is None else f"{rule.named_parts(strategy)} means nothing: {rule.why}"

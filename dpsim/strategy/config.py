@@ -58,7 +58,7 @@ class StrategyConfig(Config):
 
     @property
     def wrapper(self) -> str | None:
-        """The torch wrapper of the model: ddp, fsdp2, or None where none is needed."""
+        """The torch wrapper of the model: ddp, fsdp2, or None if none is needed."""
         stage = self.aggregation.sharding_stage
         if stage is not None:
             return "ddp" if stage == 1 else "fsdp2"

@@ -86,7 +86,7 @@ def slowed(factor: str) -> str:
 def four(scenario: Scenario) -> list[str]:
     """Return the options that leave four workers of a scenario, one a node, undisturbed.
 
-    Raises DpsimError where its nodes are of several kinds.
+    Raises DpsimError if its nodes are of several kinds.
     """
     if scenario.cluster.groups or scenario.testbed is not None:
         raise DpsimError("cluster must have nodes of one kind, of which four workers are shown")

@@ -68,7 +68,7 @@ Condition = Literal["ordinary", "tuned"]
 
 
 class ClusterConfig(Config):
-    """The machines and what joins them.
+    """The machines and the network between them.
 
     Equal ones (``node``, ``nodes``), or groups of several kinds.
     """

@@ -84,7 +84,7 @@ class Accelerator:
         return self.generation not in WITHOUT_TENSOR_CORES
 
     def peak(self, precision: str) -> float:
-        """Return the FLOP/s in that precision. Raises DpsimError where the GPU has none."""
+        """Return the FLOP/s in that precision. Raises DpsimError if the GPU has none."""
         try:
             peak = self.peak_flop_per_s[precision]
         except KeyError:

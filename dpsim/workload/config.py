@@ -390,7 +390,7 @@ class WorkloadConfig(Config):
     def resolved(self, workers: int) -> WorkloadConfig:
         """Return the workload with batch and passes derived from ``global_batch``.
 
-        Raises DpsimError where it does not divide evenly, or all three are given and disagree.
+        Raises DpsimError if it does not divide evenly, or all three are given and disagree.
         """
         global_batch = self.global_batch
         if global_batch is None:
@@ -443,7 +443,7 @@ class WorkloadConfig(Config):
 
     @property
     def recompute(self) -> Recompute | None:
-        """The activation checkpointing; None where everything is kept."""
+        """The activation checkpointing; None if everything is kept."""
         chosen = self.checkpoint if self.checkpointing is None else self.checkpointing
         if chosen == "none":
             return None

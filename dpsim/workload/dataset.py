@@ -64,7 +64,7 @@ class DatasetConfig(Config):
     def epoch(self, workers: int, batch: int) -> Epoch:
         """Return an epoch of ``workers`` that take ``batch`` samples each step.
 
-        Raises DpsimError where it has no step at all.
+        Raises DpsimError if it has no step at all.
         """
         global_batch = workers * batch
         steps = (

@@ -28,8 +28,8 @@ between segments of the network are kept, and one segment at a time is recompute
 (`loss_bytes`). Not counted: the batch itself, masks, and the workspaces of convolutions.
 
 All 481 batches of quality ok that ran on a known GPU (the reference tables single_gpu.csv and
-scaling.csv) fit by this. Of 50 more, with a caution, one is 7 % over: ResNet-50 with 128 images on
-a K80, whose context is smaller.
+scaling.csv) fit by this. One of 50 others, which have a caution, is 7 % over: ResNet-50 with 128
+images on a K80, whose context is smaller.
 """
 
 from __future__ import annotations
@@ -348,7 +348,7 @@ def _of_blocks(model: Model) -> tuple[list[int], int]:
 def largest_batch(model: Model, setup: Setup, capacity: float) -> int:
     """Return the largest batch of one pass that fits in ``capacity`` bytes, at most 2^31.
 
-    Returns 0 where not even one sample fits.
+    Returns 0 if not even one sample fits.
     """
 
     def is_too_large(batch: int) -> bool:

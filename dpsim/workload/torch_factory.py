@@ -29,7 +29,7 @@ def check_factory(factory: str) -> tuple[str, str, str]:
 
 
 def refuse_forbidden(factory: str) -> None:
-    """Raise DpsimError where running user code is forbidden."""
+    """Raise DpsimError if running user code is forbidden."""
     if not runs_code():
         raise DpsimError(f"{CODE_REFUSED}, but names {factory!r}")
 

@@ -39,7 +39,7 @@ _PATIENT = 10.0  # seconds between later reports
 def trace(factory: str, shape: tuple[int, ...], dtype: str = "float32") -> Model:
     """Trace the model that ``factory()`` returns, for samples of ``shape``.
 
-    ``notes`` name the operators without a FLOP formula. Raises DpsimError where torch is missing,
+    ``notes`` name the operators without a FLOP formula. Raises DpsimError if torch is missing,
     the factory cannot be imported or called, or its module cannot be traced.
     """
     torch = import_torch()

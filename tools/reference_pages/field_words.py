@@ -68,7 +68,7 @@ def _of_several(annotation: Any, limits: dict[str, Any]) -> str:
 
 
 def _count(limits: dict[str, Any]) -> str:
-    """Return the number of entries of a list; empty where it is not limited."""
+    """Return the number of entries of a list; empty if it is not limited."""
     least, most = limits.get("min_length"), limits.get("max_length")
     if least is not None and most is not None:
         return f"{least} to {most}"

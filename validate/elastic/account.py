@@ -94,7 +94,7 @@ def killed(job: Job, rows: Sequence[Mapping[str, Any]], kills: Sequence[Kill]) -
                     restart_s=begins[number + 1] - kill.at,
                 )
             )
-        # Each checkpoint's note follows that of its step.
+        # Each checkpoint's note follows its step's note.
         noted = pairwise(kept)
         saving = sum(after["at"] - row["at"] for row, after in noted if after["event"] == "saved")
         checkpoints += saving

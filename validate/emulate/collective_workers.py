@@ -1,4 +1,4 @@
-"""Workers that meet in collectives, as real ranks.
+"""Workers that exchange in collectives, as real ranks.
 
 Passes are timed waits, and a communication thread carries out calls in their order, like in
 `dpsim.engine.vector_engine`.
@@ -29,10 +29,10 @@ READY = 1005
 class Quorum:
     """Decides when a collective may begin: when this worker is ready, or ``quorum`` workers are.
 
-    A worker that is not ready then takes part with the data it has. Each of ``workers`` tells all
-    others, in a message of 8 bytes, that it is ready for one of ``total`` collectives. Source: Li
-    et al., "Taming unbalanced training workloads in deep learning with partial collective
-    operations", PPoPP 2020.
+    A worker that is not ready then takes part with the data it has. Each of ``workers`` announces
+    to all others, in a message of 8 bytes, that it is ready for one of ``total`` collectives.
+    Source: Li et al., "Taming unbalanced training workloads in deep learning with partial
+    collective operations", PPoPP 2020.
     """
 
     def __init__(self, world: World, workers: int, quorum: int, total: int) -> None:
@@ -129,15 +129,15 @@ class Progress:
         self.row.end = now()
 
     def reached(self, position: int) -> float:
-        """Return when it had computed up to ``position``: one where calls become ready, or 0."""
+        """Return when it had computed up to ``position``, at which calls become ready, or 0."""
         return self._reached[position]
 
     def to(self, position: int) -> None:
         """Compute up to ``position``, waiting for the calls needed on the way."""
         if position == self._at:
             return
-        # Stops where a call is needed and where calls become ready, which `reached` needs; layers
-        # without either are one sleep.
+        # Stops where a call is needed, and where calls become ready (for `reached`); layers without
+        # either are one sleep.
         known = {*self._awaited, *self._marks}
         between = {where for where in known if self._at < where < position}
         for stop in sorted(between | {position}):

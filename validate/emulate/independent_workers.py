@@ -164,8 +164,8 @@ class ServerCoordinator(Coordinator):
 
     A thread sends pushes one after another; a pull ends the iteration.
 
-    Of several servers, the one with the longest wait determines the noted wait. Versions are those
-    of the first server; a gradient is handed over when the last server has it.
+    The recorded wait is the longest of all servers' waits. Versions are those of the first server;
+    a gradient is handed over when the last server has it.
     """
 
     def __init__(self, job: Job, client: Client) -> None:
@@ -204,7 +204,7 @@ class ServerCoordinator(Coordinator):
         if self._failed is not None:
             raise self._failed
         stale, _, taken, released, waited = replies[:, :OWN_NUMBERS].T
-        # Each server decides by what it has seen: a gradient dropped by one counts as dropped.
+        # Each server decides by its own state: a gradient dropped by one server counts as dropped.
         row.versions = int(stale[0]) if (stale != DROPPED).all() else DROPPED
         row.passed = float(taken.max())
         row.straggler_wait = float(waited.max())
@@ -220,7 +220,7 @@ class ServerCoordinator(Coordinator):
         """Do nothing: the servers have taken the optimiser's step."""
 
     def leave(self) -> None:
-        """End the thread, and tell the servers."""
+        """End the thread, and notify the servers."""
         self._jobs.put(None)
         self._thread.join()
         self._client.go(LEAVE)
@@ -237,10 +237,10 @@ class ServerCoordinator(Coordinator):
 class PairwiseCoordinator(Coordinator):
     """A worker of asynchronous gossip, which averages with one neighbour at a time.
 
-    It computes meanwhile: a thread makes its own exchanges, and one those of each other worker.
-    Each worker does one exchange at a time, its own or another's: a lock. The active side of an
-    exchange takes both locks in the order of ranks, so that there is no deadlock: its own at once
-    or when the other has granted its own. Words of 8 bytes go between them.
+    It computes meanwhile: one thread makes its own exchanges, and one more thread serves each other
+    worker. Each worker does one exchange at a time, its own or another's: a lock. The active side
+    of an exchange takes both locks in the order of ranks, so that there is no deadlock: its own at
+    once or when the other has granted its own. Words of 8 bytes go between them.
     """
 
     def __init__(self, job: Job, world: World) -> None:

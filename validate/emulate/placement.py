@@ -45,13 +45,13 @@ def placement(scenario: Scenario) -> Placement:
 
 
 def check(job: Job) -> None:
-    """Raise DpsimError for what real ranks cannot do, with the scenario's key to change."""
+    """Raise DpsimError if real ranks cannot do this, with the scenario's key to change."""
     for wrong, key, rule, got in (*_of_hardware(job), *_of_aggregation(job)):
         if wrong:
             raise DpsimError(f"{key}: {rule}, but got {got}")
 
 
-# Whether it is wrong, the scenario's key, what it must be, and what it is.
+# Whether it is wrong, the scenario's key, its required value, and its value.
 _Refusal = tuple[bool, str, str, str]
 
 

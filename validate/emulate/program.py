@@ -36,8 +36,8 @@ Say = Callable[[Mapping[str, Any]], None]
 def emulate(job: Job, world: World, case: int, say: Say) -> None:
     """Run ``job``; all ranks of ``world`` must call this.
 
-    This rank's notes are reported with the number ``case``. Raises DpsimError for what cannot be
-    run, or if ranks are on several machines, whose clocks are not comparable.
+    This rank's notes are reported with the number ``case``. Raises DpsimError for scenarios that
+    cannot be run, or if ranks are on several machines, whose clocks are not comparable.
     """
     check(job)
     placed = placement(job.scenario)

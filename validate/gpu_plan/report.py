@@ -59,7 +59,7 @@ class Line:
         ]
 
     def record(self) -> dict[str, Any]:
-        """Return what is worth keeping, in some 400 bytes; parts that took no time are left out."""
+        """Return the main results, in some 400 bytes; parts that took no time are left out."""
         kept: dict[str, Any] = {"name": self.item.name, "set": list(self.item.set)}
         if self.attempt.notes:
             kept["notes"] = self.attempt.notes

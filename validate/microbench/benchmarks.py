@@ -46,8 +46,8 @@ def run_benchmarks(world: World, settings: Settings, report: Report, progress: P
 
     On rank 0, ``report`` gets each row, and ``progress`` the benchmark's name and the number of its
     rows so far, of an unknown total (None). A row has ``what``, the benchmark's name; one of a
-    benchmark that cannot run has the reason in ``not_run``. With ``at_once``, all ranks run what
-    rank 0 would run alone.
+    benchmark that cannot run has the reason in ``not_run``. With ``at_once``, all ranks run the
+    benchmarks that otherwise only rank 0 runs.
     """
     for name in settings.what:
         benchmark = BENCHMARKS[name]

@@ -1,4 +1,4 @@
-"""Rows of microbenchmarks as tables for a terminal, those of collectives as nccl-tests prints them.
+"""Tables of microbenchmarks for a terminal, with collectives as nccl-tests prints them.
 
 nccl-tests has sizes in bytes, times in us and rates in GB/s.
 """
@@ -87,7 +87,7 @@ def nccl_lines(run: RunFile) -> Iterator[str]:
     yield "# Using devices"
     for place in run.ranks:
         yield _device(place)
-    # Rows come in the order of measurement, with those of an operation and algorithm together.
+    # Rows are in the order of measurement, in which an operation and algorithm are contiguous.
     tables = groupby(run.of("collectives"), key=itemgetter("operation", "algorithm"))
     for (operation, algorithm), rows in tables:
         yield from _table(operation, algorithm, list(rows))

@@ -1,8 +1,8 @@
 """A profile of this node: times of its products, memory, copies, models and collectives.
 
-Microbenchmarks measure on all ranks at once, as in training. Of each table of collectives two
-thirds of the sizes are kept; the others are held out to judge the library's model on this node,
-refitted on the kept sizes.
+Microbenchmarks measure on all ranks at once, as in training. The profile keeps two thirds of the
+sizes in each table of collectives; the others are held out to validate the library's model on this
+node, refitted on the kept sizes.
 """
 
 from __future__ import annotations

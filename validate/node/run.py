@@ -56,7 +56,7 @@ def on_node(
 ) -> StepRun | None:
     """Run ``case`` here, and predict it; under a launcher return the result on rank 0, else None.
 
-    Raises PartialRunError if a rank fails, DpsimError for what this node cannot run.
+    Raises PartialRunError if a rank fails, and DpsimError if this node cannot run the scenario.
     """
     if compute not in COMPUTES:
         raise DpsimError(f"--compute must be real or timed here, but got {compute!r}")
@@ -174,7 +174,7 @@ def _memory(predicted: Run, rows: Sequence[Row]) -> dict[str, float | None]:
 
 
 def _by_another_library(job: Job, backend: str) -> Iterator[str]:
-    """Yield a note if collectives were predicted as those of another library than ran."""
+    """Yield a note if collectives were predicted for another library than the one that ran."""
     library = job.setting.library
     if job.workers > 1 and library in TRAITS and TRAITS[library].in_torch and library != backend:
         yield (
@@ -207,7 +207,7 @@ def _interrupted(node: Here, rows: Sequence[Row]) -> Iterator[str]:
 
 
 def _notes(parts: Sequence[Any], node: Here, predicted: Run) -> list[str]:
-    """Return what users should know about the comparison."""
+    """Return remarks for users about the comparison."""
     notes = []
     names = {part.accelerator.name for part in parts}
     if node.kind == "cpu":
@@ -227,10 +227,10 @@ def _notes(parts: Sequence[Any], node: Here, predicted: Run) -> list[str]:
 def steps_of(job: Job, rows: Rows) -> Steps:
     """Return the steps of all workers, from their ``rows`` in order of rank.
 
-    A worker's compute time is that of steps measured alone, one for each step of the training in
-    turn, plus its own delays. The rest of a step is waiting for slower workers, as far as they
-    compute longer, and otherwise communication. The steps alone are not those of the training:
-    single steps are divided as if they were, and the means are right.
+    A worker's compute time is from steps measured alone, one for each step of the training in turn,
+    plus its own delays. The rest of a step is waiting for slower workers, as far as they compute
+    longer, and otherwise communication. The steps measured alone are other steps than the
+    training's: single steps are divided as if they were, and the means are right.
     """
     workers = rows[: job.workers]
     whole = min(len(row["step_s"]) for row in workers)

@@ -1,9 +1,9 @@
 """The spread of ranks that compute at once, for a profile, and its errors on held-out sizes.
 
-A synchronous step ends with the slowest worker. So three values are taken from steps that ranks
-computed at once: the mean time, to which the layers' times are scaled; the pace, the ratio of the
-mean with fewer ranks to it; and the jitter, the differences between ranks. For pace and jitter each
-third batch size is held out, and the mean time of its slowest rank is predicted.
+A synchronous step ends with the slowest worker. Three values are therefore taken from steps that
+ranks computed at once: the mean time, to which the layers' times are scaled; the pace, the ratio of
+the mean with fewer ranks to it; and the jitter, the differences between ranks. For pace and jitter
+each third batch size is held out, and the mean time of its slowest rank is predicted.
 """
 
 from __future__ import annotations

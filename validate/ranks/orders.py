@@ -1,8 +1,8 @@
 """Ranks that are started for one order after another, however the previous one ended.
 
 A process that measures for hours must not be a rank itself: a rank that fails may end all others,
-and leaves a GPU in an unknown state. So ranks are separate processes. Without a launcher, one
-process starts all of them. If torchrun has started processes on several nodes, each starts and
+and leaves a GPU in an unknown state. Ranks are therefore separate processes. Without a launcher,
+one process starts all of them. If torchrun has started processes on several nodes, each starts and
 watches one rank, on the orders of the first process.
 """
 
@@ -106,9 +106,9 @@ class OfALauncher(Orders):
 
 
 def orders_here() -> Orders | None:
-    """Return the orders of this process; None in one that has executed those of rank 0.
+    """Return the orders of this process; None in a process that has executed rank 0's orders.
 
-    Under a launcher all its processes must call it. Raises FailedError if they do not meet.
+    Under a launcher all its processes must call it. Raises FailedError if they do not connect.
     """
     if "RANK" not in os.environ:
         return OnThisMachine()

@@ -40,7 +40,7 @@ _OTHER_LAUNCHERS = {"SLURM_STEP_NUM_TASKS": "srun", "OMPI_COMM_WORLD_SIZE": "mpi
 LOST = 2
 """The exit code of a rank that fails since another one is gone."""
 ORDER = "DPSIM_ORDER"
-"""The variable that tells the ranks of one order apart from those of others at the same store."""
+"""The variable that distinguishes the ranks of one order from other orders' at the same store."""
 IMPORTED_LATE = "torch._dynamo"
 """The module that torch imports in DDP's first pass, with sympy: a second for each rank."""
 
@@ -220,9 +220,9 @@ def usable_gpus(device: str) -> int:
 def agreed(world: World, backend: str) -> World:
     """Return the world, with gloo if ranks share GPUs and ``backend`` does not ask for NCCL.
 
-    All ranks call it once they have met. They compare the GPUs that they use, not how many each
-    sees: a scheduler may show each rank one of its own. Raises DpsimError if nccl was asked for and
-    ranks share a GPU.
+    All ranks call it once they are connected. They compare the GPUs that they use, not how many
+    each sees: a scheduler may show each rank one of its own. Raises DpsimError if nccl was asked
+    for and ranks share a GPU.
     """
     if world.backend != "nccl":
         return world
@@ -274,7 +274,7 @@ def joined(
     host, if ranks do not meet.
     """
     place = place_from_environment()
-    # Before ranks meet: an error common to all is reported at once, not after a time-out.
+    # Before ranks connect: an error common to all is reported at once, not after a time-out.
     chosen, face = choose(place, backend, device)
     if chosen == "nccl" and not face.on_gpu:
         raise DpsimError("--backend must be gloo or mpi with --device cpu, but got nccl")
@@ -327,7 +327,7 @@ def meet(place: Place, timeout: float) -> Any:
     Raises FailedError, naming rank and host, if they do not meet in time.
     """
     if place.size == 1 and "MASTER_PORT" not in os.environ:
-        # A single rank has no others to meet: no port is opened.
+        # A single rank connects to no others: no port is opened.
         return dist.HashStore()
     patience = timedelta(seconds=timeout)
     try:

@@ -40,7 +40,7 @@ _MIB = 2**20
 
 @dataclass(frozen=True, slots=True)
 class GpuState:
-    """One GPU: bytes of memory, clocks in Hz, and what limits its clock at the moment."""
+    """One GPU: bytes of memory, clocks in Hz, and the current reasons for its clock limit."""
 
     name: str
     uuid: str

@@ -2,7 +2,7 @@
 
 Each rank has its share of the processor. The prediction is for that network: its layers are
 measured on one rank alone first. Ranks beyond the cores then share them, which the prediction does
-not know of. What the scenario says of jitter and slow workers is waited for (`Waits`).
+not know of. The scenario's jitter and slow workers are reproduced by waiting (`Waits`).
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ class Waits:
 def waits_of(job: Job) -> Waits:
     """The waits in all steps of ``job``, warm-up included.
 
-    Its times must be those of the computing alone.
+    Its times must be of computing only.
     """
     factors = slow_downs(job)
     stretch = 1 / min(float(factors.min()), 1.0)

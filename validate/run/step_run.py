@@ -22,7 +22,7 @@ class StepRun:
     ``collectives`` has mean seconds of each, predicted and measured. ``failed`` is the reason if
     the measurement is incomplete, else "". ``memory`` has the bytes of a rank, predicted and
     measured, if they were measured; ``hidden`` says whether overlapped communication was; ``notes``
-    is what users should know about the comparison.
+    are remarks for users about the comparison.
     """
 
     case: Case
@@ -186,9 +186,9 @@ def _message_seconds(run: Run) -> dict[str, list[float]]:
 def typical(repetitions: Sequence[Steps], *, independent_workers: bool) -> Steps:
     """The median repetition of each step: the lower of the two in the middle.
 
-    The steps of a scenario are the same ones in every repetition, since seeds are; what differs is
-    the machine's doing. A step that something else on the machine held up is so left out, and steps
-    that communicate more than others stay.
+    Every repetition has the same steps, since seeds are equal; differences are due to the machine.
+    The median excludes steps that were held up by something else on the machine, and keeps steps
+    that communicate more than others.
 
     It is chosen for all workers at once, or for each of ``independent_workers``. Only steps that
     all repetitions have count.

@@ -54,7 +54,7 @@ class Gossip(Method):
 class _Turn:
     """One worker's part of a turn, through host memory.
 
-    It sends its model to some workers and receives those of ``neighbours``.
+    It sends its model to some workers and receives its ``neighbours``' models.
     """
 
     def __init__(self, worker: Worker, schedule: Schedule) -> None:

@@ -13,7 +13,7 @@ import numpy as np
 from dpsim.base.arrays import RealArray
 
 READ, UPDATED = "read", "updated"
-"""What a worker's event may be wherever others change the weights that it works on."""
+"""Kinds of events in methods in which others change the weights that a worker computes on."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -92,7 +92,7 @@ def _first_bucket(nbytes: int) -> Iterator[None]:
 
 
 class WholeBatch(Method):
-    """Rank 0 takes the batches of all workers as one; the other ranks stand by."""
+    """Rank 0 takes the batches of all workers as one; the other ranks are idle."""
 
     kind: ClassVar[str] = "whole-batch"
 
@@ -110,7 +110,7 @@ class DataParallel(Method):
         return "" if torch.cuda.is_available() else "nn.DataParallel needs GPUs, and there are none"
 
     def run(self, worker: Worker) -> None:
-        """Train on the whole batch on rank 0, split by torch; the other ranks stand by."""
+        """Train on the whole batch on rank 0, split by torch; the other ranks are idle."""
         if worker.rank == 0:
             learn_whole_batches(worker, nn.DataParallel(worker.replica.model))
 

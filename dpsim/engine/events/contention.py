@@ -1,7 +1,7 @@
 """The collectives that each communicator of a job uses, and the links that several share.
 
-The vector path times one collective at a time on links of its own, so these decide where it is
-exact.
+The vector engine times one collective at a time on links of its own; these functions decide when
+that is exact.
 """
 
 from __future__ import annotations

@@ -106,7 +106,7 @@ class Aggregation(KindConfig):
 
     @property
     def all_reduce(self) -> AllReduceChoice | None:
-        """The all-reduce of gradients, None where another collective is used."""
+        """The all-reduce of gradients, None if another collective is used."""
         return None
 
     @property

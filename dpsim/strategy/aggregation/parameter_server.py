@@ -130,7 +130,7 @@ class ParameterServerConfig(Aggregation):
     def place(self, setting: Setting) -> Servers:
         """Return the servers on the cluster's CPUs, the same objects on every call.
 
-        Raises DpsimError where the network has no place for them.
+        Raises DpsimError if the network has no place for them.
         """
         if self not in setting.placed:
             setting.placed[self] = self._place(setting)

@@ -42,7 +42,7 @@ class Setting:
 
     ``config`` is the cluster as described, ``cluster`` as built, ``transport`` the measured
     messages. ``disturbances(network, workers)`` returns the background traffic and link changes on
-    a network in which worker i is rank ``workers[i]``; None where there are none, or where models
+    a network in which worker i is rank ``workers[i]``; None if there are none, or where models
     can ignore them. ``disturbed``: whether there are any. ``groups``: the groups that exchange,
     unless all workers do. ``libraries`` collects the scenario's library choices, and ``cautions``
     its unrealistic assumptions. ``models`` are the models already built on this cluster, also for

@@ -59,7 +59,7 @@ class OneBitConfig(QuantisingCodec):
 
 
 def _means(rows: Floats, chosen: np.ndarray[tuple[int, ...], np.dtype[np.bool_]]) -> Floats:
-    """Return each row's mean over its chosen elements, 0 where there are none."""
+    """Return each row's mean over its chosen elements, 0 if there are none."""
     sums = rows.sum(axis=1, where=chosen, dtype=np.float64)
     counts = np.maximum(chosen.sum(axis=1), 1)
     means: Floats = (sums / counts).astype(np.float32)

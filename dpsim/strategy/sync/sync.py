@@ -54,7 +54,7 @@ class Sync(KindConfig):
     def gate(self, workers: int) -> Gate:
         """Return the rule by which ``workers`` workers wait for one another, at the start of a run.
 
-        Raises DpsimError where the rule is impossible with so many workers.
+        Raises DpsimError if the rule is impossible with so many workers.
         """
         return BarrierGate(workers, lag=self.lag)
 

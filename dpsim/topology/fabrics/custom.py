@@ -201,7 +201,7 @@ def _matches(end: str, port: dict[str, str]) -> list[str]:
 def _read_graphml(path: str) -> Iterator[CustomEdge]:
     """Yield the edges of a GraphML file.
 
-    Raises DpsimError if it cannot be read, or an edge lacks what it needs.
+    Raises DpsimError if it cannot be read, or if an edge lacks a required attribute.
     """
     try:
         graph = nx.read_graphml(io.BytesIO(read_limited(path, _MOST_BYTES)))

@@ -64,7 +64,7 @@ class _Sizes:
         return value
 
     def attention(self) -> Attention | None:
-        """Return the attention of ``attn_implementation``, or None where it is not given."""
+        """Return the attention of ``attn_implementation``, or None if it is not given."""
         value = self._values.get("attn_implementation", self._values.get("_attn_implementation"))
         if value is None:
             return None
@@ -75,7 +75,7 @@ class _Sizes:
         return ATTENTION_OF[value]
 
     def divided(self, width: str, heads: str) -> tuple[int, int]:
-        """Return width and number of heads. Raises DpsimError where the width is no multiple."""
+        """Return width and number of heads. Raises DpsimError if the width is no multiple."""
         if self[width] % self[heads]:
             raise self.problem(
                 f"{width} must be a multiple of {heads}, but got {self[width]} and {self[heads]}"

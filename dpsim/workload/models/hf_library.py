@@ -27,7 +27,7 @@ def library_entry(
 ) -> Images | Tokens:
     """Return the model of a configuration that the library knows.
 
-    Raises DpsimError where the library is missing, with the families that need no library
+    Raises DpsimError if the library is missing, with the families that need no library
     (``own``), or does not know the family either.
     """
     family = values["model_type"]

@@ -1,7 +1,7 @@
 """Rows of adaptdl_steptime.csv as scenarios: PyTorch DDP over placements on small clusters.
 
 Series that no data-parallel step can explain do not count. A series is the rows of one model from
-one file. The time of a step beyond that of one GPU comes from the network, which moves the same
+one file. The additional time of a step over one GPU's comes from the network, which moves the same
 bytes whatever the batch, and from other load on the host.
 """
 
@@ -97,7 +97,7 @@ def _groups(row: Row, nodes: int) -> tuple[str, ...]:
 
 
 def _described(path: Path) -> dict[str, Row]:
-    """Return the packaged clusters and those of a file of the same name beside the table."""
+    """Return the packaged clusters, and clusters from a file of the same name next to the table."""
     own = path.with_name(CLUSTERS)
     rows = [*packaged_rows(CLUSTERS), *(read_rows(own, ("cluster",)) if own.is_file() else ())]
     return {row.text("cluster"): row for row in rows}

@@ -111,7 +111,7 @@ class PublishedTraining:
 
 
 def read(row: Row) -> PublishedStep:
-    """Return the row by its fastest plan; raises NotPredictedError where it cannot be predicted."""
+    """Return the row by its fastest plan; raises NotPredictedError if it cannot be predicted."""
     record = read_record(row)
     steps = [record.step(row, plan) for plan in record.plans]
     return steps[0] if len(steps) == 1 else min(steps, key=_ends)

@@ -36,7 +36,7 @@ _SIZES = ((1e9, "below 1 G"), (5e9, "1 to 5 G"), (15e9, "5 to 15 G"))  # paramet
 
 
 def read(row: Row) -> PublishedStep:
-    """Return the row as a step; raises NotPredictedError where dpsim cannot express it."""
+    """Return the row as a step; raises NotPredictedError if dpsim cannot express it."""
     found = published(row)
     if math.isnan(found.measured):
         raise NotPredictedError("step time not stated")
@@ -100,7 +100,7 @@ def _placement(row: Row) -> tuple[int, ...]:
 
 
 def _checkpoints(row: Row) -> list[Any]:
-    """Return what is recomputed; if unstated, candidates in ascending number of layers."""
+    """Return the checkpointing; if unstated, candidates in ascending number of layers."""
     known, text = constants_file(SETTINGS)["checkpoints"], row.text("act_ckpt")
     if text not in known:
         raise NotPredictedError(f"checkpointing not stated: {text!r}")

@@ -127,7 +127,7 @@ def first_known(name: str, value: Any) -> Any:
 
 
 def known_words(words: Mapping[str, Any]) -> dict[str, Any]:
-    """Return those of ``words`` that a scenario's workload has, with values that it accepts."""
+    """Return the ``words`` that a scenario's workload has, with values that it accepts."""
     fields = WorkloadConfig.model_fields
     return {name: value for name, value in words.items() if name in fields and _may_be(name, value)}
 

@@ -19,8 +19,8 @@ _LOGGED = re.compile(r"\[[IW]\d{4} \d{2}:\d{2}:\d{2}\.\d+ ")
 class RankRun:
     """How one rank of a run ended, and its output.
 
-    ``returncode`` is that of `subprocess`: below 0 for a signal; None if the rank still ran when
-    the run was ended. ``stdout`` and ``stderr`` are the last 256 KiB of each.
+    ``returncode`` is as in `subprocess`: below 0 for a signal; None if the rank still ran when the
+    run was ended. ``stdout`` and ``stderr`` are the last 256 KiB of each.
     """
 
     rank: int
@@ -70,7 +70,7 @@ class RankRun:
 class Run:
     """A run that has ended: its ranks in order, and how long it took.
 
-    ``notes`` list what could not be done as requested.
+    ``notes`` list deviations from the request.
     """
 
     ranks: tuple[RankRun, ...]
