@@ -62,7 +62,7 @@ def numbers(result: Result) -> Iterator[Number]:
     """Yield step time, throughput, share of the GPUs' peak, memory and cost of a result."""
     yield _step_time(result)
     yield _rate(result)
-    yield _of_peak(result)
+    yield _mfu_number(result)
     yield of_memory(result.memory)
     yield _cost(result)
 
@@ -97,7 +97,7 @@ def _rate(result: Result) -> Number:
     return Number(name, _rounded(rate), rate, False, efficiency, timed=result)
 
 
-def _of_peak(result: Result) -> Number:
+def _mfu_number(result: Result) -> Number:
     found = result.utilisation
     if found.mfu is None:
         return Number("MFU", "unknown", None, False, "this model's FLOP are not known")

@@ -75,10 +75,10 @@ class Quoted(NamedTuple):
 def quoted(part: str) -> Iterator[Quoted]:
     """Predict every entry of one part of the file, numbers or threads."""
     for entry in YAML(typ="safe").load(packaged_path(FILE))[part]:
-        yield _of_table(entry) if "row" in entry else _of_scenario(entry)
+        yield _predict_row(entry) if "row" in entry else _predict_scenario(entry)
 
 
-def _of_table(entry: Mapping[str, Any]) -> Quoted:
+def _predict_row(entry: Mapping[str, Any]) -> Quoted:
     """Predict a row of a published table as ``dpsim validate reference`` does."""
     wanted = dict(entry["row"])
     file, kind = wanted.pop("file"), wanted.pop("kind", None)
@@ -106,7 +106,7 @@ def _of_table(entry: Mapping[str, Any]) -> Quoted:
         return Quoted(entry, source, score.measured, score.predicted, *ends)
 
 
-def _of_scenario(entry: Mapping[str, Any]) -> Quoted:
+def _predict_scenario(entry: Mapping[str, Any]) -> Quoted:
     """Predict a scenario: its step, its memory, or the factor of a step by a change."""
     before = _answer(entry["scenario"], entry.get("set", ()))
     source = entry.get("source", "")

@@ -37,7 +37,7 @@ def link_transfers(job: Job, intervals: Sequence[Interval], step: int) -> OnLink
     sent = [each for each in intervals if each.stream == "communication"]
     found: OnLinks = defaultdict(list)
     if not job.independent_workers:
-        transfers = _of_collectives(job, sent, step)
+        transfers = _collective_transfers(job, sent, step)
     elif job.coordination is Coordination.SERVERS:
         aggregation = cast("ParameterServerConfig", job.scenario.strategy.aggregation)
         transfers = _to_servers(job, aggregation, sent)
@@ -80,7 +80,7 @@ def load_over_time(transfers: Sequence[Transfer], rate: float) -> list[tuple[flo
     return list(zip(times, shown.tolist(), strict=True))
 
 
-def _of_collectives(
+def _collective_transfers(
     job: Job, sent: Sequence[Interval], step: int
 ) -> Iterator[tuple[int, Transfer]]:
     """Yield the transfers of collectives, with the loads that their models give."""

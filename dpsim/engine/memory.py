@@ -318,7 +318,7 @@ def memory_use(scenario: Scenario, model: Model | None = None) -> MemoryUse:
     # Full checkpointing leaves the segments to the framework: the ones that take the least memory,
     # about a block each.
     segments = None if workload.checkpoints_all else recompute
-    of_length = partial(_of_length, scenario) if workload.has_length else None
+    of_length = partial(_model_for_length, scenario) if workload.has_length else None
     aggregation, passes = scenario.strategy.aggregation, workload.gradient_accumulation
     stage = aggregation.sharding_stage or 0
     setup = Setup(
@@ -362,7 +362,7 @@ def _divided_state(scenario: Scenario) -> tuple[int | None, float]:
     return size, 0.0 if outer is None else outer.state_bytes / peers.ranks
 
 
-def _of_length(scenario: Scenario, tokens: int) -> Model:
+def _model_for_length(scenario: Scenario, tokens: int) -> Model:
     """Return the model of ``scenario`` for sequences of ``tokens`` tokens."""
     workload = scenario.workload.model_copy(update={"sequence_length": tokens})
     return scenario.model_copy(update={"workload": workload}).build_model()

@@ -54,11 +54,11 @@ def parse_topology(content: bytes, which: str | None = None) -> Topology:
     if _KEY.search(text):
         if which is not None:
             raise ImportFileError("must be a topology.yaml for --topology, but has no names")
-        return _of_conf(text.split("\n"))
-    return _of_yaml("\n".join(lines), which)
+        return _parse_conf(text.split("\n"))
+    return _parse_yaml("\n".join(lines), which)
 
 
-def _of_conf(lines: list[str]) -> Topology:
+def _parse_conf(lines: list[str]) -> Topology:
     statements = list(_statements(lines))
     switches = _bounded(
         _switch(keys["switchname"], keys, number)
@@ -83,7 +83,7 @@ def _of_conf(lines: list[str]) -> Topology:
     # Slurm reads a file with one plugin, tree or block.
     if switches and blocks:
         raise ImportFileError("must have switches or blocks, but has both", blocks[0].line)
-    return _of_blocks(blocks, sizes) if blocks else _of_switches(switches)
+    return _block_topology(blocks, sizes) if blocks else _tree_topology(switches)
 
 
 def _bounded(switches: Iterable[Switch]) -> list[Switch]:
@@ -153,7 +153,7 @@ def _sizes(texts: list[Any], line: int | None) -> tuple[int, ...]:
     return tuple(int(text) for text in texts)
 
 
-def _of_yaml(text: str, which: str | None) -> Topology:
+def _parse_yaml(text: str, which: str | None) -> Topology:
     chosen = _chosen(_topologies(text), which)
     kinds = [kind for kind in ("tree", "block", "flat") if chosen.get(kind)]
     if len(kinds) != 1:
@@ -169,11 +169,11 @@ def _of_yaml(text: str, which: str | None) -> Topology:
     part = chosen[kinds[0]]
     if kinds[0] == "tree":
         rows = _rows(part, "switches", "switch")
-        return _of_switches(_bounded(_yaml_switch(row) for row in rows))
+        return _tree_topology(_bounded(_yaml_switch(row) for row in rows))
     sizes = part.get("block_sizes") if isinstance(part, dict) else None
     rows = _rows(part, "blocks", "block")
     blocks = _bounded(_block(row["block"], row.get("nodes"), None) for row in rows)
-    return _of_blocks(blocks, _sizes(sizes if isinstance(sizes, list) else [], None))
+    return _block_topology(blocks, _sizes(sizes if isinstance(sizes, list) else [], None))
 
 
 def _topologies(text: str) -> list[dict[str, Any]]:
@@ -225,7 +225,7 @@ def _yaml_switch(row: dict[str, Any]) -> Switch:
     return Switch(row["switch"], nodes, children)
 
 
-def _of_switches(switches: list[Switch]) -> Topology:
+def _tree_topology(switches: list[Switch]) -> Topology:
     found: dict[str, Switch] = {}
     for one in switches:
         # One line may describe several switches, which then have the same nodes and speed.
@@ -247,7 +247,7 @@ def _of_switches(switches: list[Switch]) -> Topology:
     return Topology("tree", found)
 
 
-def _of_blocks(blocks: list[Switch], sizes: tuple[int, ...]) -> Topology:
+def _block_topology(blocks: list[Switch], sizes: tuple[int, ...]) -> Topology:
     found = {one.name: one for one in blocks}
     if len(found) < len(blocks):
         raise ImportFileError("each block must have a name of its own, but some share one")

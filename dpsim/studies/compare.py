@@ -168,7 +168,9 @@ def compare(
         scenarios = [
             ({"file": os.fspath(file), **variant} if len(files) > 1 else variant, scenario)
             for file in files
-            for variant, scenario in _of_kept_scale(file, _loaded(file, chosen, fixed), fixed)
+            for variant, scenario in _scaled_to_measured_step(
+                file, _loaded(file, chosen, fixed), fixed
+            )
         ]
     rows, left_out, partial = _simulated(scenarios, budget, progress, say)
     if all(ranking.read(row.result) is None for row in rows):
@@ -210,7 +212,7 @@ def _loaded(
     return scenarios
 
 
-def _of_kept_scale(
+def _scaled_to_measured_step(
     path: str | os.PathLike[str],
     scenarios: list[tuple[Variant, Scenario]],
     overrides: Iterable[str],

@@ -161,7 +161,7 @@ class ClusterConfig(Config):
         numbers = {part.ranks // part.nodes for part in self.parts}
         return Mesh(ranks, numbers.pop() if len(numbers) == 1 else None)
 
-    def _of_bursts(self, part: NodeGroup) -> str | None:
+    def _burst_caution(self, part: NodeGroup) -> str | None:
         """Return a caution if the cards of a node have a burst rate above the sustained one."""
         burst, own = part.node.nics.burst, part.node.nics.link.rate.value
         if burst is None:
@@ -233,7 +233,7 @@ class ClusterConfig(Config):
         # A single node needs no fabric: its network cards lead nowhere.
         if sum(part.nodes for part in parts) == 1:
             return Cluster(groups, None)
-        cautions = tuple(dict.fromkeys(filter(None, map(self._of_bursts, parts))))
+        cautions = tuple(dict.fromkeys(filter(None, map(self._burst_caution, parts))))
         return Cluster(
             groups,
             self.network.fabric_of(self._ports(parts)),

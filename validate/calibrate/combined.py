@@ -51,11 +51,11 @@ def fit_profile(
         base, records = fit_collectives(
             found.records, name, every=every, sources=found.counts, provenance=provenance, done=done
         )
-    parameters, residuals_by = _of_links(found, None if base is None else base.transport())
+    parameters, residuals_by = _fit_links(found, None if base is None else base.transport())
 
     models = measured_models(found.runs)
     for model in models:
-        residuals_by |= _of_model(found.runs, model)
+        residuals_by |= _layer_errors(found.runs, model)
     if base is not None:
         changes = {
             "parameters": {**base.parameters, **parameters},
@@ -80,14 +80,14 @@ def fit_profile(
     return profile, records
 
 
-def _of_links(
+def _fit_links(
     found: Measurements, transport: Transport | None
 ) -> tuple[dict[str, Parameter], dict[str, Residuals]]:
     """Fit messages and copies beside ``transport``; return parameters and errors."""
     parameters: dict[str, Parameter] = {}
     residuals_by: dict[str, Residuals] = {}
     if found.messages:
-        parameters, residuals_by = _of_messages(found.messages, transport)
+        parameters, residuals_by = _fit_messages(found.messages, transport)
     if found.copies:
         own = fit_copies(found.copies)
         parameters |= own
@@ -97,7 +97,7 @@ def _of_links(
     return parameters, residuals_by
 
 
-def _of_model(runs: Sequence[RunFile], model: MeasuredModel) -> dict[str, Residuals]:
+def _layer_errors(runs: Sequence[RunFile], model: MeasuredModel) -> dict[str, Residuals]:
     """Return the errors of its measured layer times."""
     repeated = Residuals.of(repetition_errors(runs, model), "fitted rows")
     residuals_by = {f"passes of {model.model}, each repetition": repeated}
@@ -107,7 +107,7 @@ def _of_model(runs: Sequence[RunFile], model: MeasuredModel) -> dict[str, Residu
     return residuals_by
 
 
-def _of_messages(
+def _fit_messages(
     messages: Sequence[Messages], transport: Transport | None
 ) -> tuple[dict[str, Parameter], dict[str, Residuals]]:
     """Fit messages beside ``transport``, or all their parameters; return these and the errors."""

@@ -67,7 +67,7 @@ def _take(path: Path, testbed: TestbedConfig | None, found: Measurements) -> int
             f"{path}: must have {', '.join(USED[:-2])} or {USED[-2]}, but has {', '.join(run.what)}"
         )
     if used["collectives"]:
-        found.records.extend(_of_collectives(run, _checked(path, testbed, len(run.ranks))))
+        found.records.extend(_collective_records(run, _checked(path, testbed, len(run.ranks))))
     if used["point-to-point"]:
         found.messages.extend(messages_of(run, _checked(path, testbed, len(run.ranks))))
     found.copies.extend(copies_of(run))
@@ -120,7 +120,7 @@ def parse_testbed(text: str) -> TestbedConfig:
         raise DpsimError(str(error)) from None
 
 
-def _of_collectives(run: RunFile, testbed: TestbedConfig) -> Iterator[RunRecord]:
+def _collective_records(run: RunFile, testbed: TestbedConfig) -> Iterator[RunRecord]:
     for row in run.of("collectives"):
         in_place_alone = row["times_s"] is None
         times_s = row["in_place_times_s"] if in_place_alone else row["times_s"]

@@ -93,7 +93,7 @@ class Watchman:
         if rows.current is None or time.monotonic() < self._next:
             return
         self._next = time.monotonic() + _EVERY_S
-        for note in (*self._first, *self._of_gpus()):
+        for note in (*self._first, *self._gpu_disturbances()):
             # The numbers differ between checks.
             which = rows.current.name, note.partition(" runs at ")[0]
             if which not in self._reported:
@@ -101,7 +101,7 @@ class Watchman:
                 rows.write({"note": note})
         self._first = []
 
-    def _of_gpus(self) -> Iterator[str]:
+    def _gpu_disturbances(self) -> Iterator[str]:
         if self._device != "cuda":
             return
         states = gpu_states()

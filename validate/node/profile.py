@@ -70,7 +70,7 @@ def profile_of(
     tables = [held for run in runs for held in _tables(run)]
     models = [model for run in runs if run.of("layers") for model in _models(run, scenario)]
     copies = [one for run in runs for one in copies_of(run)]
-    residuals = _of_collectives(tables, scenario)
+    residuals = _held_out_errors(tables, scenario)
     spreads, errors_of_slowest = spreads_of(runs)
     if errors_of_slowest:
         what = "the slowest rank's computing, batch sizes left out"
@@ -143,7 +143,7 @@ def _seconds(row: Mapping[str, Any]) -> float:
     return usual_s(since_last if since_last is not None else row[f"{way}times_s"])
 
 
-def _of_collectives(tables: Sequence[Held], scenario: Scenario) -> dict[str, Residuals]:
+def _held_out_errors(tables: Sequence[Held], scenario: Scenario) -> dict[str, Residuals]:
     """Return the errors of the refitted models at the held-out sizes."""
     by_operation: dict[str, list[Held]] = defaultdict(list)
     for held in tables:

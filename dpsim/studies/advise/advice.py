@@ -84,9 +84,9 @@ def advise(profile: ModelProfile, parts: StepParts | None = None) -> Advice:
     if measured is None or not any(measured.backward_s[0]):
         raise DpsimError(f"{profile.name}: must have a backward pass, but the trace has none")
     if gathers and scatters:
-        found = _of_units(profile, measured, gathers, scatters)
+        found = _advise_fsdp(profile, measured, gathers, scatters)
     elif reduces:
-        found = _of_buckets(profile, measured, reduces)
+        found = _advise_ddp(profile, measured, reduces)
     else:
         raise DpsimError(
             f"{profile.name}: must have collectives of gradients, with their sizes: profile a step "
@@ -118,7 +118,7 @@ def _called(kind: str, calls: Sequence[MeasuredCollective]) -> list[MeasuredColl
     return [call for call in calls if call.operation.replace("_", "").startswith(kind)]
 
 
-def _of_buckets(
+def _advise_ddp(
     profile: ModelProfile, measured: MeasuredTimes, calls: list[MeasuredCollective]
 ) -> Advice:
     line = through(calls)
@@ -163,7 +163,7 @@ def _of_buckets(
     )
 
 
-def _of_units(
+def _advise_fsdp(
     profile: ModelProfile,
     measured: MeasuredTimes,
     gathers: list[MeasuredCollective],

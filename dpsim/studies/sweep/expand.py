@@ -78,7 +78,7 @@ def plan(
                     f"{path}: left out, no scenario: it has none of {', '.join(_OF_A_SCENARIO)}"
                 )
                 continue
-            own, note = _of_file(apply_overrides(document, fixed, Scenario), make)
+            own, note = _points_of_file(apply_overrides(document, fixed, Scenario), make)
             points += own
             notes += [note] if note else []
         except ScenarioError as problem:
@@ -117,7 +117,7 @@ def _inside(folder: Path) -> Iterator[Path]:
             yield path
 
 
-def _of_file(document: Document, make: Maker) -> tuple[list[Point], str | None]:
+def _points_of_file(document: Document, make: Maker) -> tuple[list[Point], str | None]:
     """Return the points of one file, and a note on omitted parts. Raises ScenarioError."""
     scenario = validate(document, Scenario)
     config = scenario.sweep
@@ -162,7 +162,7 @@ def _refuse_mistakes(points: list[Point], varied: list[Axis], values: Sequence[V
     for message, chosen in broken:
         for axis, value in zip(varied, chosen, strict=True):
             found[_named(axis, value)].append(line_about(message, axis.path, _places(value)))
-    fine = _of_valid_points(points, varied, values) if broken else set()
+    fine = _valid_values(points, varied, values) if broken else set()
     mistakes = dict.fromkeys(
         own[0] for named, own in found.items() if None not in own and named not in fine
     )
@@ -170,7 +170,7 @@ def _refuse_mistakes(points: list[Point], varied: list[Axis], values: Sequence[V
         raise ScenarioError("\n".join(line for line in mistakes if line))
 
 
-def _of_valid_points(
+def _valid_values(
     points: list[Point], varied: list[Axis], values: Sequence[Values]
 ) -> set[tuple[str, ...]]:
     """Return the values that valid points have."""

@@ -42,7 +42,7 @@ class Pareto:
             return [
                 f"one point is best in both {self.first} and {self.second}"
                 + (f", as are all {len(figures):,} that equal it" if len(figures) > 1 else "")
-                + _of_one_ratio(self.all, self.first, self.second)
+                + _why_one_best(self.all, self.first, self.second)
             ]
         notes = []
         for column, other in ((self.first, self.second), (self.second, self.first)):
@@ -79,7 +79,7 @@ def pareto_points(folder: str | os.PathLike[str], figures: str) -> Pareto:
     return Pareto(columns[0], columns[1], answer, replace(answer, rows=tuple(front)))
 
 
-def _of_one_ratio(answer: Answer, first: str, second: str) -> str:
+def _why_one_best(answer: Answer, first: str, second: str) -> str:
     """Return the reason why one point is best, if all have one ratio of the two figures."""
     places = [answer.columns.index(each) for each in (first, second)]
     pairs = [[row[place] for place in places] for row in answer.rows]

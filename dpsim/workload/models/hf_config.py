@@ -91,7 +91,7 @@ class _Sizes:
         return len(labels) if isinstance(labels, dict) and labels else self.get("num_labels", 2)
 
 
-def _of_tokens(
+def _bert_like(
     build: Callable[..., Model], name: str, sizes: _Sizes, *words: int, usual: int, **more: int
 ) -> Tokens:
     """Return a family with the keys of BERT and most others; ``usual`` is its default length."""
@@ -104,7 +104,7 @@ def _of_tokens(
 
 
 def _bert(name: str, sizes: _Sizes) -> Tokens:
-    return _of_tokens(
+    return _bert_like(
         bert,
         name,
         sizes,
@@ -187,7 +187,7 @@ def _llama(
 
 def _side_by_side(build: Callable[..., Model], name: str, sizes: _Sizes) -> Tokens:
     """Return a family whose blocks compute attention and feed-forward in parallel."""
-    return _of_tokens(build, name, sizes, sizes["vocab_size"], usual=_LONG)
+    return _bert_like(build, name, sizes, sizes["vocab_size"], usual=_LONG)
 
 
 def _mamba(name: str, sizes: _Sizes) -> Tokens:

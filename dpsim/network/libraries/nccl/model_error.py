@@ -62,12 +62,12 @@ def machine_error(
     No error makes the ``predicted`` seconds less than the links need. ``residuals`` replace the
     shipped ones.
     """
-    found = _of_likes(machine, operation, nbytes, residuals)
+    found = _error_on_similar_machines(machine, operation, nbytes, residuals)
     least = machine.least_seconds(operation, nbytes)
     return found.at_least(least / predicted) if predicted else found  # a group of one takes 0 s
 
 
-def _of_likes(
+def _error_on_similar_machines(
     machine: NcclMachine, operation: str, nbytes: float, residuals: Mapping[str, Any] | None
 ) -> ModelError:
     """Return the error on machines like this one, whatever its links allow."""

@@ -177,11 +177,11 @@ def _cards(text: str, gpu: Gpu, local: int) -> tuple[int, float, bool]:
     if speed and of == "gpu":
         return local, bits, True
     if rate and (of or not word):
-        return _of_a_bare_rate(text, _bits(rate), of, gpu, local)
+        return _cards_from_rate(text, _bits(rate), of, gpu, local)
     return usual, bits, False
 
 
-def _of_a_bare_rate(
+def _cards_from_rate(
     text: str, bits: float, of: str, gpu: Gpu, local: int
 ) -> tuple[int, float, bool]:
     """Return `_cards` for a rate without a number of cards: "RoCE 400GbE", "EFA 3200Gbps"."""
