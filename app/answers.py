@@ -51,7 +51,7 @@ class Answer:
 
 
 def answer(spec: Spec, report: Report) -> Answer:
-    """Simulate ``spec``. Raises DpsimError where it is invalid, or too large for a page."""
+    """Simulate ``spec``. Raises DpsimError if it is invalid, or too large for a page."""
     given = scenario(spec)
     total = given.run.steps + given.run.warmup
     run = run_scenario(given, Recording(steps=1), lambda done: report(done, total))
@@ -77,7 +77,7 @@ def counted_nodes(spec: Spec) -> int:
 
 
 def node_counts(spec: Spec) -> list[str]:
-    """Return a few node counts for a curve around that of ``spec``; empty where it has none."""
+    """Return a few node counts for a curve around ``spec``'s; empty if it has none."""
     nodes = counted_nodes(spec)
     if not nodes:
         return []
@@ -116,22 +116,22 @@ def explained(spec: Spec, report: Callable[..., None]) -> dict[str, Any]:
     def found(part: CriticalPath | Turn) -> None:
         if isinstance(part, Turn):
             turned.add(part.name)
-        report(len(turned), len(KNOBS), _said(part))
+        report(len(turned), len(KNOBS), _fields_of(part))
 
     # A knob takes many steps: each reports the knobs turned so far, to notice cancellation.
     every = explain(scenario(spec), tick=lambda: report(len(turned), len(KNOBS)), found=found)
     parts: tuple[CriticalPath | Turn, ...] = (every.path, *every.turns)
-    return dict(chain(*(_said(part).items() for part in parts)))
+    return dict(chain(*(_fields_of(part).items() for part in parts)))
 
 
-def _said(part: CriticalPath | Turn) -> dict[str, Any]:
+def _fields_of(part: CriticalPath | Turn) -> dict[str, Any]:
     if isinstance(part, Turn):
         return {part.name: part.to_json()}
     return {PATH: {kind: seconds / part.seconds for kind, seconds in part.by_kind.items()}}
 
 
 def trusted(spec: Spec, report: Report) -> tuple[Trust, str]:
-    """Return what the interval of ``spec`` is made of, and where compute times are from.
+    """Return the parts of ``spec``'s interval, and the source of its compute times.
 
     Raises DpsimError.
     """

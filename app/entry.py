@@ -24,7 +24,7 @@ _MOST = 2**20
 def draw(spec: Spec) -> None:
     """Draw the fields; none for a cluster of several kinds of nodes, or a testbed.
 
-    Raises DpsimError where ``spec`` is invalid.
+    Raises DpsimError if ``spec`` is invalid.
     """
     if not counted_nodes(spec):
         return

@@ -33,7 +33,7 @@ _CATALOGUES: dict[str, Callable[[], Mapping[str, Any]]] = {
 class Field:
     """One editable value: its path, its type and limits, and its default as text.
 
-    The default is None where the value may be left out.
+    The default is None if the value may be left out.
     """
 
     path: str
@@ -204,7 +204,7 @@ def _with_unit(default: object, schema: Schema) -> object:
 
 
 def _plain(schema: Schema) -> Schema:
-    """Return what a schema refers to, or itself where it refers to nothing."""
+    """Return the schema that ``$ref`` points to, or the schema itself."""
     _, _, name = schema.get("$ref", "").rpartition("/")
     found: Schema = whole()["$defs"][name] if name else schema
     return found

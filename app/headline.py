@@ -23,7 +23,7 @@ _SAME = 5e-4  # a smaller change would show as 0.0 %, and is not shown
 class Number:
     """One number of the row: its name, its text and its value.
 
-    ``value`` is None where it is unknown; ``less_is_better`` says which changes are good. ``note``
+    ``value`` is None if it is unknown; ``less_is_better`` says which changes are good. ``note``
     is shown below it; ``filled`` is the share of a bar below it; ``interval`` is its prediction
     interval, drawn as a band. ``timed`` is the result whose step time it is proportional to.
     """
@@ -39,7 +39,7 @@ class Number:
 
     @property
     def within(self) -> str:
-        """The interval in words; empty where there is none."""
+        """The interval in words; empty if there is none."""
         ends = () if self.interval is None else (self.interval.low, self.interval.high)
         return " to ".join(human(end, TIME, _DIGITS) for end in ends)
 
@@ -62,7 +62,7 @@ def numbers(result: Result) -> Iterator[Number]:
     """Yield step time, throughput, share of the GPUs' peak, memory and cost of a result."""
     yield _step_time(result)
     yield _rate(result)
-    yield _of_peak(result)
+    yield _mfu_number(result)
     yield of_memory(result.memory)
     yield _cost(result)
 
@@ -92,7 +92,7 @@ def _rate(result: Result) -> Number:
     return Number(name, per_second(rate), rate, False, efficiency, timed=result)
 
 
-def _of_peak(result: Result) -> Number:
+def _mfu_number(result: Result) -> Number:
     found = result.utilisation
     if found.mfu is None:
         return Number("MFU", "unknown", None, False, "this model's FLOP are not known")
@@ -127,15 +127,15 @@ def fastest(results: Mapping[str, Result]) -> str:
     alike = [name for name, rate in best.items() if most / rate - 1 < _SAME]
     *before, last = alike
     are = f"{', '.join(before)} and {last} are" if before else f"{last} is"
-    said = f"{are} the fastest, {per_second(most)} samples/s"
+    text = f"{are} the fastest, {per_second(most)} samples/s"
     others = list(best.items())[len(alike) :]
     if not others:
-        return said
+        return text
     (second, next_best), (slowest, least) = others[0], others[-1]
-    said += f": {most / next_best - 1:.1%} more than {second}"
+    text += f": {most / next_best - 1:.1%} more than {second}"
     if _rate(results[last]).is_like(_rate(results[second])):
-        said += " (within the noise)"
-    return said if slowest == second else f"{said}, {most / least:.3g} times {slowest}"
+        text += " (within the noise)"
+    return text if slowest == second else f"{text}, {most / least:.3g} times {slowest}"
 
 
 def sentence(text: str) -> None:
@@ -180,12 +180,12 @@ def change(number: Number, before: Number | None, alike: bool, since: str = " fr
     more = number.value / before.value - 1
     if abs(more) < _SAME:
         return '<div class="dp-delta">no change</div>'
-    said = f"{'▲' if more > 0 else '▼'} {more:+.1%}{since.format(escape(before.text))}"
+    text = f"{'▲' if more > 0 else '▼'} {more:+.1%}{since.format(escape(before.text))}"
     if number.is_like(before):
-        return f'<div class="dp-delta">{said}, within the noise</div>'
+        return f'<div class="dp-delta">{text}, within the noise</div>'
     # More throughput is good, more time or cost is not.
     look = " good" if (more < 0) == number.less_is_better else " bad"
-    return f'<div class="dp-delta{look if alike else ""}">{said}</div>'
+    return f'<div class="dp-delta{look if alike else ""}">{text}</div>'
 
 
 def of_memory(use: MemoryUse | None) -> Number:

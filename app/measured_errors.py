@@ -77,11 +77,11 @@ def _cifar(published: pd.DataFrame) -> None:
 
 def _preferred(series: dict[str, list[ErrorRow]]) -> str:
     """Return how the error grows from the smallest to the largest batch with each scaling rule."""
-    said = []
+    text = []
     for name, rows in series.items():
         (low, least, _), (high, most, _) = min(rows), max(rows)
-        said.append(f"{least:.1f} to {most:.1f} % from {low:,.0f} to {high:,.0f} ({name})")
-    return f"ResNet-32 prefers small batches: its error grows {'; '.join(said)}."
+        text.append(f"{least:.1f} to {most:.1f} % from {low:,.0f} to {high:,.0f} ({name})")
+    return f"ResNet-32 prefers small batches: its error grows {'; '.join(text)}."
 
 
 def _least_error(rows: list[ErrorRow]) -> str:
@@ -89,8 +89,8 @@ def _least_error(rows: list[ErrorRow]) -> str:
     least = min(error for _, error, _ in rows)
     near = max(batch for batch, error, _ in rows if error <= least + _NEAR)
     batch, worst, _ = max(rows)
-    said = f"Up to a batch of {near:,.0f} the error is within {_NEAR:g} % of the least, {least:g} %"
-    return f"{said}; with {batch:,.0f} it is {worst:g} %."
+    text = f"Up to a batch of {near:,.0f} the error is within {_NEAR:g} % of the least, {least:g} %"
+    return f"{text}; with {batch:,.0f} it is {worst:g} %."
 
 
 def _read(name: str) -> pd.DataFrame:

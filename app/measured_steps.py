@@ -82,11 +82,11 @@ def _shown(answer: dict[str, Any], profile: str) -> None:
 
 def _verdict(left_out: dict[str, float | None], held_out: dict[str, float | None]) -> str:
     """Return the error on runs that were not fitted."""
-    said = [
+    notes = [
         f"{errors['median_ape']:.1%} over {errors['n']} {runs}"
         for runs, errors in (("held-out runs", held_out), ("runs left out in turn", left_out))
         if errors["median_ape"] is not None
     ]
-    if not said:
+    if not notes:
         return "There are too few runs to say how far off it is."
-    return f"Median error {', '.join(said)}."
+    return f"Median error {', '.join(notes)}."

@@ -45,7 +45,7 @@ class Found:
     """The contents of a file, and the scenario's results without it and with it, where possible.
 
     ``lines`` describe it; ``text`` is dpsim's conversion, offered as the file ``name``. ``changed``
-    or ``node`` (for `Spec.with_value`) apply it to the scenario; None where it changes nothing.
+    or ``node`` (for `Spec.with_value`) apply it to the scenario; None if it changes nothing.
     """
 
     lines: tuple[str, ...]
@@ -80,11 +80,11 @@ def outcome(name: str, data: bytes, kind: str, spec: Spec, report: Report) -> Fo
 
 
 def _config(path: Path, content: bytes) -> Found:
-    return _of_model(from_config(path).build(), ConfigSource(config=str(path)))
+    return _found_model(from_config(path).build(), ConfigSource(config=str(path)))
 
 
 def _model_profile(path: Path, content: bytes) -> Found:
-    return _of_model(load_model_profile(path).model(), ProfileSource(profile=str(path)))
+    return _found_model(load_model_profile(path).model(), ProfileSource(profile=str(path)))
 
 
 def _kineto(path: Path, content: bytes) -> Found:
@@ -130,7 +130,7 @@ def _nvidia_topo(path: Path, content: bytes) -> Found:
     return Found(lines, "node.yaml", text, node=json.dumps(node))
 
 
-def _of_model(model: Model, source: ConfigSource | ProfileSource) -> Found:
+def _found_model(model: Model, source: ConfigSource | ProfileSource) -> Found:
     def with_model(given: Scenario) -> Scenario:
         workload = given.workload.model_copy(update={"model": source})
         return given.model_copy(update={"workload": workload})

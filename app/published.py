@@ -33,7 +33,7 @@ def title(kind: str) -> str:
 
 
 def measured(kind: str) -> str:
-    """Return what a kind of table measures, in s."""
+    """Return the quantity that a kind of table measures, in s."""
     return "time of a collective" if TABLES[kind][0] == _NCCL else "step time"
 
 

@@ -83,7 +83,7 @@ def scenario(spec: Spec) -> Scenario:
 def uploaded(name: str, data: bytes) -> Spec:
     """Return the scenario in an uploaded file.
 
-    Raises DpsimError where it is too large or not text; its contents are not validated.
+    Raises DpsimError if it is too large or not text; its contents are not validated.
     """
     if len(data) > MOST_BYTES:
         raise DpsimError(f"{name}: must be at most {MOST_BYTES:,} bytes, but got {len(data):,}")

@@ -32,7 +32,7 @@ def draw(title: str) -> None:
         st.caption("A link, which opens where dpsim app runs")
         url = f"{st.context.url or ''}?{address}"
         link = "The scenario is too long for a link." if address is None else url
-        # Wrapped, since the keyboard cannot reach what scrolls.
+        # Wrapped, since the keyboard cannot reach scrolling content.
         with st.container(key="link"):
             st.code(link, language=None, wrap_lines=True)
         st.caption("A command, which prints the same numbers")
@@ -43,7 +43,7 @@ def draw(title: str) -> None:
 
 
 def _drawn(result: Result, title: str, file: str) -> dict[str, Any]:
-    """Return what the picture shows."""
+    """Return the data that the picture shows."""
     every = list(numbers(result))
     step, interval = every[0], every[0].interval
     parts = {key: seconds for key, seconds in result.parts_s.items() if seconds}

@@ -38,7 +38,7 @@ class Spec:
     changes: tuple[str, ...] = ()
 
     def with_value(self, path: str, value: str) -> Spec:
-        """Return a copy with ``value`` (YAML) at ``path``, replacing what is there and below."""
+        """Return a copy with ``value`` (YAML) at ``path`` instead of the value there and below."""
         return replace(self, changes=(*self.without(path).changes, f"{path}={value}"))
 
     def with_options(self, options: Iterable[str]) -> Spec:
@@ -66,9 +66,9 @@ class Spec:
 
     @classmethod
     def from_query(cls, query: Mapping[str, list[str]], prefix: str = "") -> Spec | None:
-        """Return the spec that `to_query` wrote, or None where the address has none.
+        """Return the spec that `to_query` wrote, or None if the address has none.
 
-        Raises DpsimError where it was cut or is too long.
+        Raises DpsimError if it was cut or is too long.
         """
         preset, packed, file, changes = (query.get(prefix + key, []) for key in _OWN)
         if not preset and not packed:
@@ -124,7 +124,7 @@ class View:
         }
 
     def address(self) -> str | None:
-        """Return the query of an address; None where it would be too long for one."""
+        """Return the query of an address; None if it would be too long for one."""
         query = urlencode(self.to_query(), doseq=True)
         return query if len(query) <= MOST_IN_ADDRESS else None
 

@@ -1,6 +1,6 @@
 """A sweep's results, filtered, with any column against any other.
 
-Also the Pareto front of the points.
+It also shows the Pareto front of the points.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def draw() -> None:
 def _rows(folder: str) -> tuple[list[dict[str, Any]], int]:
     """Return the sweep's rows.
 
-    Raises DpsimError where there is no sweep, or too many rows for a page.
+    Raises DpsimError if there is no sweep, or too many rows for a page.
     """
     from dpsim.studies.sweep import results
 
@@ -126,11 +126,11 @@ def _verdict(rows: list[dict[str, Any]]) -> str:
     least = min(float(row[_RATE]) for row in done)
     fields = [f"{field_words(name)} {best[name]}" for name in _fields(rows)]
     where = f" ({', '.join(fields)})" if fields else ""
-    said = f"Point {best['point']}{where} is the fastest of {len(done):,}"
-    said += f": {per_second(best[_RATE])} samples/s"
+    text = f"Point {best['point']}{where} is the fastest of {len(done):,}"
+    text += f": {per_second(best[_RATE])} samples/s"
     if len(done) > 1:
-        said += f", {best[_RATE] / least:.3g} times the slowest"
-    return f"{said}."
+        text += f", {best[_RATE] / least:.3g} times the slowest"
+    return f"{text}."
 
 
 def _chart(rows: list[dict[str, Any]]) -> None:

@@ -1,4 +1,4 @@
-"""The top of every page: the scenario's title with its changes, and what can be done with it."""
+"""The top of every page: the scenario's title with its changes, and its actions."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ def draw() -> None:
 
 
 def _since(view: View) -> str:
-    """Return what was changed last, and what differs from the set-up."""
-    spec, said = view.spec, []
+    """Return the last change, and all differences from the set-up."""
+    spec, parts = view.spec, []
     start = replace(spec, changes=())
     # Where only one change was made, it is the last.
     for before, words in {start: "from the set-up", view.baseline: "last"}.items():
         with suppress(DpsimError):  # of an earlier state
             if before not in (None, spec):
-                said.append(f"Changed {words}: {changes(before, spec) or 'nothing'}.")
-    return " ".join(said)
+                parts.append(f"Changed {words}: {changes(before, spec) or 'nothing'}.")
+    return " ".join(parts)

@@ -100,8 +100,8 @@ def _numbers(spec: Spec, result: Result | DpsimError) -> dict[str, Number]:
 def _cell(number: Number | None, first: Number | None, alike: bool) -> str:
     if number is None:
         return ""
-    said = escape(number.text)
+    text = escape(number.text)
     if number.interval is not None:
         within = f"{number.interval.confidence:.0%}: {number.within}"
-        said += f'<div class="dp-note">{within}</div>'
-    return said if number is first else said + change(number, first, alike, since="")
+        text += f'<div class="dp-note">{within}</div>'
+    return text if number is first else text + change(number, first, alike, since="")

@@ -54,7 +54,7 @@ def scenario_of(spec: Spec) -> Scenario:
 
 
 def finished(what: str, function: Callable[..., T], *args: Hashable) -> T | None:
-    """Return ``function(*args, report)``, or None where it takes longer than `PATIENCE` seconds.
+    """Return ``function(*args, report)``, or None if it takes longer than `PATIENCE` seconds.
 
     It is None while the function is running (its progress is drawn), and where it was cancelled or
     failed (which is shown).
@@ -83,14 +83,14 @@ def in_part(
 ) -> T | None:
     """Return ``function(*args, report)`` in a part of the page (`state.alone`), as `finished` does.
 
-    The part alone reruns until it has the result. ``so_far`` draws what the function has found
-    meanwhile. The task begins after those of `finished`.
+    The part alone reruns until it has the result. ``so_far`` draws the function's intermediate
+    results. The task begins after `finished`'s tasks.
     """
     task = _asked_for(function, *args, can_wait=True)
     if not task.wait(patience):
         so_far(task.found)
         _bar(task, what)
-        # Streamlit's own timers rerun a part for as long as the page stands.
+        # Streamlit's own timers rerun a part for as long as the page is open.
         _later()(key=f"later {what}", on_again_change=lambda: None)
         return None
     return _value(task, what)
@@ -114,7 +114,7 @@ def _later() -> Any:
 
 
 def _value(task: Task[T], what: str) -> T | None:
-    """Return the value of an ended task; None where there is none, and the reason is shown."""
+    """Return the value of an ended task; None if there is none, and the reason is shown."""
     try:
         return task.value()
     except CancelledError:
@@ -139,7 +139,7 @@ def at_once(spec: Spec) -> Answer | None:
 
 
 def let_draw() -> bool:
-    """Return whether to let the browser draw what it has, in a session's first run.
+    """Return whether to let the browser draw the page so far, in a session's first run.
 
     The browser then requests the whole page again.
 
@@ -198,7 +198,7 @@ def _asked_for(function: Callable[..., T], *args: Hashable, can_wait: bool = Fal
     return state.tasks().start((function, *args), call, _me(), can_wait=can_wait)
 
 
-# When its tab is closed, nobody would see the results of its tasks.
+# After its tab is closed, no one sees the results of its tasks.
 @st.cache_resource(
     scope="session", on_release=lambda me: state.tasks().leave(me), show_spinner=False
 )

@@ -64,7 +64,7 @@ def kind_words(kind: str) -> str:
 
 @cache
 def _labels() -> dict[str, str]:
-    """Return how kinds are shown, of those of a strategy that say so."""
+    """Return the display names of a strategy's kinds, for kinds that have one."""
     parts = map(shape_of(StrategyConfig).below, StrategyConfig.model_fields)
     models = {kind: model for part in parts for kind, model in part.kinds().items()}
     labels = {kind: getattr(model, "label", "") for kind, model in models.items()}
@@ -101,7 +101,7 @@ def device_words(name: str) -> str:
 
 
 def described(given: Scenario) -> str:
-    """Return in a line what a scenario's title leaves out: machines, batch, and strategy."""
+    """Return in a line the machines, batch and strategy, which a scenario's title leaves out."""
     parts, strategy = given.cluster.parts, given.strategy
     # Parts may have different nodes and the same GPUs: name each once.
     gpus = dict.fromkeys(device_words(part.accelerator.name) for part in parts)
@@ -113,7 +113,7 @@ def described(given: Scenario) -> str:
 def changes(before: Spec, after: Spec) -> str:
     """Return the differences of two scenarios: ``nodes 4 to 64, network card 25GbE to 100GbE``.
 
-    Only the first few of many differences. Raises DpsimError where one of them is invalid.
+    Only the first few of many differences. Raises DpsimError if one of them is invalid.
     """
     found = [f"{field} {old} to {new}" for field, (old, new) in differing((before, after))]
     more = len(found) - _MOST_CHANGES
@@ -123,7 +123,7 @@ def changes(before: Spec, after: Spec) -> str:
 def differing(specs: Sequence[Spec]) -> list[tuple[str, list[str]]]:
     """Return each field in which ``specs`` differ, with its value in each.
 
-    Raises DpsimError where one of them is invalid.
+    Raises DpsimError if one of them is invalid.
     """
     every = [_leaves(document(spec).plain()) for spec in specs]
     scenarios = [scenario(spec) for spec in specs]
@@ -133,7 +133,7 @@ def differing(specs: Sequence[Spec]) -> list[tuple[str, list[str]]]:
             _value(leaves[path]) if path in leaves else _default(given, path)
             for leaves, given in zip(every, scenarios, strict=True)
         ]
-        if len(set(values)) > 1 and _is_told(path, every[0]):
+        if len(set(values)) > 1 and _is_users_change(path, every[0]):
             found.append((_place(path), values))
     return found
 
@@ -144,7 +144,7 @@ def _default(given: Any, path: tuple[str, ...]) -> str:
     return _value(value) if isinstance(value, (str, int)) else "default"
 
 
-def _is_told(path: tuple[str, ...], old: Mapping[tuple[str, ...], Any]) -> bool:
+def _is_users_change(path: tuple[str, ...], old: Mapping[tuple[str, ...], Any]) -> bool:
     """Return whether the user made the change of the value at ``path``."""
     if path[0] == "calibration":
         # A fitted factor replaces the measured step without changing compute times.

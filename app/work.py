@@ -31,7 +31,7 @@ _KEPT = 64
 
 
 class CancelledError(Exception):
-    """Cancelled, since no session waits for it any more.
+    """Cancelled, since no session waits for it.
 
     Not a DpsimError, which some work takes for an answer.
     """
@@ -57,8 +57,8 @@ class Task(Generic[T]):
     def begin(self, child: Child, then: Callable[[], None] = lambda: None) -> Task[T]:
         """Start it in a process, unless it was cancelled before; call ``then`` when it has ended.
 
-        A task that is not done in a second is long: it has not begun any more when ``then`` is
-        called, and is to begin again.
+        A task that takes more than a second is long: it is stopped, has not ``begun`` when ``then``
+        is called, and must be started again, with a higher limit.
         """
         with self._lock:
             if self.begun or self.ended:
@@ -112,9 +112,9 @@ class Task(Generic[T]):
         return self._outcome.result()
 
     def report(self, done: int, total: int, found: Mapping[str, Any] | None = None) -> None:
-        """Record the progress, and what is ``found`` so far, by name.
+        """Record the progress, and the results ``found`` so far, by name.
 
-        Raises CancelledError, and DpsimError where it takes too long.
+        Raises CancelledError, and DpsimError if it takes too long.
         """
         self.done, self.total = done, total
         if found:

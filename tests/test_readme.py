@@ -76,4 +76,4 @@ def test_the_number_of_fitted_constants_is_said():
     tables = [table for part in PARTS for table in LAW[part].values()]
     fitted = sum("error" in entry for table in tables for entry in table.values())
     assert f"and {fitted} fitted constants" in ACCURACY
-    assert f"rest on {fitted} fitted constants" in README
+    assert f"depend on {fitted} fitted constants" in README

@@ -54,11 +54,11 @@ def bundle(folder: Path, python: str, machine: str) -> int:
     # Do not compile for another processor: numpy does that work there.
     compiler = {} if machine == platform.machine() else {"CC": ""}
     subprocess.run(built, check=True, env=os.environ | compiler)
-    asked = [*pip, "download", "--only-binary=:all:", "--dest", str(folder)]
-    asked += ["-c", str(ROOT / "constraints.txt"), "--python-version", python]
+    command = [*pip, "download", "--only-binary=:all:", "--dest", str(folder)]
+    command += ["-c", str(ROOT / "constraints.txt"), "--python-version", python]
     for tag in (*(f"{tag}_{machine}" for tag in _TAGS), "any"):
-        asked += ["--platform", tag]
-    subprocess.run([*asked, *NEEDED], check=True)
+        command += ["--platform", tag]
+    subprocess.run([*command, *NEEDED], check=True)
 
     script = folder / "install.sh"
     script.write_text(_INSTALL.replace("@NEEDED@", " ".join(NEEDED)))
@@ -99,7 +99,9 @@ if __name__ == "__main__":
     parser.add_argument("folder", type=Path, help="of the wheels and install.sh")
     parser.add_argument("python", help="the node's version, such as 3.12")
     parser.add_argument("machine", choices=("x86_64", "aarch64"), help="the node's processor")
-    told = parser.parse_args()
-    nbytes = bundle(told.folder, told.python, told.machine)
+    options = parser.parse_args()
+    nbytes = bundle(options.folder, options.python, options.machine)
     size = f"{nbytes / 2**20:.1f} MiB"
-    sys.stdout.write(f"{told.folder}: {size}, for Python {told.python} on {told.machine}\n")
+    sys.stdout.write(
+        f"{options.folder}: {size}, for Python {options.python} on {options.machine}\n"
+    )

@@ -61,8 +61,14 @@ def _is_of_all(rule: Rule, kinds: Mapping[str, str]) -> bool:
     """Return whether it excludes these kinds of aggregation and synchronisation in every form."""
     if rule.overlap or rule.compression or rule.loss or rule.field or rule.sync_field:
         return False
-    asked = [(rule.asked[part], part, kind) for part, kind in kinds.items() if part in rule.asked]
-    return all(question(form) for question, part, kind in asked for form in forms_of(part, kind))
+    conditions = [
+        (rule.conditions[part], part, kind)
+        for part, kind in kinds.items()
+        if part in rule.conditions
+    ]
+    return all(
+        question(form) for question, part, kind in conditions for form in forms_of(part, kind)
+    )
 
 
 def _kinds(rule: Rule, part: str) -> list[str]:
@@ -70,7 +76,7 @@ def _kinds(rule: Rule, part: str) -> list[str]:
 
     Returns all kinds where the rule has no condition on that part.
     """
-    question = rule.asked.get(part)
+    question = rule.conditions.get(part)
     kinds = kinds_of(part)
     if question is None:
         return kinds
@@ -94,16 +100,16 @@ def forms_of(part: str, kind: str) -> list[Any]:
 
 def _speaks_of(rule: Rule) -> str:
     parts = []
-    for part in rule.asked:
+    for part in rule.conditions:
         kinds = _kinds(rule, part)
-        said = f"{part} {', '.join(f'`{kind}`' for kind in kinds)}"
+        text = f"{part} {', '.join(f'`{kind}`' for kind in kinds)}"
         if rule.field and part == "aggregation":
             # The only matching form shows the value of the field that the rule means.
-            (form,) = (form for form in forms_of(part, kinds[0]) if rule.asked[part](form))
-            said += f" of {rule.field} `{getattr(form, rule.field)}`"
+            (form,) = (form for form in forms_of(part, kinds[0]) if rule.conditions[part](form))
+            text += f" of {rule.field} `{getattr(form, rule.field)}`"
         if rule.sync_field and part == "sync":
-            said += f" with `{rule.sync_field}`"
-        parts.append(said)
+            text += f" with `{rule.sync_field}`"
+        parts.append(text)
     if rule.loss:
         parts.append("`average_loss`")
     return " with ".join(parts)

@@ -56,9 +56,9 @@ class Waited(NamedTuple):
 
 def main() -> None:
     """Measure and print a table."""
-    asked = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    asked.add_argument("--times", type=int, default=1, help="turns a preset; medians are printed")
-    times = asked.parse_args().times
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--times", type=int, default=1, help="turns a preset; medians are printed")
+    times = parser.parse_args().times
     print(f"load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores, {times} turns a preset")
     rows = list(_rows(times))
     for name, row in rows:

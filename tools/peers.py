@@ -33,13 +33,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("table", type=Path, help="the published rows: llm_fsdp.csv")
     parser.add_argument("predictions", type=Path, help="dpsim's predictions of them, as CSV")
-    asked = parser.parse_args()
+    options = parser.parse_args()
     own = {
         row["row_id"]: float(row["ape"])
-        for row in _rows(asked.predictions)
+        for row in _rows(options.predictions)
         if row["status"] == "counted"
     }
-    rows = [row for row in _rows(asked.table) if row["row_id"] in own and _is_known(row)]
+    rows = [row for row in _rows(options.table) if row["row_id"] in own and _is_known(row)]
     logging.disable()
     answers = [(row, _errors(row)) for row in rows]
     kept = [(row, found) for row, found in answers if found is not None]
@@ -70,7 +70,7 @@ def _is_known(row: _Row) -> bool:
 def _errors(row: _Row) -> list[float] | None:
     """Return the relative errors of llm-analysis at each fraction of the GPU's peak.
 
-    None where it says that the step, which ran, does not fit.
+    None if it says that the step, which ran, does not fit.
     """
     from llm_analysis import analysis, config  # type: ignore[import-not-found, unused-ignore]
 

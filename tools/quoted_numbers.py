@@ -32,7 +32,7 @@ class Quoted(NamedTuple):
     ``measured`` is None if nobody published a figure.
     """
 
-    said: Mapping[str, Any]
+    entry: Mapping[str, Any]
     source: str
     measured: float | None
     predicted: float
@@ -61,26 +61,26 @@ class Quoted(NamedTuple):
     @property
     def _unit(self) -> tuple[Callable[[float], float], str, int]:
         """How to scale a value of this row, its unit and the digits to show."""
-        said = self.said
-        if "ranks" in said:
-            moved = 2 * (said["ranks"] - 1) / said["ranks"] * said["nbytes"]
+        entry = self.entry
+        if "ranks" in entry:
+            moved = 2 * (entry["ranks"] - 1) / entry["ranks"] * entry["nbytes"]
             return lambda value: moved / value / 1e9, "GB/s", 0
-        if said.get("quantity") == "memory":
+        if entry.get("quantity") == "memory":
             return lambda value: value / 1e9, "GB", 1
-        if "change" in said:
+        if "change" in entry:
             return lambda value: value, "times", 1
         return (lambda value: value * 1e3, "ms", 0) if self.predicted < 1 else (float, "s", 2)
 
 
 def quoted(part: str) -> Iterator[Quoted]:
     """Predict every entry of one part of the file, numbers or threads."""
-    for said in YAML(typ="safe").load(packaged_path(FILE))[part]:
-        yield _of_table(said) if "row" in said else _of_scenario(said)
+    for entry in YAML(typ="safe").load(packaged_path(FILE))[part]:
+        yield _predict_row(entry) if "row" in entry else _predict_scenario(entry)
 
 
-def _of_table(said: Mapping[str, Any]) -> Quoted:
+def _predict_row(entry: Mapping[str, Any]) -> Quoted:
     """Predict a row of a published table as ``dpsim validate reference`` does."""
-    wanted = dict(said["row"])
+    wanted = dict(entry["row"])
     file, kind = wanted.pop("file"), wanted.pop("kind", None)
     with TemporaryDirectory() as folder:
         rows = [
@@ -98,36 +98,36 @@ def _of_table(said: Mapping[str, Any]) -> Quoted:
             (row,) = compare_steps(path, kind).every
             assert row.interval is not None
             ends = row.interval.low, row.interval.high
-            return Quoted(said, source, row.measured, row.predicted, *ends)
+            return Quoted(entry, source, row.measured, row.predicted, *ends)
         found = compare(path, "nccl-tests")
         (score,) = [*found.counted, *found.apart]
         ends = score.interval.low, score.interval.high
-        said = {**said, "nbytes": score.nbytes}
-        return Quoted(said, source, score.measured, score.predicted, *ends)
+        entry = {**entry, "nbytes": score.nbytes}
+        return Quoted(entry, source, score.measured, score.predicted, *ends)
 
 
-def _of_scenario(said: Mapping[str, Any]) -> Quoted:
+def _predict_scenario(entry: Mapping[str, Any]) -> Quoted:
     """Predict a scenario: its step, its memory, or the factor of a step by a change."""
-    before = _answer(said["scenario"], said.get("set", ()))
-    source = said.get("source", "")
+    before = _answer(entry["scenario"], entry.get("set", ()))
+    source = entry.get("source", "")
     assert before.interval is not None
-    if said.get("quantity") == "memory":
+    if entry.get("quantity") == "memory":
         assert before.memory is not None
         within = before.memory.interval
         assert within is not None
         held = before.memory.held.total
-        return Quoted(said, source, said["measured"], held, within.low, within.high)
-    if "change" not in said:
+        return Quoted(entry, source, entry["measured"], held, within.low, within.high)
+    if "change" not in entry:
         ends = before.interval.low, before.interval.high
-        return Quoted(said, source, said["measured"], before.mean_step, *ends)
-    after = _answer(said["scenario"], said["change"])
+        return Quoted(entry, source, entry["measured"], before.mean_step, *ends)
+    after = _answer(entry["scenario"], entry["change"])
     assert after.interval is not None
     assert before.interval.samples is not None
     assert after.interval.samples is not None
     # Errors that both share, such as those of computing, cancel.
     low, high = np.quantile(after.interval.samples / before.interval.samples, ENDS)
     factor = after.mean_step / before.mean_step
-    return Quoted(said, source, said.get("factor"), factor, float(low), float(high))
+    return Quoted(entry, source, entry.get("factor"), factor, float(low), float(high))
 
 
 def _answer(content: Mapping[str, Any], change: Sequence[str]) -> Result:
@@ -145,11 +145,14 @@ def table(part: str, rows: Sequence[Quoted]) -> str:
     """Return the table of one part in Markdown."""
     lines = [HEADS[part], "| --- " * (HEADS[part].count("|") - 1) + "|"]
     for row in rows:
-        said = row.said
+        entry = row.entry
         if part == "threads":
-            first, last = f"[{said['thread']}]({said['link']}) | {said['asked']}", said["answer"]
+            first, last = (
+                f"[{entry['thread']}]({entry['link']}) | {entry['asked']}",
+                entry["answer"],
+            )
         else:
-            first, last = said["what"], "; ".join(filter(None, (row.source, said.get("cause"))))
+            first, last = entry["what"], "; ".join(filter(None, (row.source, entry.get("cause"))))
         lines.append(f"| {' | '.join((first, *row.cells, row.verdict, last))} |")
     return "\n".join(lines)
 

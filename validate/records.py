@@ -181,7 +181,7 @@ def records_of(paths: Iterable[str | os.PathLike[str]]) -> list[RunRecord]:
 def _beside(record: RunRecord, file: Path) -> RunRecord:
     """Return the record with its scenario's path replaced by that beside ``file``, if it exists.
 
-    So a folder can be moved, and contributed, as it is.
+    A folder can therefore be moved, and contributed, as it is.
     """
     scenario = record.case.get("scenario")
     if not isinstance(scenario, str) or not (file.parent / Path(scenario).name).exists():

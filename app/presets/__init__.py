@@ -47,17 +47,17 @@ def searched(wanted: str) -> list[str]:
 
     Titles that contain the words in this order come first.
     """
-    asked = _words(wanted)
-    found = [name for name in preset_names() if _speaks_of(name, asked)]
-    return sorted(found, key=lambda name: "".join(asked) not in "".join(_words(about(name)[0])))
+    words = _words(wanted)
+    found = [name for name in preset_names() if _speaks_of(name, words)]
+    return sorted(found, key=lambda name: "".join(words) not in "".join(_words(about(name)[0])))
 
 
-def _speaks_of(name: str, asked: list[str]) -> bool:
+def _speaks_of(name: str, words: list[str]) -> bool:
     known = _words(" ".join((name, *about(name))))
     return all(
         any(word.startswith(each) for word in known)
         or (len(each) >= _GUESSED and bool(get_close_matches(each, known, 1, 0.8)))
-        for each in asked
+        for each in words
     )
 
 

@@ -64,8 +64,8 @@ class _TimeIsUp(BaseException):
 def limited(seconds: float | None = None, whole: float | None = None) -> Iterator[None]:
     """Hold the code inside to a time limit: ``seconds``, or `time_limit`.
 
-    ``whole`` is the limit that errors name, if ``seconds`` are what is left of it. Nested contexts
-    keep the outer limit, which ends what is around them too.
+    ``whole`` is the limit that errors name, if ``seconds`` are only the rest of it. Nested contexts
+    keep the outer limit, which also ends the code around them.
 
     Raises FailedError, from `check`, if it takes longer, and if it needs more memory than there is.
     """
@@ -87,10 +87,10 @@ def limited(seconds: float | None = None, whole: float | None = None) -> Iterato
                 raise over_time(limit.seconds) from None
             if not isinstance(error, MemoryError):
                 raise
-            said = f": {error}" if str(error) else ""
+            reason = f": {error}" if str(error) else ""
             raise FailedError(
-                f"needs more memory than this machine gives ({memory_here() / 1e9:.3g} GB){said}; "
-                f"{_WAY_OUT}"
+                f"needs more memory than this machine gives ({memory_here() / 1e9:.3g} GB)"
+                f"{reason}; {_WAY_OUT}"
             ) from None
         finally:
             _end(before, asks=asks)
@@ -123,7 +123,7 @@ def ask_by_signal() -> None:
 def _ignored(
     hook: Callable[[sys.UnraisableHookArgs], object], what: sys.UnraisableHookArgs
 ) -> None:
-    # Python swallows what is raised in a finalizer or a weak reference's callback. The next signal
+    # Python swallows exceptions in finalizers and in callbacks of weak references. The next signal
     # asks again.
     if not isinstance(what.exc_value, _TimeIsUp):
         hook(what)
@@ -185,7 +185,7 @@ class Budget:
 
     @contextmanager
     def part(self, share: float = 1.0) -> Iterator[None]:
-        """Hold a simulation to what is left of this ``share`` of the whole.
+        """Limit a simulation to the rest of this ``share`` of the whole.
 
         Raises OverTimeError if it takes longer, and if nothing is left.
         """
@@ -203,7 +203,7 @@ class Budget:
             raise _TimeIsUp from None
 
     def stream(self, say: Callable[[str], None], done: int, total: int, found: str) -> bool:
-        """Say what was ``found``, and how long all take, unless that is a few seconds.
+        """Report what was ``found`` and how long all will take, unless that is a few seconds.
 
         Returns whether it was said.
         """

@@ -72,7 +72,7 @@ class Child:
             process = self._started()
             try:
                 request = (function, args, report is not None, seconds)
-                answer: T = self._asked(process, request, report)
+                answer: T = self._request(process, request, report)
                 return answer
             except DpsimError:
                 raise
@@ -104,7 +104,7 @@ class Child:
                 with suppress(OSError):
                     pipe.close()
 
-    def _asked(
+    def _request(
         self,
         process: subprocess.Popen[bytes],
         request: tuple[Any, ...],
@@ -115,14 +115,14 @@ class Child:
         process.stdin.write(pickle.dumps(request))
         process.stdin.flush()
         while True:
-            kind, said = pickle.load(process.stdout)  # nosec B301 - from our own process
+            kind, content = pickle.load(process.stdout)  # nosec B301 - from our own process
             if kind == _ANSWER:
-                return said
+                return content
             if kind == _ERROR:
-                raise _ERRORS[said[0]](said[1])
+                raise _ERRORS[content[0]](content[1])
             assert report is not None
             try:
-                report(*said)
+                report(*content)
             except DpsimError:
                 self.end()
                 raise
@@ -149,7 +149,7 @@ class Child:
         self._owner = os.getpid()
         if self._prepare is not None:
             try:
-                self._asked(self._process, (self._prepare, (), False, float("inf")), None)
+                self._request(self._process, (self._prepare, (), False, float("inf")), None)
             except (EOFError, BrokenPipeError, ValueError):  # as in `run`
                 self.end()
                 raise FailedError("its process ended before it began") from None
@@ -174,7 +174,7 @@ def _kind(error: DpsimError) -> str:
 def end_with(parent: int) -> None:
     """Watch ``parent`` from now on, and end this process soon after it has gone.
 
-    Also while this process waits for work.
+    It does so even while this process waits for work.
     """
 
     # A killed parent sends no notice. Its workers would continue with work that another process may
@@ -198,9 +198,9 @@ def _serve(parent: int) -> None:
     ask_by_signal()
     _hold_memory()
 
-    def send(kind: str, said: object) -> None:
+    def send(kind: str, content: object) -> None:
         # Pickled first, so that nothing is written if it is not picklable.
-        answers.write(pickle.dumps((kind, said)))
+        answers.write(pickle.dumps((kind, content)))
         answers.flush()
 
     while True:
@@ -209,7 +209,7 @@ def _serve(parent: int) -> None:
         except EOFError:
             return
         if reports:
-            args = (*args, lambda *said: send(_REPORT, said))
+            args = (*args, lambda *content: send(_REPORT, content))
         try:
             send(_ANSWER, _carried_out(function, args, seconds))
         except DpsimError as error:

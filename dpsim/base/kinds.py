@@ -32,7 +32,7 @@ from dpsim.base.config import Config
 
 
 class KindConfig(Config):
-    """The base of models that are told apart by their ``kind``."""
+    """The base of models that are selected by their ``kind``."""
 
     label: ClassVar[str] = ""
     """How the dashboard shows the kind, such as "local SGD"; "" where that is its name."""
@@ -127,7 +127,7 @@ class Kinds:
         else:
             kind = value.get(self.key) if isinstance(value, Mapping) else None
         model = self.model(kind)
-        adapter = _whole(self) if model is None else _alone(self.key, str(kind), model)
+        adapter = _whole(self) if model is None else _of_one_kind(self.key, str(kind), model)
         return adapter.validate_python(value, context=info.context)
 
 
@@ -174,7 +174,7 @@ class _Tagged:
 
 
 @cache
-def _alone(key: str, kind: str, model: type[BaseModel]) -> TypeAdapter[Any]:
+def _of_one_kind(key: str, kind: str, model: type[BaseModel]) -> TypeAdapter[Any]:
     # Cached, because making a validator takes far longer than using it.
     return TypeAdapter(Annotated[object, _Tagged(key, kind, model)])
 

@@ -186,7 +186,7 @@ def _flat(name: str, value: Any) -> Iterator[tuple[str, Any]]:
 
 
 def flush() -> None:
-    """Write what stdout has buffered, so that a failure gives an error message and exit code.
+    """Flush stdout, so that a failure to write gives an error message and exit code.
 
     Otherwise Python would retry at exit, with its own message and code 120.
     """

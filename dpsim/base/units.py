@@ -274,7 +274,8 @@ def _long_time(seconds: float, digits: int) -> str:
             continue
         many = abs(seconds) >= length * 10**digits
         number = f"{seconds / length:.0f}" if many else f"{seconds / length:.{digits}g}"
-        # So many minutes are days, which people read better than a long exact number.
+        # From this many minutes on the value is days, which people read more easily than a long
+        # exact number.
         if float(number) * length == seconds and not (many and unit == "min"):
             return f"{number} {unit}"
         texts.append(f"{number} {unit}")
@@ -286,7 +287,7 @@ def size(nbytes: float) -> str:
 
     Others have a decimal prefix, and so has 80 MB, which is 78,125 KiB.
     """
-    # Of two exact notations, the shorter one is probably the original.
+    # The shorter of two exact notations is probably the original.
     decimal = human(nbytes, DATA)
     is_exact = nbytes > 0 and parse(decimal, DATA) == nbytes
     for power, unit in ((2**40, "TiB"), (2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB")):

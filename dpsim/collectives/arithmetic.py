@@ -52,7 +52,7 @@ def _run(current: Round, buffers: NDArray[Any], chunking: Chunking) -> None:
     starts = chunking.start(current.chunk)
     ends = chunking.start(current.chunk + current.count)
     parts = [slice(start, end) for start, end in zip(starts, ends, strict=True)]
-    # Copies, because in an exchange each rank must send what it had before the round.
+    # Copies, because in an exchange each rank must send the values from before the round.
     messages = [
         buffers[source, part].copy() for source, part in zip(current.source, parts, strict=True)
     ]

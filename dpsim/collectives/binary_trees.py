@@ -2,10 +2,10 @@
 
 Chunks are reduced on the way up, then broadcast down. A rank sends at most one message and receives
 at most one in a round: the edges of the trees are coloured with two colours such that no rank has
-two edges of one colour into it, or two out of it, and the colours take turns. So each chunk of each
-tree moves a level in one round or two, the next chunk follows two rounds behind it, and no link is
-ever shared. Source: Sanders, Speck and Traeff, "Two-tree algorithms for full bandwidth broadcast,
-reduction and scan", Parallel Computing 35, 2009.
+two edges of one colour into it, or two out of it, and the colours take turns. Each chunk of each
+tree therefore moves one level in one or two rounds, the next chunk follows two rounds later, and no
+link is ever shared. Source: Sanders, Speck and Traeff, "Two-tree algorithms for full bandwidth
+broadcast, reduction and scan", Parallel Computing 35, 2009.
 """
 
 from __future__ import annotations

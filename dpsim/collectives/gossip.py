@@ -1,14 +1,14 @@
-"""Gossip: each rank exchanges its vector with a few neighbours and adds up what it has.
+"""Gossip: each rank exchanges its vector with a few neighbours and adds them up.
 
 The sum divided by the number of vectors is their mean.
 
 A graph is a cycle of rounds, each a schedule of one round. ``ring``: both neighbours. ``torus``:
 the four neighbours in a grid as square as possible. ``exponential``: in turn t only rank + 2^t
 receives from a rank, so that with 2^k ranks all are equal after k turns. ``random-pairs``: a new
-random matching each turn, without one rank of an odd number. Sources: Lian et al., "Can
-decentralized algorithms outperform centralized algorithms?", NeurIPS 2017 (ring); Assran et al.,
-"Stochastic gradient push", ICML 2019 (exponential); Boyd et al., "Randomized gossip algorithms",
-IEEE Trans. Information Theory 52, 2006 (random pairs).
+random matching each turn, which leaves out one rank if their number is odd. Sources: Lian et al.,
+"Can decentralized algorithms outperform centralized algorithms?", NeurIPS 2017 (ring); Assran et
+al., "Stochastic gradient push", ICML 2019 (exponential); Boyd et al., "Randomized gossip
+algorithms", IEEE Trans. Information Theory 52, 2006 (random pairs).
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ def _matching(ranks: int, generator: np.random.Generator) -> Edges:
 
 
 def _distinct(source: IntArray, destination: IntArray, ranks: int) -> Edges:
-    """Return each edge once, and none from a rank to itself, as small graphs may have."""
+    """Return each edge once, without edges from a rank to itself, which small graphs may have."""
     # An edge as one number, so that `unique` finds each once.
     edges = np.unique(source * ranks + destination)
     source, destination = np.divmod(edges, ranks)

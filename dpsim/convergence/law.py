@@ -93,7 +93,7 @@ def noise_scale(squared_norm: float, variance: float, batch: float = 1.0) -> flo
 
     ``variance`` is the trace of the covariance of the mean gradient over ``batch`` samples.
 
-    Raises DpsimError where the squared norm is not above 0 or the variance is below 0.
+    Raises DpsimError if the squared norm is not above 0 or the variance is below 0.
     """
     if not squared_norm > 0 or variance < 0:
         raise DpsimError(
@@ -106,7 +106,7 @@ def noise_scale(squared_norm: float, variance: float, batch: float = 1.0) -> flo
 def gain(noise: FloatArray | float, batch: float, base: float) -> FloatArray | float:
     """Return the progress of a step with ``batch`` relative to a step with ``base``.
 
-    The gain is 1 where they are equal, and at most batch / base.
+    The gain is 1 if they are equal, and at most batch / base.
     """
     return (1 + noise / base) / (1 + noise / batch)
 

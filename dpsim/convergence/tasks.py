@@ -104,7 +104,7 @@ class StepsToTarget(NamedTuple):
     """The steps to a task's target at one global batch.
 
     ``best``: by the form that predicts left-out batches better. ``by_noise``: by the gradient-noise
-    form, None where the noise is unknown. ``log_error``: standard deviation of ln(steps).
+    form, None if the noise is unknown. ``log_error``: standard deviation of ln(steps).
     """
 
     best: float

@@ -101,7 +101,7 @@ def compute_factors(
 
     ``per_node``: workers of each node, or of node 0, 1, ... Every worker, or group that is slowed
     together, has its own random stream for each disturbance: its draws depend neither on other
-    workers nor on other disturbances. Raises DpsimError where a slow worker does not exist.
+    workers nor on other disturbances. Raises DpsimError if a slow worker does not exist.
     """
     product = np.ones((steps, workers))
     if jitter is not None:

@@ -215,7 +215,7 @@ class CrashesConfig(Config):
 
     @property
     def write_seconds(self) -> float:
-        """The seconds to write a checkpoint; 0 where its size or the rate is not given."""
+        """The seconds to write a checkpoint; 0 if its size or the rate is not given."""
         if self.checkpoint_size is None or self.storage_rate is None:
             return 0.0
         return self.checkpoint_size / self.storage_rate
@@ -280,7 +280,7 @@ class CrashesConfig(Config):
     def _waiting(self, causes: Sequence[Cause]) -> float:
         """Return the share of time in which the job waits for a spare."""
         # A fault that takes more workers than there are spares stops the job for its whole repair,
-        # and nothing fails meanwhile. So its seconds add to the seconds of running.
+        # and nothing fails meanwhile. Its seconds therefore add to the running time.
         large = [cause for cause in causes if cause.taken[0] > self.spares]
         load, size = _in_repair([cause for cause in causes if cause not in large])
         blocked = waiting_share(load, self._spare_groups(size))

@@ -31,7 +31,7 @@ _MOMENT = 1 / 1440  # days: faults within a minute of each other are not indepen
 
 @dataclass(frozen=True, slots=True)
 class Logged:
-    """A fault: days from the start of the log; ``repair`` is None where one end is unknown.
+    """A fault: days from the start of the log; ``repair`` is None if one end is unknown.
 
     Where the start is unknown, the end is used for it, and ``is_dated`` is false.
     """
@@ -62,8 +62,8 @@ class FaultTrace:
     def relapse(self) -> tuple[float, float]:
         """Return the chance that a repaired server fails again, and after how many days.
 
-        The chance follows from how unevenly faults are spread over servers. That share of all
-        faults, those that follow a repair soonest, are counted as relapses.
+        The chance follows from how unevenly faults are spread over servers. The faults that follow
+        a repair soonest, up to that share of all, are counted as relapses.
         """
         counts = np.zeros(self.servers)
         own = list(self.by_server().values())

@@ -2,8 +2,8 @@
 
 Parts are removed one after the other: workers that stay slow, stalls of all, delays. The remaining
 variance is split into parts of the job (common to all workers in a step), of nodes and of workers.
-The job has its own correlation from step to step, apart from that of nodes and workers. Where only
-whole steps were timed, workers cannot be told apart, and all of it is attributed to the job.
+The job has its own correlation from step to step, apart from that of nodes and workers. If only
+whole steps were timed, workers cannot be distinguished, and all jitter is attributed to the job.
 """
 
 from __future__ import annotations
@@ -48,10 +48,10 @@ class JitterFit:
         for each in self.slow:
             drawn = drawn * each.factors(ranks, 0, per_node)
         whole = [steps.max(axis=1) for steps in (times, drawn)]
-        measured, told = (np.quantile(steps / steps.mean(), _QUANTILES) for steps in whole)
+        measured, simulated = (np.quantile(steps / steps.mean(), _QUANTILES) for steps in whole)
         return [
             {"quantile": quantile, "measured": float(one), "drawn": float(other)}
-            for quantile, one, other in zip(_QUANTILES, measured, told, strict=True)
+            for quantile, one, other in zip(_QUANTILES, measured, simulated, strict=True)
         ]
 
     def block(self, ranks: Sequence[int]) -> dict[str, Any]:
@@ -67,15 +67,15 @@ class JitterFit:
 def fit_jitter(times: Factors, nodes: Sequence[int]) -> JitterFit:
     """Fit a disturbance to step times of shape (steps, ranks).
 
-    Raises DpsimError where no scenario may have it, such as a stall of 10,000 steps.
+    Raises DpsimError if no scenario may have it, such as a stall of 10,000 steps.
     """
     try:
         return _fitted(times, nodes)
     except ValidationError as error:
-        told = first_problem(error)
+        problem = first_problem(error)
         raise DpsimError(
             "step times: must show a disturbance that a scenario may have "
-            f"({told.where}: {told.rule}), but show {told.given:.6g}"
+            f"({problem.where}: {problem.rule}), but show {problem.given:.6g}"
         ) from None
 
 
@@ -177,7 +177,7 @@ def _parts(logs: Factors, others: Factors, nodes: NDArray[np.intp]) -> tuple[flo
         return 0.0, 0.0, float((logs * others).mean())
     members = [nodes == node for node in np.unique(nodes)]
     # Within a node the common parts of the job and of the node cancel. With one rank per node, node
-    # and worker cannot be told apart, and all of it counts as the workers'.
+    # and worker cannot be distinguished, and all of it counts as the workers'.
     deep = [one for one in members if one.sum() > 1] or [np.full(ranks, fill_value=True)]
     own = float(np.mean([_among(logs[:, one], others[:, one]) for one in deep]))
 

@@ -1,12 +1,12 @@
 """Jitter: each worker's compute time varies from step to step by a random factor of mean 1.
 
-What the defaults were fitted to: per-step times of GPT-2 runs on one node of 8 H100 (rank 0's
-clock, whole milliseconds, so the rounding's variance of 1/6 ms**2 was taken off). Steps that load a
-new file of data take 2.2 times as long about every 190 steps: that is the input pipeline's doing
-and periodic, so steps above 1.3 medians were left out; so was the slow trend of the batch or window
-size, by a running median of 101 steps. What remains has a coefficient of variation of 0.5, 0.8,
-0.9, 1.7 and 2.5 % in the five runs, median 0.94 %. A step ends with the slowest of 8 workers, and
-the greatest of 8 equal normal draws varies 0.611 times as much as one: 0.0094 / 0.611 = 0.015 for a
+The defaults were fitted to per-step times of GPT-2 runs on one node of 8 H100 (rank 0's clock,
+whole milliseconds, so the rounding's variance of 1/6 ms**2 was taken off). Steps that load a new
+file of data take 2.2 times as long about every 190 steps: that is the input pipeline's doing and
+periodic, so steps above 1.3 medians were left out; so was the slow trend of the batch or window
+size, by a running median of 101 steps. The rest has a coefficient of variation of 0.5, 0.8, 0.9,
+1.7 and 2.5 % in the five runs, median 0.94 %. A step ends with the slowest of 8 workers, and the
+greatest of 8 equal normal draws varies 0.611 times as much as one: 0.0094 / 0.611 = 0.015 for a
 worker, if all of it is compute, independent between workers. The data cannot tell, since no worker
 was timed on its own. Elsewhere: 0.24-0.45 % over blocks of 10 steps on 8 and 16 A100 agrees (1.4 %
 for a step at most, if steps are independent), 2.3-2.6 % over such blocks on 32 V100 with TCP is
@@ -39,7 +39,7 @@ FITTED_SPREAD = 0.015  # of one worker's factor; see above
 class Jitter(Config):
     """A factor of mean 1 on compute time, drawn anew for every worker and step.
 
-    ``spread`` names the field that scales how far factors lie apart; None where no one field does.
+    ``spread`` names the field that scales how far factors lie apart; None if no one field does.
     """
 
     spread: ClassVar[str | None] = None

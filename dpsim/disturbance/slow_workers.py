@@ -3,9 +3,9 @@
 The default factor is the mean slow-down of the jobs that had stragglers at all (by 1.1 or more),
 42.5 % of 3,079 jobs of 128 GPUs and more: 1.28 (Lin et al., "Understanding stragglers in large
 model training using what-if analysis", OSDI 2025). Where a few workers were the cause, 1.7 % of the
-jobs, it was 3.04. What fraction of workers is slow the published tables do not say: the field has
-no default. Equal placements of one job on a cloud's T4 nodes differ by 3.5 % (median coefficient of
-variation over 467 groups) and 8.8 % (90th percentile).
+jobs, it was 3.04. The published tables do not say what fraction of workers is slow, so the field
+has no default. Equal placements of one job on a cloud's T4 nodes differ by 3.5 % (median
+coefficient of variation over 467 groups) and 8.8 % (90th percentile).
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class SlowWorkersConfig(GroupedDisturbance):
 
         ``entry`` distinguishes several such disturbances.
 
-        Raises DpsimError where a named worker or node does not exist.
+        Raises DpsimError if a named worker or node does not exist.
         """
         return np.where(self._is_slow(workers, seed, per_node, entry), self.factor, 1.0)
 
@@ -80,15 +80,15 @@ class SlowWorkersConfig(GroupedDisturbance):
         # adds others.
         return (draws < (self.fraction or 0.0))[groups]
 
-    def meets_nobody(
+    def why_none_is_slow(
         self, workers: int, seed: int, per_node: int | Sequence[int], entry: int = 0
     ) -> str | None:
-        """Return why no worker is slow, where the random draw selected none; None where one is."""
+        """Return why no worker is slow, where the random draw selected none; None if one is."""
         if not self.fraction or self._is_slow(workers, seed, per_node, entry).any():
             return None
         groups = int(self.groups(workers, per_node).max()) + 1
         return (
-            f"disturbance.slow[{entry}] meets nobody: with seed {seed} a chance of "
+            f"disturbance.slow[{entry}] slows no worker: with seed {seed} a chance of "
             f"{self.fraction:g} draws none of {groups:,} {self.per}s; name workers or nodes instead"
         )
 

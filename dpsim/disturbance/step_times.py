@@ -1,4 +1,4 @@
-"""Measured step times: of a job, from a CSV file, and as a log tells them."""
+"""Measured step times of a job, read from a CSV file or a log."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ def answer(
         batch_per_worker=workload.samples_per_gpu,
         steps=steps,
         traffic=traffic,
-        alone=job.acts_alone,
+        independent_workers=job.independent_workers,
         engine=engine.name,
         approximation=engine.approximation,
         own_pace=job.own_pace,
@@ -100,12 +100,12 @@ def _calibration(job: Job, memory: MemoryUse) -> str | dict[str, Any]:
     scaling = job.scenario.scaling
     if scaling is not None:
         # A cell of one GPU is no cell, so it is left out.
-        unsaid = {"cell"} if job.scenario.cell == 1 else set()
-        unsaid |= set() if getattr(scaling, "known", None) else {"known"}
-        said = scaling.model_dump(exclude=unsaid)
-        return {**said, "compute_scale": job.compute_scale}
+        omitted = {"cell"} if job.scenario.cell == 1 else set()
+        omitted |= set() if getattr(scaling, "known", None) else {"known"}
+        fields = scaling.model_dump(exclude=omitted)
+        return {**fields, "compute_scale": job.compute_scale}
     profile = job.scenario.profile
     if profile is None:
         return compute
-    said = profile.model_dump(include=_OF_PROFILE)
-    return {"compute": compute, **said, "residuals_of": profile.residuals_of}
+    fields = profile.model_dump(include=_OF_PROFILE)
+    return {"compute": compute, **fields, "residuals_of": profile.residuals_of}

@@ -12,13 +12,13 @@ from typing import cast
 import simpy
 
 from dpsim.engine.calls import StagedCall
-from dpsim.engine.independent_workers import MeetingPoint, Process, Worker
+from dpsim.engine.independent_workers import Coordinator, Process, Worker
 from dpsim.engine.job import Job
 from dpsim.network import SharedNetwork
 from dpsim.strategy.aggregation import ParameterServerConfig
 
 
-class AtServers(MeetingPoint):
+class ServerCoordinator(Coordinator):
     """Workers that push, wait until their gate lets them continue, and pull.
 
     A worker's gradient is complete when the servers have applied the last part of it. A worker
@@ -40,7 +40,7 @@ class AtServers(MeetingPoint):
         self._changed = self.env.event()
         self._queues: list[deque[tuple[Worker, StagedCall]]] = [deque() for _ in range(job.workers)]
         self._open = [0] * job.workers
-        # Of the pushes of a backlog that have arrived: how many, and when the last is applied (s).
+        # The number of pushes of a backlog that have arrived, and when the last one is applied (s).
         self._arrived = [(0, 0.0)] * job.workers
         self._handed_over: list[simpy.Event | None] = [None] * job.workers
         self._pushed = {call.name: _staged(call, "push") for call in job.calls(0)}

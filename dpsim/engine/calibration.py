@@ -51,7 +51,7 @@ def calibrated(scenario: Scenario, model: Model | None = None) -> Job:
 def scale_of(job: Job, calibration: ScaledCompute) -> float:
     """Return the factor on compute times that ``calibration`` gives or that fits its measurement.
 
-    Raises DpsimError where no factor gives the measured step.
+    Raises DpsimError if no factor gives the measured step.
     """
     computed = max(times.step for times in job.times)
     return calibration.factor(

@@ -195,7 +195,7 @@ def _awaited_positions(job: JobWithoutCalls) -> FloatArray:
     slow, seed = job.scenario.disturbance.slow, job.scenario.run.seed
     factors = compute_factors(job.workers, 1, seed, job.workers_of_nodes, slow=slow)
     factor = pace_of_cells(factors, job.scenario.cell)[0]
-    quorum = job.workers if job.acts_alone else job.gate().quorum
+    quorum = job.workers if job.independent_workers else job.gate().quorum
     order = np.argsort(factor * job.positions[-1][job.kind_of], kind="stable")
     last = order[quorum - 1]
     return np.asarray(factor[last] * job.positions[:, job.kind_of[last]])

@@ -83,7 +83,7 @@ class ClockState:
 
 
 class Clocks:
-    """All workers on their path through a step: their position, clocks, and what they wait for.
+    """The workers' progress through a step: their position, clocks, and the calls they wait for.
 
     ``free`` is when each worker's communication with all, its group or other groups has finished,
     ``rested_at`` when the links' limiters will be full again.
@@ -115,7 +115,7 @@ class Clocks:
         self._timeline = timeline
         self._kept = marks | {0}
         self._marks = sorted(self._kept)
-        self._asked = 0
+        self._latest_call = 0
         self._gate = gate
         self._awaited: dict[int, _Awaited] = {}
         self._due: dict[int, FloatArray] = {}
@@ -151,7 +151,7 @@ class Clocks:
         self._awaited = {where - step: call for where, call in self._awaited.items()}
         self._due = {where - step: seconds for where, seconds in self._due.items()}
         self._factor = factor
-        self._at = self._asked = 0
+        self._at = self._latest_call = 0
         self._reached.clear()
         self.exposed = np.zeros_like(self.time)
         self.straggler = np.zeros_like(self.time)
@@ -172,7 +172,7 @@ class Clocks:
         return np.maximum(there + call.encode[self.kind_of], self.time)
 
     def decode(self, seconds: FloatArray) -> None:
-        """Decode what has arrived, which takes ``seconds`` on each kind of GPU."""
+        """Decode received payloads, which takes ``seconds`` on each kind of GPU."""
         before = self.time
         self._spend(seconds)
         self.note("compute", "decode", before, self.time)
@@ -190,14 +190,14 @@ class Clocks:
         if position not in self._reached:
             # Calls ask in ascending order except for the marks, so only those and the last are
             # kept.
-            if self._asked not in self._kept:
-                self._reached.pop(self._asked, None)
-            self._asked = position
+            if self._latest_call not in self._kept:
+                self._reached.pop(self._latest_call, None)
+            self._latest_call = position
             self.to(position)
         return self._reached[position]
 
     def to(self, position: int) -> None:
-        """Compute up to ``position``, waiting on the way for what is needed there."""
+        """Compute up to ``position``, and wait for calls that are needed on the way."""
         for stop in self._stops(position):
             begin, before = self._at, self.time
             self.time = before + self._computing(begin, stop)
@@ -318,7 +318,7 @@ class Clocks:
             self._awaited[position] = _Awaited(ends, among)
 
     def _arrive(self, position: int) -> None:
-        if position in self._kept or position == self._asked:
+        if position in self._kept or position == self._latest_call:
             # Before any wait: calls that are ready here are sent first, then needed ones awaited.
             self._reached.setdefault(position, self.time)
         # Exchanges needed at the end of this step are awaited at the begin of the next one.

@@ -31,7 +31,7 @@ Process = Generator[simpy.Event, None, None]
 MOST_ROUNDS = 8
 
 
-class MeetingPoint(ABC):
+class Coordinator(ABC):
     """The exchange between asynchronous workers, through servers or in pairs.
 
     Workers hand over their results and fetch the parameters with which they continue.
@@ -63,7 +63,7 @@ class Worker:
     def __init__(self, rank: int, world: World) -> None:
         self.rank = rank
         self.world = world
-        self.env = world.meeting_point.network.env
+        self.env = world.coordinator.network.env
         self.iteration = 0
         self.version = 0
         self.row = dict.fromkeys(
@@ -75,12 +75,12 @@ class Worker:
 
     def work(self) -> Process:
         """Run the worker's iterations until the world says that they are over."""
-        # Continue past its own steps until all workers have finished: the slowest ones must meet
-        # the traffic and the versions of the others up to their last step.
+        # Continue past its own steps until all workers have finished: the slowest ones must face
+        # the others' traffic and versions up to their last step.
         for self.iteration in count():
             # Bounded, because an extremely slow worker would keep the others running for ever.
             if self.iteration >= self.world.steps * MOST_ROUNDS:
-                self.world.meeting_point.leave(self)
+                self.world.coordinator.leave(self)
                 return
             self.row, self.busy = dict.fromkeys(self.row, 0.0), 0.0
             if self._loading is not None:
@@ -88,11 +88,11 @@ class Worker:
                 yield from self.spend("input", there - self.env.now, "next batch")
             self.world.begins(self)
             yield from self._compute()
-            yield from self.world.meeting_point.end(self)
+            yield from self.world.coordinator.end(self)
             self.world.ended(self)
 
     def _compute(self) -> Process:
-        """Run all passes, and give each call to the meeting point when it is ready."""
+        """Run all passes, and give each call to the coordinator when it is ready."""
         positions = self.world.positions[self.rank]
         factor = self.world.factor(self)
         at = 0
@@ -101,7 +101,7 @@ class Worker:
             at = call.ready
             encoding = self.world.coding(self.rank, call.encode)
             yield from self.spend("encode", encoding, f"encode {call.name}")
-            self.world.meeting_point.ready(self, call)
+            self.world.coordinator.ready(self, call)
         # The rest of the passes, without the update, which parameter servers may apply instead.
         yield from self._passes(factor, at, len(positions) - 2)
 
@@ -170,14 +170,14 @@ class World:
     def __init__(
         self,
         job: Job,
-        meeting_point: MeetingPoint,
+        coordinator: Coordinator,
         factors: FloatArray,
         progress: Callable[[int], None],
         timeline: Timeline | None = None,
         log: Log | None = None,
     ) -> None:
         self.job = job
-        self.meeting_point = meeting_point
+        self.coordinator = coordinator
         self.timeline = timeline
         self.log = log
         # An asynchronous worker sends the same in every iteration.
@@ -195,9 +195,9 @@ class World:
     def run(self) -> Steps:
         """Run until every worker has finished its steps, and return the record.
 
-        Raises DpsimError where a cut link stops a transfer for good.
+        Raises DpsimError if a cut link stops a transfer forever.
         """
-        network = self.meeting_point.network
+        network = self.coordinator.network
         for rank in range(self._workers):
             network.env.process(Worker(rank, self).work())
         with network.events() as happen:
@@ -218,16 +218,16 @@ class World:
 
     def begins(self, worker: Worker) -> None:
         """Record that a worker begins to compute, and how far it is ahead of the slowest."""
-        self.meeting_point.begin(worker)
+        self.coordinator.begin(worker)
         if self.log is not None:
             self.log.add(worker.env.now, "read", worker.rank, worker.iteration, worker.version)
         if worker.iteration < self.steps:
-            ahead = worker.iteration - self.meeting_point.gate.clocks.slowest
+            ahead = worker.iteration - self.coordinator.gate.clocks.slowest
             self.records.clock_gap[worker.iteration, worker.rank] = ahead
 
     def hand_over(self, worker: Worker) -> None:
         """Give the worker's gradient to the gate, and log the outcome."""
-        gate = self.meeting_point.gate
+        gate = self.coordinator.gate
         outcome = gate.hand_over(worker.rank)
         if self.log is None:
             return

@@ -31,7 +31,7 @@ from dpsim.engine.job import Job
 from dpsim.engine.known_residuals import left_out_error
 from dpsim.engine.step_priors import residual_prior
 from dpsim.engine.steps import Steps
-from dpsim.hardware import Gpu, KnownRun, tell_network
+from dpsim.hardware import Gpu, KnownRun, show_network
 from dpsim.workload import (
     MeasuredTimes,
     Model,
@@ -88,8 +88,8 @@ def _step_errors(job: Job, steps: Steps, computing: ModelError) -> StepErrors:
     exposed, hidden = float(steps.exposed_comm.mean()), float(steps.overlapped_comm.mean())
     # All time that is not exposed communication counts as computing, input and stragglers too.
     rest = float(steps.step.mean()) - exposed
-    # An error from known runs is of whole steps, where they show what communication takes; one from
-    # the description is of computing alone.
+    # An error from known runs is of whole steps if they show the cost of communication; one from
+    # the description is of computing only.
     here = job.scenario.place
     places = {(run.nodes, run.gpus_per_node) for run in job.scenario.known_runs}
     shown = _is_fitted(job) or (here.nodes, here.gpus_per_node) in places
@@ -118,10 +118,10 @@ def errors_interval(errors: StepErrors) -> PredictionInterval:
     compute, send = errors.computing.factors(), errors.sending.factors()
     drawn = errors.seconds(compute, send)
     known = np.ones(1)
-    alone = (errors.seconds(compute, known), errors.seconds(known, send))
+    separate = (errors.seconds(compute, known), errors.seconds(known, send))
     sources = tuple(
         Source(part.source, *balanced(errors.rest + errors.exposed, *_ends(seconds)))
-        for part, seconds in zip(errors.parts, alone, strict=False)
+        for part, seconds in zip(errors.parts, separate, strict=False)
         if part.spread
     )
     return PredictionInterval(
@@ -143,7 +143,7 @@ def _ends(drawn: FloatArray) -> tuple[float, float]:
 def compute_errors(job: Job) -> tuple[ModelError, ...]:
     """Return the errors that compute times may have, of which the narrowest holds.
 
-    It is zero where the layers' own times were measured.
+    It is zero if the layers' own times were measured.
     """
     scenario = job.scenario
     runs, ordinary = scenario.known_runs, _is_ordinary(job)
@@ -178,7 +178,7 @@ def _ordinary_error(job: Job) -> ModelError:
 def _measured_error(job: Job, measured: MeasuredTimes) -> ModelError:
     """Return the error of layers' measured times: the spread of the steps that were measured.
 
-    It is zero where only their means are known. Beyond the measured batches it grows with the
+    It is zero if only their means are known. Beyond the measured batches it grows with the
     doublings from the nearest one, as that of a calibrated scale does.
     """
     basis, sizes = "computing as measured in the model's profile", measured.batch_sizes
@@ -248,8 +248,8 @@ def compute_family(model: Model, workload: WorkloadConfig) -> str:
         return "submissions to MLPerf"
     if is_language_model(model, workload.precision) and (model.tokens or 0) >= _LONG:
         return "language models"
-    said = "software" not in workload.assumed_words
-    software = f"{workload.software} software" if said else "software not said"
+    stated = "software" not in workload.assumed_words
+    software = f"{workload.software} software" if stated else "software not said"
     return _software_family(software, model)
 
 
@@ -279,7 +279,7 @@ def calibrated_error(job: Job, runs: tuple[KnownRun, ...], *, fitted: bool) -> M
     if fitted:
         left = left_out_error(runs, residual_prior(scenario)) or rates["usual_left_out"]
         variance += (rates["left_out"] * left) ** 2
-    if fitted and here.nodes > 1 and not tell_network(runs):
+    if fitted and here.nodes > 1 and not show_network(runs):
         variance += _NO_NETWORK**2
         apart = ("no run over several nodes was measured",)
     return ModelError(
@@ -334,16 +334,16 @@ def cautions(job: Job) -> tuple[str, ...]:
         for gpu, stands in borrowed
     )
     drawn = (
-        slow.meets_nobody(job.workers, scenario.run.seed, job.workers_of_nodes, entry)
+        slow.why_none_is_slow(job.workers, scenario.run.seed, job.workers_of_nodes, entry)
         for entry, slow in enumerate(scenario.disturbance.slow)
     )
-    said = (
+    cautions = (
         *job.cluster.cautions,
         *(nobody for nobody in drawn if nobody is not None),
         *dict.fromkeys(extrapolated),
         *job.setting.cautions,
     )
     if scenario.profile is None:
-        return said
+        return cautions
     gpus = sorted({part.accelerator.name for part in scenario.cluster.parts})
-    return (*said, *scenario.profile.cautions(gpus, job.setting.library))
+    return (*cautions, *scenario.profile.cautions(gpus, job.setting.library))

@@ -1,4 +1,4 @@
-"""One training job: what each worker computes in a step, and what it exchanges with others."""
+"""One training job: each worker's computing and communication in a step."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ __all__ = ["Exchange", "Job"]
 
 
 class Job(JobWithoutCalls):
-    """One training job: what each worker computes in a step, and what it communicates."""
+    """One training job: each worker's computing and communication in a step."""
 
     def exchange(self, step: int) -> Exchange:
-        """Return what the workers exchange in step ``step``."""
+        """Return the calls in which workers exchange data in step ``step``."""
         sync, period = self.scenario.strategy.sync, self.period
         return Exchange(
             sync.exchanges(step, period), sync.grouped(step), sync.fragments(step, period)

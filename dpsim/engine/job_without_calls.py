@@ -14,7 +14,7 @@ from dpsim.base.errors import DpsimError
 from dpsim.engine.run_length import averaging_period, counted_steps, exchange_cycle
 from dpsim.network import CollectiveModel
 from dpsim.scenario import Scenario
-from dpsim.strategy.aggregation import Meeting, Setting, Turns
+from dpsim.strategy.aggregation import Coordination, Setting, Turns
 from dpsim.strategy.sync import Exchanged, Gate
 from dpsim.topology import Cluster
 from dpsim.workload import LayerTimes, Model, Pipeline, Program
@@ -64,15 +64,15 @@ class JobWithoutCalls:
     positions: FloatArray = field(init=False)
     """Seconds of computing from a step's start to each of them, (positions, kinds of GPU)."""
     silent: bool = field(init=False)
-    """Whether nothing is communicated: one worker has nobody to talk to but servers or CPUs."""
-    meeting: Meeting = field(init=False)
-    """How its workers meet: all together, unless both strategies let each go its own way."""
-    acts_alone: bool = field(init=False)
-    """Whether each worker goes its own way, so that it is simulated as a process of its own."""
+    """Whether nothing is communicated: there is one worker, and no server or CPU."""
+    coordination: Coordination = field(init=False)
+    """How workers coordinate: in collectives, unless both strategies are asynchronous."""
+    independent_workers: bool = field(init=False)
+    """Whether workers are asynchronous, so that each is simulated as a process of its own."""
     keeps_pace: bool = field(init=False)
-    """Whether no worker may take more steps than another for good: all wait for the slowest."""
+    """Whether all workers wait for the slowest, so that in the long run all take the same steps."""
     own_pace: bool = field(init=False)
-    """Whether some workers may take more steps than others in the same time, if only so far."""
+    """Whether some workers may get ahead of others, be it by a limited number of steps."""
     one_version: bool = field(init=False)
     """Whether all workers compute on versions of the same parameters."""
 
@@ -88,23 +88,23 @@ class JobWithoutCalls:
         facts["positions"] = np.stack([_positions(times) for times in self.times], axis=1)
         # The GPUs of a cell split one model: together they act as one worker.
         replicas = self.workers // self.scenario.cell
-        facts["silent"] = replicas == 1 and not aggregation.moves_alone
+        facts["silent"] = replicas == 1 and not aggregation.single_worker_communicates
         gate = self.gate()
         together = self.silent or gate.barrier
-        facts["meeting"] = Meeting.TOGETHER if together else aggregation.meeting
-        facts["acts_alone"] = self.meeting is not Meeting.TOGETHER
+        facts["coordination"] = Coordination.COLLECTIVE if together else aggregation.coordination
+        facts["independent_workers"] = self.coordination is not Coordination.COLLECTIVE
         facts["keeps_pace"] = gate.quorum == self.workers
-        facts["own_pace"] = self.acts_alone or not self.keeps_pace
+        facts["own_pace"] = self.independent_workers or not self.keeps_pace
         facts["one_version"] = sync.one_version and aggregation.one_version
         if not self.silent:
             self._check_gate(gate)
 
     def _check_gate(self, gate: Gate) -> None:
-        """Raise DpsimError if the way in which workers meet cannot implement their gate's rule."""
+        """Raise DpsimError if the workers' coordination cannot implement their gate's rule."""
         strategy, why = self.scenario.strategy, ""
-        if self.meeting is Meeting.TOGETHER and not gate.in_rounds:
+        if self.coordination is Coordination.COLLECTIVE and not gate.in_rounds:
             why = "gradients are judged one by one, which no collective does"
-        elif self.meeting is Meeting.IN_PAIRS and gate.drops:
+        elif self.coordination is Coordination.PAIRWISE and gate.drops:
             why = "gradients are dropped, and pairs average models"
         if why:
             raise DpsimError(
@@ -129,7 +129,7 @@ class JobWithoutCalls:
         return kind == "flows" or (kind == "auto" and setting.disturbed and setting.by_messages)
 
     def gate(self) -> Gate:
-        """Return the rule by which workers wait for one another, as at the start of a run."""
+        """Return a new gate, the rule by which workers wait for one another."""
         return self.scenario.strategy.sync.gate(self.workers)
 
     def scaled(self, factor: float) -> Self:
@@ -149,7 +149,7 @@ class JobWithoutCalls:
 
     def collective_seconds(self, name: str, nbytes: int, step: int = 0) -> float:
         """Return the time of the collective if all workers enter it together (s)."""
-        return self.collective(name, step).time_together(nbytes)
+        return self.collective(name, step).seconds_from_common_start(nbytes)
 
     @cached_property
     def period(self) -> int:

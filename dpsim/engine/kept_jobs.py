@@ -42,13 +42,15 @@ class KeptJobs:
 def _key(scenario: Scenario) -> str:
     """Return everything that a job depends on, as a cache key.
 
-    That is all of the scenario except its name, and except a seed by which no collective is drawn.
+    That is the whole scenario except its name, and except its seed if no collective is random.
     """
     # By content, because a file that the scenario names may have changed.
-    told = scenario.model_dump(mode="json", exclude={"name", "sweep", "cost"}, context=BY_CONTENT)
+    content = scenario.model_dump(
+        mode="json", exclude={"name", "sweep", "cost"}, context=BY_CONTENT
+    )
     if not scenario.strategy.aggregation.drawn:
-        del told["run"]["seed"]
-    return json.dumps(told, sort_keys=True)
+        del content["run"]["seed"]
+    return json.dumps(content, sort_keys=True)
 
 
 def _again(job: Job, scenario: Scenario) -> Job:

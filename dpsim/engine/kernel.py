@@ -1,6 +1,6 @@
-"""The simulation itself: all steps of a job, by the engine that fits how its workers meet.
+"""The simulation itself: all steps of a job, by the engine that suits its workers' coordination.
 
-A `Recording` says what a run keeps in addition to its steps.
+A `Recording` states the intervals and versions that a run keeps besides its steps.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from dpsim.engine.steps import Steps
 from dpsim.engine.utilisation import fastest_factors
 from dpsim.engine.vector_engine import run_vector
 from dpsim.scenario import Scenario
-from dpsim.strategy.aggregation import Meeting
+from dpsim.strategy.aggregation import Coordination
 
 if TYPE_CHECKING:
     from dpsim.engine.log import Log
@@ -44,10 +44,10 @@ _PER_MESSAGE = 140e-6
 _PER_GROUP = 2e-3  # for a bundle among others, and for making a group's model
 _PER_PLACE = 100e-6  # per rank that leaves at its own time
 
-# The meeting points of asynchronous workers, imported on demand: most runs are synchronous.
-_MEETING_POINTS = {
-    Meeting.AT_SERVERS: "dpsim.engine.at_servers:AtServers",
-    Meeting.IN_PAIRS: "dpsim.engine.pairwise:InPairs",
+# The coordinators of asynchronous workers, imported on demand: most runs are synchronous.
+_COORDINATORS = {
+    Coordination.SERVERS: "dpsim.engine.at_servers:ServerCoordinator",
+    Coordination.PAIRWISE: "dpsim.engine.pairwise:PairwiseCoordinator",
 }
 
 
@@ -115,10 +115,10 @@ def exact_for(job: Job) -> str | None:
     """
     undisturbed = not job.by_messages and not job.setting.disturbed
     # Calls of one communicator run one after the other; calls of two may run concurrently.
-    together = {call.group for calls in job.calls_of.values() for call in calls}
+    groups = {call.group for calls in job.calls_of.values() for call in calls}
     models = (model for turns in job.collectives.values() for model in turns)
     one_group = all(len(model.members) == 1 for model in models)
-    if undisturbed and one_group and len(together) <= 1:
+    if undisturbed and one_group and len(groups) <= 1:
         return None
     reason: str | None = resolve_name("dpsim.engine.events:inexact_because")(job)
     return reason
@@ -126,7 +126,7 @@ def exact_for(job: Job) -> str | None:
 
 def with_quick_engine(scenario: Scenario, job: Job) -> Scenario:
     """Return ``scenario``, without asking for events if the vector path is exact for ``job``."""
-    if scenario.run.engine != "events" or job.acts_alone or exact_for(job) is not None:
+    if scenario.run.engine != "events" or job.independent_workers or exact_for(job) is not None:
         return scenario
     by_choice = scenario.run.model_copy(update={"engine": "auto"})
     return scenario.model_copy(update={"run": by_choice})
@@ -137,22 +137,22 @@ def engine_for(job: Job) -> Engine:
 
     Raises DpsimError for the vector path with asynchronous workers.
     """
-    asked = job.scenario.run.engine
+    engine = job.scenario.run.engine
     impossible = None
-    if job.acts_alone:
+    if job.independent_workers:
         impossible = "where each worker goes its own way"
     elif job.setting.disturbed and not job.by_messages:
         impossible = "where bundles meet other traffic or links that change"
-    if impossible is not None and asked == "vector":
+    if impossible is not None and engine == "vector":
         raise DpsimError(f"run.engine: must be auto or events {impossible}, but got 'vector'")
-    if impossible is not None or asked == "events":
+    if impossible is not None or engine == "events":
         return Engine("events")
     reason = exact_for(job)
     if reason is None:
         return Engine("vector")
     # With background traffic both engines simulate messages, one collective at a time on the vector
     # path, so they take equally long.
-    if asked == "auto" and (job.setting.disturbed or _by_events_seconds(job) <= _A_MOMENT):
+    if engine == "auto" and (job.setting.disturbed or _by_events_seconds(job) <= _A_MOMENT):
         return Engine("events")
     return Engine("vector", f"each collective is timed alone on its links, but {reason}")
 
@@ -160,9 +160,9 @@ def engine_for(job: Job) -> Engine:
 def in_simpy(job: Job, engine: str) -> str:
     """Return a description of the part of ``job`` that SimPy simulates with ``engine``."""
     workers = f"{job.workers:,} worker{'s' * (job.workers > 1)}"
-    if job.meeting is Meeting.AT_SERVERS:
+    if job.coordination is Coordination.SERVERS:
         return f"compute, pushes and pulls of {workers}"
-    if job.meeting is Meeting.IN_PAIRS:
+    if job.coordination is Coordination.PAIRWISE:
         return f"compute and exchanges of {workers}"
     flows = job.by_messages or job.scenario.strategy.aggregation.timed_by_flows
     if engine == "events":
@@ -207,7 +207,7 @@ def simulate_job(
     *,
     staggered: bool = False,
 ) -> Simulation:
-    """Simulate every step of ``job`` with the engine that fits, and keep what ``recording`` says.
+    """Simulate every step of ``job`` with the engine that fits, and record as ``recording`` says.
 
     ``staggered``: asynchronous workers are out of step after their warm-up, as they are after a
     long time.
@@ -219,12 +219,12 @@ def simulate_job(
     slowed = all_slow_downs(job)
     forecast = Forecast(job.counted.stop, progress, partial(_quicker, job))
     done = forecast.done
-    if job.acts_alone:
+    if job.independent_workers:
         from dpsim.engine.independent_workers import World
 
         if staggered and job.counted.start:
             slowed = _staggered(slowed, job.counted.start, job.scenario.run.seed)
-        point = resolve_name(_MEETING_POINTS[job.meeting])(job)
+        point = resolve_name(_COORDINATORS[job.coordination])(job)
         steps = World(job, point, slowed, done, timeline, log).run()
     else:
         by_events = engine.name == "events"
@@ -240,7 +240,7 @@ def _quicker(job: Job) -> str:
     run, steps = job.scenario.run, job.counted.stop
     if run.network_model == "flows":
         return "set run.network_model: auto, or "
-    if run.engine != "events" or job.acts_alone or job.setting.disturbed:
+    if run.engine != "events" or job.independent_workers or job.setting.disturbed:
         return ""
     few = run.model_copy(update={"steps": min(steps, _TRIED), "warmup": 0})
     tried = job.lasting(job.scenario.model_copy(update={"run": few}))

@@ -1,13 +1,13 @@
-"""Nearest-neighbour residual correction: what step constants leave of known runs, near them.
+"""Correct predictions by the residuals of nearby measured runs.
 
-A cluster's steps differ from the model's form alike where runs are alike. So ln(measured /
-predicted) is taken to be a Gaussian process over doublings of nodes, of GPUs per node and of the
-batch: runs at a distance of d doublings have the covariance
+Similar runs of a cluster deviate from the model similarly. ln(measured / predicted) after the fit
+of step constants is therefore taken to be a Gaussian process over doublings of nodes, of GPUs per
+node and of the batch: runs at a distance of d doublings have the covariance
 
     s^2 exp(-d^2 / 2 l^2),
 
-and each measurement has independent noise besides. Its mean at a run, given what the constants
-leave of the known ones, corrects the prediction there, and fades with distance. Source: the
+and each measurement has independent noise in addition. The process's mean at a run, given the
+residuals of the known runs, corrects the prediction there, and fades with distance. Source: the
 discrepancy of a computer model, Kennedy and O'Hagan 2001, doi:10.1111/1467-9868.00294.
 """
 
@@ -43,9 +43,9 @@ def corrected(
 
 
 def left_out_error(known: Sequence[KnownRun], prior: ResidualPrior) -> float:
-    """Return the root mean square of what the others leave of each known run's residual.
+    """Return the root mean square residual of each known run, predicted from the others.
 
-    Each run is predicted without itself: Rasmussen and Williams 2006, section 5.4.2.
+    Leave-one-out by Rasmussen and Williams 2006, section 5.4.2.
     """
     inverse = np.linalg.inv(known_covariance(known, prior))
     apart = inverse @ [run.residual for run in known] / inverse.diagonal()

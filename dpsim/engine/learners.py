@@ -32,9 +32,9 @@ def times_with_learners(
     Passes take the time on the measured curve for all samples in flight, plus recomputation in the
     computed proportion. Without a curve, the passes' times are computed as well.
     """
-    alone, points = times(batch, learners), scenario.workload.utilisation
+    one_learner, points = times(batch, learners), scenario.workload.utilisation
     if learners == 1 and not points:
-        return alone
+        return one_learner
 
     def passes(samples: int, *, recompute: bool = True) -> float:
         return times(samples, 1, recompute=recompute).one_pass
@@ -45,7 +45,7 @@ def times_with_learners(
     else:
         factor = stretch(passes, batch, learners)
     rate = gpu.memory_bandwidth.value * constants_on(scenario, model, gpu).memory
-    return shared_times(alone, factor, averaging(model, learners, rate))
+    return shared_times(one_learner, factor, averaging(model, learners, rate))
 
 
 def learners_by_batch(scenario: Scenario, use: MemoryUse) -> tuple[LearnersRow, ...]:

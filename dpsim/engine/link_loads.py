@@ -243,6 +243,8 @@ def _collectives(job: Job) -> dict[_Collective, float]:
 
 def _repeats(job: Job, turn: int) -> float:
     """Return how often the calls of a turn are sent in a step of all workers."""
-    if not job.acts_alone:
+    if not job.independent_workers:
         return 1.0
-    return job.scenario.strategy.aggregation.repeats_alone(job.workers, job.setting.seed, turn)
+    return job.scenario.strategy.aggregation.sends_per_iteration(
+        job.workers, job.setting.seed, turn
+    )

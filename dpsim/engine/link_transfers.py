@@ -11,7 +11,7 @@ import numpy as np
 from dpsim.engine.job import Job
 from dpsim.engine.link_loads import collective_loads
 from dpsim.engine.timeline import Interval
-from dpsim.strategy.aggregation import Meeting, ParameterServerConfig
+from dpsim.strategy.aggregation import Coordination, ParameterServerConfig
 from dpsim.topology import Routes
 
 
@@ -31,14 +31,14 @@ OnLinks = dict[int, list[Transfer]]
 def link_transfers(job: Job, intervals: Sequence[Interval], step: int) -> OnLinks:
     """Return the transfers of ``intervals``, mapped to the links that they cross.
 
-    ``intervals`` are those of all workers, from step ``step`` on (warm-up counted). A collective's
-    bytes are on each link from when the last worker enters it until the last has left.
+    ``intervals`` are all workers' intervals from step ``step`` on (including warm-up). A
+    collective's bytes are on each link from when the last worker enters it until the last has left.
     """
     sent = [each for each in intervals if each.stream == "communication"]
     found: OnLinks = defaultdict(list)
-    if not job.acts_alone:
-        transfers = _of_collectives(job, sent, step)
-    elif job.meeting is Meeting.AT_SERVERS:
+    if not job.independent_workers:
+        transfers = _collective_transfers(job, sent, step)
+    elif job.coordination is Coordination.SERVERS:
         aggregation = cast("ParameterServerConfig", job.scenario.strategy.aggregation)
         transfers = _to_servers(job, aggregation, sent)
     else:
@@ -80,7 +80,7 @@ def load_over_time(transfers: Sequence[Transfer], rate: float) -> list[tuple[flo
     return list(zip(times, shown.tolist(), strict=True))
 
 
-def _of_collectives(
+def _collective_transfers(
     job: Job, sent: Sequence[Interval], step: int
 ) -> Iterator[tuple[int, Transfer]]:
     """Yield the transfers of collectives, with the loads that their models give."""

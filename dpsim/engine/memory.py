@@ -64,7 +64,7 @@ class MemoryUse:
 
     @property
     def fits(self) -> bool:
-        """Whether the parts fit in the GPU's memory; where they are partial, the known ones."""
+        """Whether the parts, or those that are known, fit in the GPU's memory."""
         return self.held.fits(self.capacity)
 
     @property
@@ -114,7 +114,7 @@ class MemoryUse:
 
     @property
     def with_headroom(self) -> MemoryUse:
-        """The same with less capacity, so that what fits does so even with the model's error."""
+        """The same with less capacity, as a margin for the model's error."""
         high = self.held.total if self.interval is None else self.interval.high
         return replace(self, capacity=self.capacity * self.held.total / high)
 
@@ -222,11 +222,11 @@ class MemoryUse:
         rest = held.total - sum(parts.values())
         # Rounding may leave a fraction of a byte.
         parts |= {"rest": rest} if rest >= 1 else {}
-        said = ", ".join(f"{name} {human(size, DATA, 3)}" for name, size in parts.items())
+        sizes = ", ".join(f"{name} {human(size, DATA, 3)}" for name, size in parts.items())
         return DpsimError(
             f"workload: must fit in the {human(self.capacity, DATA, 3)} of {self.gpu}, but takes "
             f"{human(held.total, DATA, 3)} "
-            f"({said}); to make it fit: {', or '.join(self.advice())}; run.allow_out_of_memory: "
+            f"({sizes}); to make it fit: {', or '.join(self.advice())}; run.allow_out_of_memory: "
             "true simulates it all the same"
         )
 
@@ -318,7 +318,7 @@ def memory_use(scenario: Scenario, model: Model | None = None) -> MemoryUse:
     # Full checkpointing leaves the segments to the framework: the ones that take the least memory,
     # about a block each.
     segments = None if workload.checkpoints_all else recompute
-    of_length = partial(_of_length, scenario) if workload.has_length else None
+    of_length = partial(_model_for_length, scenario) if workload.has_length else None
     aggregation, passes = scenario.strategy.aggregation, workload.gradient_accumulation
     stage = aggregation.sharding_stage or 0
     setup = Setup(
@@ -362,7 +362,7 @@ def _divided_state(scenario: Scenario) -> tuple[int | None, float]:
     return size, 0.0 if outer is None else outer.state_bytes / peers.ranks
 
 
-def _of_length(scenario: Scenario, tokens: int) -> Model:
+def _model_for_length(scenario: Scenario, tokens: int) -> Model:
     """Return the model of ``scenario`` for sequences of ``tokens`` tokens."""
     workload = scenario.workload.model_copy(update={"sequence_length": tokens})
     return scenario.model_copy(update={"workload": workload}).build_model()

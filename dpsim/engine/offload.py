@@ -3,8 +3,8 @@
 Each GPU has a stream of copies to it and one from it, at the rate of its path to the nearest
 processor when all GPUs of the node copy at once. A unit's data is fetched while the unit before it
 computes, and copied out while the next one computes, with at most two copies under way or waiting.
-So a pass waits where copies take longer than the computing that they overlap with. Other traffic on
-the same links, of a network card or a drive, is not modelled.
+A pass therefore waits if copies take longer than the computing that they overlap with. Other
+traffic on the same links, of a network card or a drive, is not modelled.
 
 The processors' update is bound by their memory, of which DeepSpeedCPUAdam reaches 46 %: it updates
 10 G parameters in 2.57 s on two Xeon 8168 of 128 GB/s each (Ren et al., "ZeRO-Offload", USENIX ATC
@@ -107,14 +107,14 @@ def beside_copies(
     ``going[i]`` s after it. An incoming copy starts when the previous part with one begins; at most
     two outgoing copies are under way or waiting.
     """
-    now = arrived = left = asked = before = 0.0
+    now = arrived = left = requested = before = 0.0
     taken: list[float] = []
     for part, there, back in zip(seconds, coming, going, strict=True):
         begin = now
         if there:
-            arrived = max(arrived, asked) + there
+            arrived = max(arrived, requested) + there
             begin = max(begin, arrived)
-            asked = begin
+            requested = begin
         if back:
             # The copy before the last must have finished to make room for this one.
             begin = max(begin, before)

@@ -17,7 +17,7 @@ from dpsim.base.arrays import IntArray
 from dpsim.collectives import Schedule
 from dpsim.disturbance import random_stream
 from dpsim.engine.calls import StagedCall
-from dpsim.engine.independent_workers import MeetingPoint, Process, Worker
+from dpsim.engine.independent_workers import Coordinator, Process, Worker
 from dpsim.engine.job import Job
 from dpsim.network import SharedNetwork
 from dpsim.strategy.aggregation import GossipConfig
@@ -50,7 +50,7 @@ class _Thread:
             self._taken = False
 
 
-class InPairs(MeetingPoint):
+class PairwiseCoordinator(Coordinator):
     """Workers that average in pairs, each with one communication thread.
 
     A thread does one exchange at a time, its own or another worker's. The exchange overlaps with

@@ -127,7 +127,7 @@ def _communication(
     """
     strategy, setting = scenario.strategy, _setting(scenario, network)
     found: dict[str, Turns] = {}
-    # If groups meet from the first step on, all workers together never do.
+    # If groups exchange from the first step on, all workers together never do.
     if not strategy.sync.has_groups or strategy.sync.first_own_step > 0:
         found |= strategy.aggregation.collectives(setting)
     if strategy.sync.has_groups:
@@ -146,14 +146,14 @@ def _communication(
 
 def _setting(scenario: Scenario, network: KeptNetwork | None = None) -> Setting:
     """Return what the aggregation may know, including the calibration's message costs."""
-    asked, disturbance = scenario.run.network_model, scenario.disturbance
+    requested, disturbance = scenario.run.network_model, scenario.disturbance
     disturbed = bool(disturbance.background or disturbance.links)
     kind: ModelKind
-    if asked == "bundle":
+    if requested == "bundle":
         # A bundle is timed alone; it shares the links with other traffic later.
         kind, disturbances = "auto", None
     else:
-        kind, disturbances = asked, partial(conditions_on, disturbance) if disturbed else None
+        kind, disturbances = requested, partial(conditions_on, disturbance) if disturbed else None
     config, profile = scenario.cluster, scenario.profile
     # The GPU with the slowest memory determines the pace of a sum.
     gamma = max(reduction_cost(part.accelerator) for part in config.parts)
@@ -225,8 +225,8 @@ def _times(
 def _updated_part(scenario: Scenario, model: Model, ranks: int) -> float:
     """Return the part of the model that a worker updates.
 
-    That is its shard if the state is sharded, none if servers or the host's processors update, and
-    all otherwise; sharded kernels divide it.
+    Its shard if the state is sharded, none if servers or host CPUs update, and all otherwise;
+    sharded kernels divide it.
     """
     strategy, part = scenario.strategy, 1.0
     aggregation = strategy.aggregation

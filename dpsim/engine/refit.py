@@ -7,8 +7,8 @@ is multiplied by a constant of the machine, and each call costs another constant
 
 The constants are fitted to tables of measured sizes (relative errors, least squares, none below 0),
 with the model on as many ranks as were measured. They apply to other numbers of ranks as far as the
-model's form does. What the fit leaves of the table with the nearest number of ranks multiplies the
-time of each size, so that what was measured is predicted as measured.
+model's form does. The residuals of the table with the nearest number of ranks multiply the time of
+each size, so that measured sizes are predicted as measured.
 """
 
 from __future__ import annotations
@@ -58,16 +58,19 @@ class Leftover:
 
     @classmethod
     def of(cls, fitted: CollectiveModel, table: Measured) -> Leftover:
-        """Return what ``fitted``, on as many ranks as were measured, leaves of ``table``."""
+        """Return the residuals of ``table`` under ``fitted``, a model on equally many ranks."""
         rows = dict(sorted(zip(table.sizes_bytes, table.times_s, strict=True)))
-        pairs = [(size, fitted.time_together(size), seconds) for size, seconds in rows.items()]
+        pairs = [
+            (size, fitted.seconds_from_common_start(size), seconds)
+            for size, seconds in rows.items()
+        ]
         # One rank sends nothing, which no factor changes.
         ratios = [seconds / own if own > 0 and seconds > 0 else 1.0 for _, own, seconds in pairs]
         sizes = [max(size, 1) for size in rows]
         return cls(np.log(np.array(sizes, dtype=float)), np.log(np.array(ratios)))
 
     def at(self, nbytes: int) -> float:
-        """Return the ratio at a size: on a line between sizes, that of the last one beyond."""
+        """Return the ratio at a size, interpolated between sizes and constant beyond them."""
         return float(np.exp(np.interp(np.log(max(nbytes, 1)), self.sizes, self.ratios)))
 
 
@@ -103,27 +106,27 @@ class RefittedModel(CollectiveModel):
 
     def _slower(self, nbytes: int) -> float:
         """Return the refitted seconds over the base's, if all ranks enter together."""
-        whole = self._together(nbytes)
+        whole = self._base_seconds(nbytes)
         if not whole:
             return 1.0
-        empty = min(self._together(_SMALLEST), whole)
+        empty = min(self._base_seconds(_SMALLEST), whole)
         refitted = float(self.constants.seconds(np.array(empty), np.array(whole)))
         return refitted / whole * (1.0 if self.leftover is None else self.leftover.at(nbytes))
 
     def _stretched(self, found: Outcome, first: float, slower: float) -> Outcome:
         """Return the outcome of starts that were drawn together, with its time stretched again.
 
-        So what early ranks send before the last one starts takes the refitted time, too.
+        Messages of early ranks before the last one starts therefore take the refitted time, too.
         """
         finishes = first + slower * (found.finishes - first)
         return replace(
             found, finishes=finishes, rested_at=first + slower * (found.rested_at - first)
         )
 
-    def _together(self, nbytes: int) -> float:
+    def _base_seconds(self, nbytes: int) -> float:
         """Return the base's seconds if all ranks enter together, computed once per size."""
         if nbytes not in self._known:
-            self._known[nbytes] = self.base.time_together(nbytes)
+            self._known[nbytes] = self.base.seconds_from_common_start(nbytes)
         return self._known[nbytes]
 
     def loads(self, nbytes: int) -> FloatArray:
@@ -196,9 +199,9 @@ def constants_of(bases: Sequence[CollectiveModel], tables: Sequence[Measured]) -
     whole: list[float] = []
     times: list[float] = []
     for base, table in zip(bases, tables, strict=True):
-        nothing = base.time_together(_SMALLEST)
+        nothing = base.seconds_from_common_start(_SMALLEST)
         for size, seconds in zip(table.sizes_bytes, table.times_s, strict=True):
-            taken = base.time_together(size)
+            taken = base.seconds_from_common_start(size)
             empty.append(min(nothing, taken))
             whole.append(taken)
             times.append(seconds)

@@ -39,9 +39,9 @@ class Result(Shown):
     """The result of one scenario. Times are seconds; arrays have shape (steps, workers).
 
     ``engine``: the engine that simulated it; ``approximation`` describes what that leaves out.
-    ``alone``: each worker was simulated by itself. ``own_pace``: workers need not keep pace with
-    the slowest, so steps of different workers may differ in length. ``unsettled``: why more steps
-    would have another mean.
+    ``independent_workers``: each worker was simulated as a process of its own. ``own_pace``:
+    workers need not keep pace with the slowest, so steps of different workers may differ in length.
+    ``unsettled``: why more steps would have another mean.
     """
 
     job: Job
@@ -61,7 +61,7 @@ class Result(Shown):
     libraries: tuple[LibraryChoice, ...] = ()
     software: dict[str, Any] | None = None
     cautions: tuple[str, ...] = ()
-    alone: bool = False
+    independent_workers: bool = False
     engine: str = "vector"
     approximation: str | None = None
     own_pace: bool = False
@@ -105,7 +105,9 @@ class Result(Shown):
         # are not independent.
         means = self.steps.step.mean(axis=1)
         # An asynchronous worker's step affects the others for several steps.
-        split = np.array_split(means, min(len(means), _FEW_BLOCKS if self.alone else _BLOCKS))
+        split = np.array_split(
+            means, min(len(means), _FEW_BLOCKS if self.independent_workers else _BLOCKS)
+        )
         blocks = np.array([block.mean() for block in split])
         generator = np.random.default_rng(self.seed)
         chosen = generator.integers(0, len(blocks), (_RESAMPLES, len(blocks)))
@@ -138,16 +140,16 @@ class Result(Shown):
         above = self.utilisation.above_peak
         memory = [] if self.memory is None else self.memory.warnings
         slower = self.workers > 1 and self.scaling_efficiency * self.workers < 1
-        said = [
+        found = [
             *self.cautions,
             *([f"all {self.workers:,} workers are slower than one alone"] if slower else []),
             *([] if above is None else [above]),
             *(f"memory: {warning}" for warning in memory),
         ]
         if self.unsettled is None:
-            return said
+            return found
         return [
-            *said,
+            *found,
             f"steps had not settled: {self.unsettled}; raise run.warmup and run.steps until they "
             "have",
         ]
@@ -189,7 +191,7 @@ class Result(Shown):
 
     @property
     def scaling_efficiency(self) -> float:
-        """Throughput over that of as many single workers without communication, jitter included.
+        """Throughput relative to as many single workers without communication, including jitter.
 
         If workers need not keep pace, each of the single workers runs at its own pace too.
         """
@@ -294,7 +296,7 @@ class Result(Shown):
 
     @property
     def _watts(self) -> FloatArray | None:
-        """The power of each worker's GPUs; None where all have the same."""
+        """The power of each worker's GPUs; None if all have the same."""
         cluster = self.job.cluster
         powers = np.array(
             [gpu.power.value if gpu.power else 0.0 for gpu, _ in cluster.accelerators]

@@ -78,7 +78,7 @@ def run_scenario(
     settle: bool = True,
     quick: bool = False,
 ) -> Run:
-    """Prepare ``scenario`` and simulate it, and keep what ``recording`` says.
+    """Prepare ``scenario`` and simulate it, recording as ``recording`` says.
 
     With ``quick`` the vector engine simulates it wherever it is exact, even if the scenario asks
     for events. If steps have not settled, it is simulated again with a longer warm-up, unless
@@ -89,8 +89,8 @@ def run_scenario(
     if not scenario.run.allow_out_of_memory:
         model = scenario.build_model()
         check_fits(scenario, model)  # before preparing, which takes longer
-    as_asked = recording.versions or not settle
-    settled = scenario if as_asked else settled_length(scenario)
+    unchanged = recording.versions or not settle
+    settled = scenario if unchanged else settled_length(scenario)
     # Before anything is built, because building already takes long for too many workers.
     check_length(settled)
     job = calibrated(settled, model)
@@ -98,22 +98,22 @@ def run_scenario(
         quickly = with_quick_engine(settled, job)
         job = job if quickly is settled else job.lasting(quickly)
     samples_to_pay(scenario, job.model.tokens)  # fail early, before minutes of simulation
-    run = Run(simulate_job(job, recording, progress, staggered=not as_asked))
-    if as_asked:
+    run = Run(simulate_job(job, recording, progress, staggered=not unchanged))
+    if unchanged:
         return run
     if not has_events(scenario):
         run = _in_whole_bursts(run, recording)
         run = _warmed_up(run, recording)
         run = _confirmed(run, recording)
-    asked, warmup = scenario.run.warmup, run.scenario.run.warmup
-    if warmup != asked:
-        run.notes += (f"the first {warmup} steps do not count, instead of {asked}",)
+    requested, warmup = scenario.run.warmup, run.scenario.run.warmup
+    if warmup != requested:
+        run.notes += (f"the first {warmup} steps do not count, instead of {requested}",)
     return run
 
 
 @limited()
 def run_job(job: Job, recording: Recording = NOTHING) -> Run:
-    """Simulate a job that is already prepared, and keep what ``recording`` says.
+    """Simulate a job that is already prepared, recording as ``recording`` says.
 
     Raises DpsimError if it takes more memory than its GPUs have, or too many steps.
     """
@@ -131,28 +131,28 @@ def _in_whole_bursts(run: Run, recording: Recording) -> Run:
     pipeline, length = run.job.input, run.scenario.run
     if pipeline is None or not pipeline.limits(run.steps.busiest()):
         return run
-    burst, asked = pipeline.burst(), len(run.job.counted)
+    burst, requested = pipeline.burst(), len(run.job.counted)
     warmup = max(length.warmup, 2 * burst)
-    steps = asked + -asked % math.lcm(burst, run.job.cycle)
+    steps = requested + -requested % math.lcm(burst, run.job.cycle)
     too_many = (warmup + steps) * run.job.workers > MOST_RECORDS
-    if too_many or (warmup, steps) == (length.warmup, asked):
+    if too_many or (warmup, steps) == (length.warmup, requested):
         return run
     longer = length.model_copy(update={"warmup": warmup, "steps": steps})
     run = _again(run, run.scenario.model_copy(update={"run": longer}), recording)
-    if steps != asked:
-        run.notes = (f"{steps} steps count, instead of {asked}: batches come {burst} at once",)
+    if steps != requested:
+        run.notes = (f"{steps} steps count, instead of {requested}: batches come {burst} at once",)
     return run
 
 
 def _warmed_up(run: Run, recording: Recording) -> Run:
     """Return ``run`` with a warm-up that lets its steps settle, or the longest that is tried."""
-    asked, steps, workers = run.scenario.run.warmup, len(run.job.counted), run.job.workers
+    requested, steps, workers = run.scenario.run.warmup, len(run.job.counted), run.job.workers
     for times in _LONGER:
-        warmup = times * max(asked + steps, _SHORT)
+        warmup = times * max(requested + steps, _SHORT)
         long = times == _LONGER[-1]
         # A longer run has the same limit as the original one.
         too_many = (warmup + steps) * workers > (_FEW_RECORDS if long else MOST_RECORDS)
-        if run.changing is None or too_many or (long and run.job.acts_alone):
+        if run.changing is None or too_many or (long and run.job.independent_workers):
             break
         run = _again(run, warming_up(run.scenario, warmup), recording)
     return run
@@ -165,29 +165,29 @@ def _confirmed(run: Run, recording: Recording) -> Run:
     part of the run shows it. Computing without jitter therefore varies by 1 % in the further steps.
     A run that is counted from its start is not changed, but reported as not settled.
     """
-    if not run.job.acts_alone or run.changing is not None:
+    if not run.job.independent_workers or run.changing is not None:
         return run
-    own, asked = run, run.job.counted
-    if not asked.start and len(asked) < FEWEST:
+    own, requested = run, run.job.counted
+    if not requested.start and len(requested) < FEWEST:
         return run  # the run consists of its start only
-    sent = own.job.workers * asked.stop * (len(own.job.calls(0)) + 1)
+    sent = own.job.workers * requested.stop * (len(own.job.calls(0)) + 1)
     for most in _MESSAGES:
         times = min(_MOST_RUNS, most // sent)
         if times < _FEWEST_RUNS:
             break
-        further = _again(own, going_on(own.scenario, times * asked.stop), recording)
+        further = _again(own, going_on(own.scenario, times * requested.stop), recording)
         change = departure(own.steps, further.steps)
         if not change:
             return own
         number, longer = len(further.job.counted), "longer" if change > 0 else "shorter"
-        if not asked.start:
+        if not requested.start:
             own.unsettled = f"{number} later ones are {abs(change):.1%} {longer} on average"
             return own
         run = further
         varied = run.scenario.disturbance != own.scenario.disturbance
         run.notes = (
-            f"{number} steps count, instead of {len(asked)}, which are {abs(change):.1%} {longer} "
-            f"on average{', with computing that varies by 1 %' if varied else ''}",
+            f"{number} steps count, instead of {len(requested)}, which are {abs(change):.1%} "
+            f"{longer} on average{', with computing that varies by 1 %' if varied else ''}",
         )
         if run.changing is None:
             break
@@ -219,7 +219,9 @@ class Run:
         """Why more steps would have another mean; None if the steps are steady."""
         if self.changing is not None or self._bound_is_reached or not self.job.keeps_pace:
             return self.changing
-        return running_ahead(self.steps, self.job.cycle, alone=self.job.acts_alone)
+        return running_ahead(
+            self.steps, self.job.cycle, independent_workers=self.job.independent_workers
+        )
 
     @property
     def _bound_is_reached(self) -> bool:
@@ -238,7 +240,7 @@ class Run:
             self.job.cycle,
             keep_pace=self.job.keeps_pace and self._bound_is_reached,
             one_by_one=self.scenario.strategy.sync.outer_step is None,
-            alone=self.job.acts_alone,
+            independent_workers=self.job.independent_workers,
         )
         if found is None and self.scenario.strategy.sync.outer_step is not None:
             found = piled_up(self.job.between_groups_busy() / self.step_time)
@@ -273,7 +275,7 @@ class Run:
         """
         if not self.job.own_pace:
             return self.step_time
-        if self.job.acts_alone:
+        if self.job.independent_workers:
             return self.steps.time_of_all()
         # The earliest end of a step belongs to the worker furthest ahead.
         furthest = np.cumsum(self.all_steps.step, axis=0).min(axis=1)
@@ -377,8 +379,8 @@ class Run:
 def try_simulate(scenario: Scenario, budget: Budget, *, quick: bool = False) -> Result | DpsimError:
     """Return the prediction of ``scenario``, or why there is none: it does not fit in memory, say.
 
-    The reason is a FailedError where the ``budget`` of time, or this machine's memory, is too
-    small. ``quick`` is that of `run_scenario`.
+    The reason is a FailedError if the ``budget`` of time, or this machine's memory, is too small.
+    ``quick`` is that of `run_scenario`.
     """
     try:
         with budget.part():

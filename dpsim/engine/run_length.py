@@ -1,6 +1,6 @@
 """The number of steps to simulate: whole averaging periods, and a warm-up that fills pipelines.
 
-Also checks that there is memory for the records of so many steps.
+It also checks that the records of that many steps fit in memory.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from dpsim.base.budget import check_memory
 from dpsim.base.errors import DpsimError
 from dpsim.disturbance import LognormalJitterConfig
 from dpsim.scenario import Scenario
-from dpsim.strategy.aggregation import Meeting
+from dpsim.strategy.aggregation import Coordination
 
 MOST_RECORDS = 20_000_000  # steps x workers
 _LEAST_JITTER = LognormalJitterConfig(kind="lognormal", sigma=0.01)
@@ -25,7 +25,7 @@ def settled_length(scenario: Scenario) -> Scenario:
     # Exchanges lag, and a group's fragment is in flight, for so many steps. A longer warm-up fills
     # the pipeline: data in flight at the end of the counted steps then balances data that was in
     # flight at their start. A run that is counted from its start includes its lags.
-    lag = sync.lag if aggregation.meeting is Meeting.TOGETHER and run.warmup else 0
+    lag = sync.lag if aggregation.coordination is Coordination.COLLECTIVE and run.warmup else 0
     least = max(lag, 0 if sync.outer_step is None else sync.outer_step.overlap)
     # Workers that may run ahead for longer than the run never wait for lagging exchanges.
     if not least or run.warmup > least or lag > run.warmup + run.steps:

@@ -49,7 +49,7 @@ def statistics_waits(scenario: Scenario, model: Model, setting: Setting) -> Floa
     algorithm = "ring" if library == "ideal" else "auto"
     model_of_group = setting.timed(algorithm, library=library, groups=Groups(group))
     seconds = {
-        number: model_of_group.time_together(_VALUE * (2 * number + 1))
+        number: model_of_group.seconds_from_common_start(_VALUE * (2 * number + 1))
         for number in set(channels) - {0}
     }
     return np.array([seconds.get(number, 0.0) for number in channels])

@@ -162,8 +162,8 @@ class Spending:
 def spending(scenario: Scenario) -> Spending:
     """Return the spending of ``scenario``; list prices and catalogue power by default."""
     config = scenario.cost
-    watts, source = _of_all(scenario, config.power_per_gpu, lambda gpu: gpu.power)
-    hourly, price_source = _of_all(scenario, config.price_per_gpu_hour, list_price)
+    watts, source = _sum_over_gpus(scenario, config.power_per_gpu, lambda gpu: gpu.power)
+    hourly, price_source = _sum_over_gpus(scenario, config.price_per_gpu_hour, list_price)
     return Spending(
         config=config,
         gpus=scenario.cluster.ranks,
@@ -176,14 +176,14 @@ def spending(scenario: Scenario) -> Spending:
     )
 
 
-def _of_all(
-    scenario: Scenario, given: float | None, known_of: Callable[[Gpu], Sourced[float] | None]
+def _sum_over_gpus(
+    scenario: Scenario, given: float | None, figure_of: Callable[[Gpu], Sourced[float] | None]
 ) -> tuple[float | None, str]:
     """Return a figure of all GPUs together, None if it is not known of one, and its source."""
     parts = scenario.cluster.parts
     if given is not None:
         return scenario.cluster.ranks * given, USER_GIVEN
-    figures = [known_of(part.accelerator) for part in parts]
+    figures = [figure_of(part.accelerator) for part in parts]
     known = [figure for figure in figures if figure is not None]
     # Each source once, however many groups of nodes have that GPU.
     source = "; ".join(dict.fromkeys(figure.source for figure in known))

@@ -24,24 +24,27 @@ def unsettled(
     *,
     keep_pace: bool = True,
     one_by_one: bool = True,
-    alone: bool = False,
+    independent_workers: bool = False,
 ) -> str | None:
     """Return why more steps would have another mean, or None if they are steady.
 
     ``keep_pace``: no worker may permanently take more steps than the others. ``one_by_one``: only
-    one collective at a time is in flight. ``alone``: workers are asynchronous, so that one worker's
-    step affects the others for several steps. With fewer than nine whole averaging periods, only
-    two causes are detected: communication that piles up, and workers that outpace others.
+    one collective at a time is in flight. ``independent_workers``: workers are asynchronous, and
+    one worker's step affects the others for several steps. With fewer than nine whole averaging
+    periods, only two causes are detected: communication that piles up, and workers that outpace
+    others.
     """
     # Collectives that run one at a time cannot take longer than the steps: any excess piles up.
     busy = float((steps.exposed_comm + steps.overlapped_comm).mean() / steps.step.mean())
     piles = piled_up(busy) if one_by_one else None
     if piles is not None:
         return piles
-    ahead = running_ahead(steps, period, alone=alone) if keep_pace else None
+    ahead = (
+        running_ahead(steps, period, independent_workers=independent_workers) if keep_pace else None
+    )
     if len(steps.step) // period < FEWEST:
         return ahead
-    times = _batches(steps.step) if alone else steps.step
+    times = _batches(steps.step) if independent_workers else steps.step
     change = drift(times, period)
     if change:
         longer = "longer" if change > 0 else "shorter"
@@ -53,10 +56,16 @@ def unsettled(
     return ahead
 
 
-def running_ahead(steps: Steps, period: int = 1, *, alone: bool = False) -> str | None:
+def running_ahead(
+    steps: Steps, period: int = 1, *, independent_workers: bool = False
+) -> str | None:
     """Return the message that fast workers take more steps than the others, or None."""
     few = len(steps.step) // period < FEWEST
-    ahead = _outpaced(steps, alone=alone) if few else _gain(steps.clock_gap, period)
+    ahead = (
+        _outpaced(steps, independent_workers=independent_workers)
+        if few
+        else _gain(steps.clock_gap, period)
+    )
     return (
         f"fast workers still run ahead, by {ahead:.1%} of their steps" if ahead > _AHEAD else None
     )
@@ -70,7 +79,7 @@ def piled_up(busy: float) -> str | None:
 
 
 def departure(steps: Steps, further: Steps) -> float:
-    """Return by what share of the mean of ``steps`` the ``further`` steps are longer, or 0.
+    """Return how much longer the ``further`` steps are, as a share of the mean of ``steps``, or 0.
 
     Both are of asynchronous workers. They differ if the further mean is more than 1 % away and by
     more than three standard errors of ``steps``. Workers that keep a rhythm look the same from step
@@ -80,8 +89,8 @@ def departure(steps: Steps, further: Steps) -> float:
     mean, spread = float(times.mean()), float(times.std(ddof=1)) if len(times) > 1 else 0.0
     difference = float(further.step.mean()) - mean
     error = spread / np.sqrt(len(times))
-    told_apart = abs(difference) > max(_TOLERATED * mean, _APART * error)
-    return difference / mean if told_apart else 0.0
+    is_significant = abs(difference) > max(_TOLERATED * mean, _APART * error)
+    return difference / mean if is_significant else 0.0
 
 
 def _batches(step_times: FloatArray) -> FloatArray:
@@ -93,7 +102,7 @@ def _batches(step_times: FloatArray) -> FloatArray:
 
 
 def start_up(step_times: FloatArray, period: int = 1) -> float:
-    """Return by what share of the mean step the first steps shorten it, or 0 if they do not.
+    """Return how much the first steps shorten the mean step, as a share of it, or 0.
 
     The first steps are those without which the mean of the others has the least standard error
     (MSER: White, "An effective truncation heuristic for bias reduction in simulation output",
@@ -131,18 +140,18 @@ def _gain(gaps: IntArray, period: int) -> float:
     return gained / (2 * len(first) * period)
 
 
-def _outpaced(steps: Steps, *, alone: bool) -> float:
+def _outpaced(steps: Steps, *, independent_workers: bool) -> float:
     """Return the iterations that the mean worker gains on the slowest in one; 0 if by chance.
 
     Chance is the variation of a worker's computing from step to step, pooled over all workers, and
-    for asynchronous workers (``alone``) also of its communication, which others disturb. Waiting is
-    left out, because a bound that begins to hold a worker changes it by design.
+    for ``independent_workers`` also of its communication, which others disturb. Waiting is left
+    out, because a bound that begins to hold a worker changes it by design.
     """
     number, workers = steps.compute.shape
     if number < 2:
         return 0.0
     paces = steps.step.mean(axis=0)
-    own = steps.compute + steps.exposed_comm if alone else steps.compute
+    own = steps.compute + steps.exposed_comm if independent_workers else steps.compute
     error = np.sqrt(own.var(axis=0, ddof=1).mean() / number)
     # The slowest is chosen: the greatest of m normal means is about sqrt(2 ln m) errors away.
     chance = (_ERRORS + np.sqrt(2 * np.log(workers))) * error
@@ -159,7 +168,7 @@ def _thirds(values: FloatArray | IntArray, period: int) -> tuple[FloatArray, ...
 
 
 def drift(step_times: FloatArray, period: int = 1) -> float:
-    """Return by what share of the mean step the last third is longer than the first.
+    """Return how much longer the last third is than the first, as a share of the mean step.
 
     ``step_times`` are (steps, workers), in s, taken in whole averaging periods. Returns 0 if steps
     are steady as far as can be seen: a run drifts if the thirds differ by more than 1 % of the mean

@@ -6,8 +6,8 @@ Where ``g`` GPUs share a node, a pass whose kernels take P s on the GPU takes
 
 because the host's work partly overlaps with the GPU's. The bytes of collectives take ``inside``
 times as long inside a node, and ``between`` (N / 2)^decay times between N nodes, on exactly two
-nodes ``two_nodes`` times that. Of B s of communication during the last backward pass, computing
-loses (1 - overlap) B.
+nodes ``two_nodes`` times that. B seconds of communication during the last backward pass delay
+computing by (1 - overlap) B.
 """
 
 from __future__ import annotations

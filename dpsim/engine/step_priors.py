@@ -27,14 +27,14 @@ def step_noise() -> float:
 
 
 class ResidualPrior(NamedTuple):
-    """What step constants leave: the spread of its logarithm, and over how many doublings."""
+    """The prior of residuals: the spread of their logarithm, and their range in doublings."""
 
     spread: float
     doublings: float
 
 
 def residual_prior(scenario: Scenario) -> ResidualPrior:
-    """Return how much of a step its constants leave, and how far nearby runs share it."""
+    """Return the prior of residuals: their spread, and how far nearby runs share them."""
     return ResidualPrior(**{**_file()["residual"], **_replaced(scenario).get("residual", {})})
 
 
@@ -71,7 +71,7 @@ def priors_of(scenario: Scenario) -> Iterator[Prior]:
 
 
 def _replaced(scenario: Scenario) -> Mapping[str, Any]:
-    """Return the entries that replace those of an ordinary cluster."""
+    """Return the entries that replace an ordinary cluster's."""
     found: dict[str, Any] = _file()["tuned_cluster"] if scenario.condition == "tuned" else {}
     return found
 

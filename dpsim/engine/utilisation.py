@@ -1,9 +1,9 @@
 """GPU utilisation: tokens per second, and the share of the GPUs' peak.
 
-The **model FLOP** of a sample are those of its matrix products, forward once and backward twice
-that, without recomputation: 3 times the forward pass, less what frozen weights do not need.
-For a decoder with N parameters outside lookup tables, L blocks of width d and s tokens they are
-(6 N + 12 L d s) s, full attention counted (Chowdhery et al., "PaLM", JMLR 24, 2023, appendix B).
+The **model FLOP** of a sample count its matrix products: 3 times the forward pass, since backward
+needs twice as many, minus the products that frozen weights save. Recomputation is not counted. For
+a decoder with N parameters outside lookup tables, L blocks of width d and s tokens they are (6 N +
+12 L d s) s, full attention counted (Chowdhery et al., "PaLM", JMLR 24, 2023, appendix B).
 Winograd's algorithm saves some of them in fp32 convolutions, and shares of the peak refer to the
 FLOP that are carried out. For all GPUs together,
 

@@ -5,10 +5,10 @@ The state of all of them is a vector of clock times, updated once per operation.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
+from itertools import chain, groupby, pairwise
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, get_args
 
@@ -138,6 +138,31 @@ def keep_versions(
     log.steps(starts, done, read, gave, times)
 
 
+# A call with the calls that follow it on other communicators, and a row of such chains.
+_Chain = tuple[StagedCall, ...]
+_Row = tuple[_Chain, ...]
+
+
+def _rows(calls: Iterable[StagedCall]) -> tuple[_Row, ...]:
+    """Return ``calls`` in order: the slices of a gradient in one row, other calls alone."""
+    chains: list[list[StagedCall]] = []
+    for call in calls:
+        if call.follows:
+            chains[-1].append(call)
+        else:
+            chains.append([call])
+    return tuple(tuple(map(tuple, row)) for _, row in groupby(chains, _place))
+
+
+def _place(calls: list[StagedCall]) -> tuple[object, ...]:
+    """Return a key that is equal for the slices of one gradient."""
+    first = calls[0]
+    if first.takes_encoding or first.lag:
+        return (id(first),)
+    ways = [(call.group, *[name for name, _ in call.stages]) for call in calls]
+    return first.ready, first.needed, ways
+
+
 @dataclass(frozen=True, slots=True)
 class _Plan:
     """The calls of a step: by the pass that triggers them, then those after the optimiser's step.
@@ -148,8 +173,8 @@ class _Plan:
     """
 
     gradients: tuple[StagedCall, ...]
-    models: tuple[StagedCall, ...]
-    passes: tuple[tuple[StagedCall, ...], ...]
+    models: tuple[_Row, ...]
+    passes: tuple[tuple[_Row, ...], ...]
     alike: tuple[int, ...]
     marks: frozenset[int]
     decode_gradients: FloatArray | None
@@ -181,8 +206,8 @@ class _Plan:
             furthest = max(furthest, call.ready)
         return cls(
             gradients,
-            models,
-            tuple(map(tuple, passes)),
+            _rows(models),
+            tuple(_rows(each) for each in passes),
             tuple(reversed(alike)),
             frozenset(marks),
             decode_gradients,
@@ -254,8 +279,7 @@ class _Run:
         if plan.decode_gradients is not None:
             clocks.decode(plan.decode_gradients)
         clocks.to(self.updated)
-        for call in models:
-            self._send(step, call)
+        self._communicate(step, models)
         if models:
             self.rounds.append((self.begun, self.ended))
         if plan.decode_models is not None:
@@ -272,7 +296,7 @@ class _Run:
     def _in_passes(self, step: int, plan: _Plan) -> None:
         """Send the calls of each pass, one pass after the other.
 
-        The clocks are a max-plus system: where a pass has moved all of them by the same time, equal
+        The clocks are a max-plus system: once a pass has moved all of them by the same time, equal
         passes after it do so too, and are simulated in one go.
         """
         clocks, number = self.clocks, 0
@@ -283,8 +307,7 @@ class _Run:
             if not calls:
                 continue
             first = len(self.spans)
-            for call in calls:
-                self._send(step, call)
+            self._communicate(step, calls)
             if not further:
                 before = None
                 continue
@@ -297,6 +320,15 @@ class _Run:
                 self.spans += [(begin, end) for begin, end in again.tolist()]
                 number += further
             before = now
+
+    def _communicate(self, step: int, rows: tuple[_Row, ...]) -> None:
+        """Send calls, those of a communicator one after the other."""
+        for first, *further in rows:
+            for call in first:
+                self._send(step, call)
+            if further and not self._send_in_a_row(step, further):
+                for call in chain.from_iterable(further):
+                    self._send(step, call)
 
     def _send(self, step: int, call: StagedCall) -> None:
         """Send one call.
@@ -328,6 +360,43 @@ class _Run:
         clocks.free[stream] = self.through = free
         if call.awaited:
             self._await(call, free)
+
+    def _send_in_a_row(self, step: int, row: Sequence[_Chain]) -> bool:
+        """Send slices directly after one another; return whether that can be done in one go.
+
+        All workers must have finished the previous slice at the same time, and the models must know
+        when all finish together.
+        """
+        check()
+        clocks, last = self.clocks, row[-1][-1]
+        if not self.job.keeps_pace or clocks.notes or last.needed <= clocks.at:
+            return False
+        # The communicator of each stage, and the function that gives its end.
+        ways = [
+            (self.stream_of[call.group], self.job.collective(name, step).end_from_common_start)
+            for call in row[0]
+            for name, _ in call.stages
+        ]
+        free = {stream: float(clocks.free[stream].max()) for stream, _ in ways}
+        if any(clocks.free[stream].min() < end for stream, end in free.items()):
+            return False
+        spans: list[tuple[float, float]] = []
+        for calls in row:
+            begin = free[ways[0][0]]  # when workers finished the previous slice
+            stages = [stage for call in calls for stage in call.stages]
+            for (stream, end_of), (_, nbytes) in zip(ways, stages, strict=True):
+                begin = max(begin, free[stream])
+                end = end_of(begin, nbytes)
+                if end is None:
+                    return False
+                spans.append((begin, end))
+                free[stream] = begin = end
+        self.spans += spans
+        self.begun, self.ended = spans[-1]
+        clocks.free |= {stream: np.full_like(clocks.time, end) for stream, end in free.items()}
+        self.through = clocks.free[ways[-1][0]]
+        self._await(last, self.through)
+        return True
 
     def _await(self, call: StagedCall, ends: FloatArray) -> None:
         """Let workers wait for ``call``, which ends at ``ends``, where it is needed."""

@@ -26,7 +26,7 @@ from dpsim.hardware.calibration import (
     Residuals,
     StepConstants,
     load_profile,
-    tell_network,
+    show_network,
 )
 from dpsim.hardware.catalogue import Catalogue, normalised, own_folder
 from dpsim.hardware.gpu import (
@@ -100,6 +100,6 @@ __all__ = [
     "own_folder",
     "pcie_link_name",
     "pcie_rate",
-    "tell_network",
+    "show_network",
     "typical_gpus",
 ]

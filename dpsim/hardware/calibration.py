@@ -230,7 +230,7 @@ class RankSpread(Config):
         le=1e3,
         description=(
             "Mean seconds of a step's computing, over all ranks, as a multiple of what the layers' "
-            "times add up to: more than 1 where ranks slow each other down, or times have a tail."
+            "times add up to: more than 1 if ranks slow each other down, or times have a tail."
         ),
     )
     jitter: dict[str, float | str] = Field(
@@ -259,7 +259,7 @@ class KnownRun(Config):
         )
 
 
-def tell_network(runs: Iterable[KnownRun]) -> bool:
+def show_network(runs: Iterable[KnownRun]) -> bool:
     """Return whether any of ``runs`` used several nodes, so that they show the network."""
     return any(run.nodes > 1 for run in runs)
 
@@ -378,9 +378,9 @@ class CalibrationProfile(Config):
     )
 
     @model_validator(mode="after")
-    def _says_something(self) -> CalibrationProfile:
-        said = (self.parameters, self.compute, self.tables, self.constants)
-        if not any(said) and self.compute_scale is None and self.step is None:
+    def _is_not_empty(self) -> CalibrationProfile:
+        parts = (self.parameters, self.compute, self.tables, self.constants)
+        if not any(parts) and self.compute_scale is None and self.step is None:
             raise ValueError(
                 "parameters must have at least 1 entry where compute has none, but got none"
             )
@@ -454,13 +454,13 @@ class CalibrationProfile(Config):
         """
         for model in self.compute:
             # A property that a profile leaves out matches any value.
-            told = model.precision in (None, precision) and model.tokens in (None, tokens)
-            same = all(
-                model.software.get(word, said) == said
-                for word, said in (software or {}).items()
+            same_work = model.precision in (None, precision) and model.tokens in (None, tokens)
+            same_software = all(
+                model.software.get(word, value) == value
+                for word, value in (software or {}).items()
                 if word != "optimizer_kernels"
             )
-            if told and same and model.layers == tuple(layers):
+            if same_work and same_software and model.layers == tuple(layers):
                 return model
         return None
 
@@ -472,22 +472,22 @@ class CalibrationProfile(Config):
 
     def cautions(self, gpus: Sequence[str], library: str) -> list[str]:
         """Return the cautions of its use for ``gpus`` and ``library``, a sentence each."""
-        said = []
+        found = []
         # A profile without a GPU's name gives no warning.
         others = [gpu for gpu in gpus if self.gpu and gpu != self.gpu]
         if others:
-            said.append(
+            found.append(
                 f"calibration {self.name!r} was measured on {self.gpu}, and is used for "
                 f"{', '.join(others)}"
             )
         backends = {table.backend for table in self.tables}
         # Ideal transfers use no library's tables.
         if backends and library not in (*backends, "ideal"):
-            said.append(
+            found.append(
                 f"calibration {self.name!r} has collectives by {', '.join(sorted(backends))}, and "
                 f"none by {library}: those are as the catalogue has them"
             )
-        return said
+        return found
 
 
 def load_profile(path: str | os.PathLike[str]) -> CalibrationProfile:

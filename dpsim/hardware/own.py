@@ -55,7 +55,7 @@ def add_entry(path: Path) -> Added:
 
 
 def _kind_of(path: Path, text: str) -> tuple[Catalogue[Any], type[Gpu | Link | Node]]:
-    """Return what a file describes, by a key that only such an entry has."""
+    """Return the kind of entry that a file describes, by a key that only this kind has."""
     keys = {line.partition(":")[0].strip("\"' ") for line in text.splitlines()}
     # Nested keys count as well, so the most general kind comes first: a node may describe GPUs and
     # links of its own.

@@ -88,7 +88,7 @@ _OPTIMIZERS = {
     "pagedadamw8bit": "adamw-8bit",
     "sgd": "sgd",
 }
-# Of Trainer, Axolotl and LLaMA-Factory: keys of attention, and the words that choose it.
+# Keys by which Trainer, Axolotl and LLaMA-Factory choose the attention kernel, and their values.
 _ATTENTION: dict[str, dict[str, Attention]] = {
     "attn_implementation": ATTENTION_OF,
     "flash_attention": {"true": "flash"},
@@ -99,7 +99,7 @@ _PAGED = "pages that move to the host where memory is short take no time here"
 
 
 def scenario_from_accelerate(content: bytes, name: str, sizes: TrainingSizes) -> ScenarioDraft:
-    """Return the scenario of such a file. Raises DpsimError for unsupported settings."""
+    """Return the scenario of a configuration file. Raises DpsimError for unsupported settings."""
     draft = ScenarioDraft(name, "accelerate")
     return scenario_of_trainer(yaml_settings(content, name), draft, sizes)
 
@@ -107,7 +107,10 @@ def scenario_from_accelerate(content: bytes, name: str, sizes: TrainingSizes) ->
 def scenario_of_trainer(
     settings: Settings, draft: ScenarioDraft, sizes: TrainingSizes
 ) -> ScenarioDraft:
-    """Fill ``draft`` by accelerate's or Trainer's keys. Raises DpsimError as above."""
+    """Fill ``draft`` from accelerate's or Trainer's keys.
+
+    Raises DpsimError for unsupported settings.
+    """
     settings.refuse_other_parallelism()
     if settings.flag("use_cpu"):
         raise ImportFileError("use_cpu must be false, since GPUs are simulated, but got true")
@@ -150,7 +153,7 @@ def scenario_of_trainer(
 
 
 def _replicated(draft: ScenarioDraft, settings: Settings, kind: str | None) -> None:
-    """Set that each worker holds the whole model, as with DistributedDataParallel."""
+    """Set up workers that each hold the whole model, as with DistributedDataParallel."""
     if kind is None:
         why = "the file names neither FSDP nor DeepSpeed"
         draft.assume("strategy.aggregation.kind", "allreduce", why)
@@ -167,14 +170,14 @@ def _replicated(draft: ScenarioDraft, settings: Settings, kind: str | None) -> N
 
 
 def _model(draft: ScenarioDraft, sizes: TrainingSizes, settings: Settings) -> None:
-    said = settings.word("model_name_or_path")
-    if said is None:
+    path = settings.word("model_name_or_path")
+    if path is None:
         name_model(draft, sizes)
         return
     # Unchanged, without the owner, and without the suffix of converted checkpoints.
-    alone = said.rpartition("/")[2]
-    spellings = (said, alone, alone.removesuffix("-hf"))
-    name_model(draft, sizes, (said, settings.path("model_name_or_path")), spellings)
+    name = path.rpartition("/")[2]
+    spellings = (path, name, name.removesuffix("-hf"))
+    name_model(draft, sizes, (path, settings.path("model_name_or_path")), spellings)
 
 
 def _replicas(draft: ScenarioDraft, config: Settings, workers: int | None) -> None:
@@ -206,14 +209,14 @@ def _batches(draft: ScenarioDraft, settings: Settings, sizes: TrainingSizes) -> 
 
 
 def _precision(draft: ScenarioDraft, settings: Settings) -> str:
-    said = settings.word("mixed_precision", _PRECISIONS)
-    chosen = _PRECISIONS[said or "no"]
+    word = settings.word("mixed_precision", _PRECISIONS)
+    chosen = _PRECISIONS[word or "no"]
     flags = [key for key in ("bf16", "fp16") if settings.flag(key)]
     left_open = [key for key in ("bf16", "fp16") if settings.is_open(key)]
     if flags:
         chosen = flags[-1]
         draft.set("workload.precision", chosen, chosen)
-    elif said is not None:
+    elif word is not None:
         draft.set("workload.precision", chosen, settings.path("mixed_precision"))
     elif left_open:
         chosen = left_open[0]
@@ -237,22 +240,22 @@ def _program(draft: ScenarioDraft, settings: Settings) -> None:
     if settings.flag("gradient_checkpointing"):
         draft.set("workload.checkpoint", "full", settings.path("gradient_checkpointing"))
     _attention(draft, settings)
-    said = settings.word("optim")
+    word = settings.word("optim")
     key = settings.path("optim")
-    set_optimizer(draft, said, _OPTIMIZERS, key)
-    if said in _OPTIMIZERS and said.startswith("paged"):
-        draft.ignore(f"{key} = {said}", _PAGED)
+    set_optimizer(draft, word, _OPTIMIZERS, key)
+    if word in _OPTIMIZERS and word.startswith("paged"):
+        draft.ignore(f"{key} = {word}", _PAGED)
 
 
 def _attention(draft: ScenarioDraft, settings: Settings) -> None:
     """Set the kernel of attention, if a key chooses it and the model has the choice."""
     has_choice = MODELS[canonical_name(str(draft.values["workload.model"]))].fusible
     for key in filter(settings.has, _ATTENTION):
-        said = settings.word(key) or ""
-        if has_choice and said in _ATTENTION[key]:
-            draft.set("workload.attention", _ATTENTION[key][said], key)
+        word = settings.word(key) or ""
+        if has_choice and word in _ATTENTION[key]:
+            draft.set("workload.attention", _ATTENTION[key][word], key)
         else:
-            draft.ignore(f"{key} = {said}", "attention is simulated as the model's and GPU's usual")
+            draft.ignore(f"{key} = {word}", "attention is simulated as the model's and GPU's usual")
 
 
 def _fsdp(draft: ScenarioDraft, config: Settings, trainer: tuple[str, ...], precision: str) -> None:
@@ -263,14 +266,18 @@ def _fsdp(draft: ScenarioDraft, config: Settings, trainer: tuple[str, ...], prec
         draft.set("strategy.aggregation.kind", "allreduce", source)
         draft.assume("strategy.overlap.kind", "buckets", "DDP's own, of 25 MiB")
     else:
-        # Weights are gathered unit by unit in any case, unlike in DeepSpeed's stage 2.
+        # FSDP always gathers weights unit by unit, unlike DeepSpeed's stage 2.
         draft.set("strategy.aggregation.kind", "sharded", source)
         draft.set("strategy.aggregation.stage", 3, source)
         draft.set("strategy.aggregation.shard_group", "node" if per_node else "all", source)
         # By width: fp16 is sent like bf16.
-        said = "mixed_precision: weights and gradients travel in it"
-        draft.set("strategy.aggregation.weight_bytes", width, said)
-        draft.set("strategy.aggregation.gradients.dtype", "fp32" if width == 4 else "bf16", said)
+        precision_source = "mixed_precision: weights and gradients travel in it"
+        draft.set("strategy.aggregation.weight_bytes", width, precision_source)
+        draft.set(
+            "strategy.aggregation.gradients.dtype",
+            "fp32" if width == 4 else "bf16",
+            precision_source,
+        )
         if not frees:
             draft.set("strategy.aggregation.reshard_after_forward", False, source)
         _ahead(draft, config)
@@ -282,9 +289,9 @@ def _fsdp(draft: ScenarioDraft, config: Settings, trainer: tuple[str, ...], prec
             _units(draft, config)
     if config.flag("activation_checkpointing"):
         draft.set("workload.checkpoint", "full", config.path("activation_checkpointing"))
-    asked = [config.path("offload_params")] if config.flag("offload_params") else []
-    asked += ["fsdp: offload"] if "offload" in trainer else []
-    for source in asked[:1]:
+    offloads = [config.path("offload_params")] if config.flag("offload_params") else []
+    offloads += ["fsdp: offload"] if "offload" in trainer else []
+    for source in offloads[:1]:
         # torch's CPUOffload includes the optimiser.
         offload(draft, "parameters", "cpu", source)
         offload(draft, "optimizer", "cpu", source)
@@ -292,11 +299,11 @@ def _fsdp(draft: ScenarioDraft, config: Settings, trainer: tuple[str, ...], prec
 
 def _units(draft: ScenarioDraft, config: Settings) -> None:
     """Set the units if no size is given."""
-    said, source = config.word("auto_wrap_policy", _WRAPS), config.path("auto_wrap_policy")
-    if said == "no_wrap":
+    word, source = config.word("auto_wrap_policy", _WRAPS), config.path("auto_wrap_policy")
+    if word == "no_wrap":
         gather_units(draft, _WHOLE_MODEL, source)
         draft.set("strategy.overlap.kind", "wfbp", source)
-    elif said == "transformer_based_wrap":
+    elif word == "transformer_based_wrap":
         wrap_blocks(draft, source)
     else:
         why = "the file does not say which layers FSDP wraps: those of each block"
@@ -314,7 +321,8 @@ def _strategy(config: Settings, trainer: tuple[str, ...]) -> tuple[bool | None, 
             return *_STRATEGIES[word], "fsdp"
         if word not in _TRAINERS_OTHER_WORDS:
             raise ImportFileError(f"fsdp must be words such as full_shard, but got {word!r}")
-    # FSDP 2 only has whether weights are freed after the forward pass; it accepted the older words.
+    # FSDP 2 has only reshard_after_forward, whether weights are freed after the forward pass; it
+    # also accepted the older words.
     for key, known in (("sharding_strategy", _STRATEGIES), ("reshard_after_forward", _RESHARD)):
         if config.has(key):
             return *known[config.word(key, known) or "full_shard"], config.path(key)
@@ -322,11 +330,11 @@ def _strategy(config: Settings, trainer: tuple[str, ...]) -> tuple[bool | None, 
 
 
 def _ahead(draft: ScenarioDraft, config: Settings) -> None:
-    """Set how early weights are gathered."""
-    said = config.word("backward_prefetch", _PREFETCH)
-    if said is not None:
+    """Set how far ahead weights are gathered."""
+    word = config.word("backward_prefetch", _PREFETCH)
+    if word is not None:
         source = config.path("backward_prefetch")
-        draft.set("strategy.aggregation.backward_prefetch", _PREFETCH[said], source)
+        draft.set("strategy.aggregation.backward_prefetch", _PREFETCH[word], source)
     if config.has("forward_prefetch"):
         config.flag("forward_prefetch")
         why = "the host is taken to ask early enough in any case"
@@ -338,7 +346,7 @@ def _ahead(draft: ScenarioDraft, config: Settings) -> None:
 
 
 def _deepspeed(draft: ScenarioDraft, config: Settings, folder: Path, precision: str) -> None:
-    """Set what accelerate's few keys of DeepSpeed mean, or the file that they name."""
+    """Read accelerate's DeepSpeed keys, or the DeepSpeed file that they name."""
     file = config.text("deepspeed_config_file")
     if file is not None:
         add_deepspeed(draft, file, config.path("deepspeed_config_file"), folder, precision)

@@ -59,9 +59,9 @@ def scenario_from_deepspeed(content: bytes, name: str, sizes: TrainingSizes) -> 
 
 
 def add_deepspeed(draft: ScenarioDraft, file: str, key: str, folder: Path, precision: str) -> None:
-    """Add what the DeepSpeed configuration ``file`` says, which ``key`` of a trainer's names.
+    """Add the settings of the DeepSpeed configuration ``file``, named by a trainer's ``key``.
 
-    Its auto is what the trainer's configuration says, such as its ``precision``, already in
+    For auto the trainer's own settings apply, such as its ``precision``, which are already in
     ``draft``. Raises DpsimError for a missing file, and where the two disagree.
     """
     # Trainers are started in a folder of the user's choice, such as that of a repository.
@@ -95,16 +95,16 @@ def _fill_in(draft: ScenarioDraft, settings: Settings) -> None:
         ("gradient_accumulation_steps", "workload.gradient_accumulation"),
         ("train_batch_size", "workload.global_batch"),
     ):
-        said, here = settings.number(key), draft.values.get(place)
+        value, here = settings.number(key), draft.values.get(place)
         # Trainer's value, which is in the draft, is filled in: there is nothing to report.
         settings.is_open(key)
-        if said is None or draft.sources.get(place) == "--batch":
+        if value is None or draft.sources.get(place) == "--batch":
             continue
-        if here not in (None, said) and not draft.is_assumed(place):
+        if here not in (None, value) and not draft.is_assumed(place):
             raise ImportFileError(
-                f"{key} must be auto or {here}, as {draft.sources[place]} says, but got {said}"
+                f"{key} must be auto or {here}, as {draft.sources[place]} says, but got {value}"
             )
-        draft.set(place, said, key)
+        draft.set(place, value, key)
     if "workload.global_batch" in draft.values and draft.is_assumed(batch):
         del draft.values[batch]
 
@@ -177,34 +177,36 @@ def _optimizer(draft: ScenarioDraft, section: Settings) -> None:
 
 
 def _zero(draft: ScenarioDraft, settings: Settings, width: int) -> None:
-    """Set what is sharded, how gradients are sent, and what is offloaded."""
+    """Set the sharding, how gradients are sent, and the offloading."""
     zero = settings.section("zero_optimization")
     stage = zero.number("stage", least=0, most=3) or 0
     travels = settings.word("communication_data_type", _WIDTHS)
-    said = "communication_data_type" if travels else "gradients of the precision"
+    width_source = "communication_data_type" if travels else "gradients of the precision"
     carried = width if travels is None else _WIDTHS[travels]
     source = "zero_optimization.stage" if stage else "zero_optimization.stage: 0 or none"
     draft.set("strategy.aggregation.kind", "sharded" if stage else "allreduce", source)
     if stage:
         draft.set("strategy.aggregation.stage", stage, source)
         draft.set("strategy.aggregation.weight_bytes", width, "weights of the precision")
-    send_gradients(draft, zero, stage, carried, said)
+    send_gradients(draft, zero, stage, carried, width_source)
     for key, part in (("offload_optimizer", "optimizer"), ("offload_param", "parameters")):
         offload(draft, part, zero.section(key).word("device"), f"zero_optimization.{key}.device")
 
 
 def send_gradients(
-    draft: ScenarioDraft, zero: Settings, stage: int, carried: int, said: str
+    draft: ScenarioDraft, zero: Settings, stage: int, carried: int, width_source: str
 ) -> None:
     """Set how DeepSpeed sends gradients of ``carried`` bytes, and gathers weights, in a stage.
 
-    Keys of ``zero`` count before the defaults; ``said`` is the source of the width.
+    Keys of ``zero`` count before the defaults; ``width_source`` says where the width is from.
     """
     if stage:
-        draft.set("strategy.aggregation.gradients.dtype", "fp32" if carried == 4 else "bf16", said)
+        draft.set(
+            "strategy.aggregation.gradients.dtype", "fp32" if carried == 4 else "bf16", width_source
+        )
     elif carried == 2:
         # An all-reduce sends fp32 unless a codec says otherwise.
-        draft.set("strategy.compression.kind", "cast", said)
+        draft.set("strategy.compression.kind", "cast", width_source)
     if stage >= 2:
         # Sharded gradients leave no whole one in which to accumulate passes.
         partitioned = "stage 2 and 3 reduce gradients in every pass"
@@ -230,9 +232,9 @@ def _elements(
 
     For auto, Trainer fills in ``share`` of the square of the model's hidden size.
     """
-    said = zero.number(key, least=0)
-    if said:
-        return said, zero.path(key)
+    value = zero.number(key, least=0)
+    if value:
+        return value, zero.path(key)
     if not zero.is_open(key):
         return usual, f"{ASSUMED}DeepSpeed's default"
     name = draft.values["workload.model"]

@@ -95,23 +95,27 @@ class NodeDraft:
 
     def assumptions(self) -> list[str]:
         """Return the sources that are assumed or ignored, for checking."""
-        return [said for said in self.sources() if "assumed" in said or said.startswith("ignored")]
+        return [
+            source
+            for source in self.sources()
+            if "assumed" in source or source.startswith("ignored")
+        ]
 
     def summary(self) -> tuple[list[str], list[str], list[str]]:
-        """Return what is taken from the text, what is assumed, and what is ignored."""
+        """Return the values taken from the text, the assumptions, and what is ignored."""
         counts = ", ".join(f"{count} {kind}" for kind, count in self.devices.items())
         taken, assumed, ignored = [f"{counts}, and {len(self.edges)} edges between them"], [], []
-        for said in self.sources():
-            if said.startswith("ignored: "):
-                ignored.append(said.removeprefix("ignored: "))
-            elif "assumed" not in said:
-                taken.append(said)
-            elif said.startswith("assumed: "):
-                assumed.append(said.removeprefix("assumed: "))
+        for source in self.sources():
+            if source.startswith("ignored: "):
+                ignored.append(source.removeprefix("ignored: "))
+            elif "assumed" not in source:
+                taken.append(source)
+            elif source.startswith("assumed: "):
+                assumed.append(source.removeprefix("assumed: "))
             else:
-                what = "computing" if said.startswith("gpu ") else "transfers"
+                what = "computing" if source.startswith("gpu ") else "transfers"
                 assumed.append(
-                    f"{said.replace(': assumed', '', 1)}: {what} at its catalogue's rates"
+                    f"{source.replace(': assumed', '', 1)}: {what} at its catalogue's rates"
                 )
         return taken, assumed, ignored
 

@@ -4,9 +4,9 @@ It has each layer's seconds forward and backward, its gradient's time, and the N
 
 A layer is an outermost operator of the forward pass (or the module around it, if the trace has
 modules). Backward operators refer to the sequence number of their forward operator, by which their
-kernels belong to a layer. Times are those of the kernels on the GPU, averaged over the steps of the
-trace; in a trace without a GPU, those of the operators. If shapes were recorded, parameters and
-FLOP of convolutions, linear layers, norms and embeddings are derived from them.
+kernels belong to a layer. Times are of GPU kernels, averaged over the steps of the trace; in a
+trace without a GPU, of operators. If shapes were recorded, parameters and FLOP of convolutions,
+linear layers, norms and embeddings are derived from them.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def profile_with_parts(
     """Return the profile of a trace for one sample, and the seconds of a step's parts.
 
     They are the whole step; in which no kernel runs; in which collectives run; and of those without
-    concurrent computing: medians over steps, None where a step has no computing. Raises as
+    concurrent computing: medians over steps, None if a step has no computing. Raises as
     `profile_kineto`.
     """
     trace = read_trace(path)
@@ -324,7 +324,7 @@ def _notes(
     calls: Sequence[MeasuredCollective],
     traced: TracedStep | None,
 ) -> list[str]:
-    """Return what is assumed and what is ignored, with its effect, a line each."""
+    """Return the assumptions, and what is ignored with what effect, a line each."""
     notes = [
         "ignored: activations and memory traffic, which a trace does not tell: memory is not "
         "predicted"

@@ -28,14 +28,16 @@ def collectives_of(
     """
     found = []
     for kernel, operator in sorted(pairs, key=lambda pair: pair[0].start):
-        said = _said(kernel, operator, marks.get(id(kernel)))
+        arguments = _arguments(kernel, operator, marks.get(id(kernel)))
         # Such as ncclDevKernel_AllReduce_Sum_f32_RING_LL.
-        operation = said.get("Collective name") or kernel.name.split("Kernel_")[-1].split("_")[0]
-        ranks = kernel.with_args(said).number("Group size")
+        operation = (
+            arguments.get("Collective name") or kernel.name.split("Kernel_")[-1].split("_")[0]
+        )
+        ranks = kernel.with_args(arguments).number("Group size")
         found.append(
             MeasuredCollective(
                 operation=str(operation).lower(),
-                payload_bytes=_payload(kernel.with_args(said)),
+                payload_bytes=_payload(kernel.with_args(arguments)),
                 ranks=ranks if ranks and ranks > 0 else None,
                 start_s=kernel.start - zero,
                 duration_s=kernel.seconds,
@@ -44,32 +46,32 @@ def collectives_of(
     return found
 
 
-def _said(kernel: Event, operator: Event | None, mark: Event | None) -> dict[str, Any]:
+def _arguments(kernel: Event, operator: Event | None, mark: Event | None) -> dict[str, Any]:
     """Return the arguments of a call: its kernel's, else its operator's, else its mark's."""
-    said: dict[str, Any] = {}
+    arguments: dict[str, Any] = {}
     around = [] if operator is None else operator.walk()
     for event in (mark, *around, kernel):
         if event is not None:
-            said |= _shapes(event) | event.args
-    return said
+            arguments |= _shapes(event) | event.args
+    return arguments
 
 
 def _shapes(event: Event) -> dict[str, Any]:
-    """Return what a mark's shapes tell about a call: operation, elements and type."""
+    """Return a call's operation, number of elements and type from a mark's shapes."""
     if not event.name.startswith(_MARKS):
         return {}
     types = event.args.get("Input type")
-    said = {
+    found = {
         "Collective name": event.name.partition(":")[2],
         "In msg nelems": sum(prod(sides) for sides in event.dims if sides),
         "dtype": str(types[0]) if isinstance(types, list) and types else "",
     }
     # Unknown values are left to other events.
-    return {key: value for key, value in said.items() if value}
+    return {key: value for key, value in found.items() if value}
 
 
-def _payload(said: Event) -> int:
+def _payload(call: Event) -> int:
     """Return the bytes of one rank's input; 0 if they are unknown."""
     # Such as c10::BFloat16.
-    dtype = str(said.args.get("dtype")).rpartition("::")[2].lower()
-    return max(said.number("In msg nelems") or 0, 0) * _ELEMENT_BYTES.get(dtype, _USUAL_BYTES)
+    dtype = str(call.args.get("dtype")).rpartition("::")[2].lower()
+    return max(call.number("In msg nelems") or 0, 0) * _ELEMENT_BYTES.get(dtype, _USUAL_BYTES)

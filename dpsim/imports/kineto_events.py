@@ -146,7 +146,7 @@ def parse_trace(content: bytes) -> Trace:
     by_category: dict[str, list[Event]] = {}
     for event in events:
         by_category.setdefault(event.category, []).append(event)
-    # Capitalised categories are those of older versions.
+    # Older versions capitalise the categories.
     operators = by_category.get("cpu_op", []) or by_category.get("Operator", [])
     if not operators:
         raise ImportFileError(
@@ -247,7 +247,7 @@ def nested(events: Iterable[Event]) -> list[Event]:
     """
     roots: list[Event] = []
     stacks: dict[object, list[Event]] = {}
-    # Of events with the same start the longest comes first, since it contains the others.
+    # Among events with the same start the longest comes first, since it contains the others.
     for event in sorted(events, key=lambda event: (event.start, -event.end)):
         stack = stacks.setdefault(str(event.thread), [])
         # An event that ends before this one contains neither it nor any later one.
@@ -329,9 +329,10 @@ def _launches(by_category: dict[str, list[Event]]) -> dict[int, Event]:
 
 
 def _check_device(by_category: dict[str, list[Event]]) -> None:
-    """Raise ImportFileError if what was launched ran as events that are no kernels.
+    """Raise ImportFileError if launched work appears as events that are not kernels.
 
-    Those of MTIA, or ranges of CUPTI's counters: without them a step would seem to be the host's.
+    Such as MTIA's events, or ranges of CUPTI's counters. Without them the whole step would seem to
+    run on the host.
     """
     launches = _launches(by_category)
     for category, events in by_category.items():

@@ -47,8 +47,8 @@ class StepMarks:
 
         Their indices, if a mark has none or several have the same.
         """
-        said = [_NUMBER.search(mark.name) for mark in self.marks]
-        found = [int(number[0]) for number in said if number]
+        matches = [_NUMBER.search(mark.name) for mark in self.marks]
+        found = [int(number[0]) for number in matches if number]
         return found if len(set(found)) == self.count else list(range(self.count))
 
     def place(self, event: Event) -> int | None:
@@ -158,8 +158,8 @@ def _calls(pairs: Iterable[tuple[Event, Event | None]]) -> dict[Call, float]:
     counts: dict[str, int] = defaultdict(int)
     found = {}
     for kernel, operator in sorted(pairs, key=lambda pair: pair[0].start):
-        said = {**(operator.args if operator else {}), **kernel.args}
-        group = str(said.get("Process Group Ranks", ""))
+        arguments = {**(operator.args if operator else {}), **kernel.args}
+        group = str(arguments.get("Process Group Ranks", ""))
         found[group, counts[group]] = kernel.seconds
         counts[group] += 1
     return found

@@ -21,7 +21,7 @@ LEAST_US = 1e-6  # of a time: shorter ones are mistakes, with no logarithm to fi
 class TableRow:
     """One size of the table: bytes, seconds and busbw (B/s) out of place.
 
-    Also has the seconds in place, None if they were not measured.
+    It also has the in-place times in s; None if they were not measured.
     """
 
     bytes: int
@@ -35,7 +35,7 @@ class TableRow:
 class NcclTestsLog:
     """A log: the operation, its ranks on their hosts and devices, and the table.
 
-    ``notes``: what was assumed and what was ignored, a line each.
+    ``notes``: the assumptions, and what was ignored, a line each.
     """
 
     operation: str
@@ -49,7 +49,7 @@ class NcclTestsLog:
 
 
 def log_notes(*, empty: int, guessed: bool, one_host: bool) -> Iterator[str]:
-    """Yield what is assumed about a log and what is ignored, with its effect.
+    """Yield the assumptions about a log, and what is ignored with what effect.
 
     ``empty`` rows have 0 bytes, the operation is ``guessed``, no hosts are listed (``one_host``).
     """

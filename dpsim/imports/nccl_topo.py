@@ -2,7 +2,7 @@
 
 ``<system>`` contains a ``<cpu>`` for each NUMA node, which contains nested ``<pci>``: bridges, GPUs
 (``<gpu>`` with its ``<nvlink>``s) and network cards (``<nic>`` with its ``<net>``s). An element's
-link_speed and link_width are those of the link to its parent.
+link_speed and link_width describe the link to its parent.
 """
 
 from __future__ import annotations

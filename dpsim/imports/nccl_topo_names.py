@@ -73,9 +73,9 @@ def pcie_link(pci: Mapping[str, str], assumed: str) -> tuple[float, Choice]:
     name = pcie_link_name(generation, lanes)
     if name in links():
         return payload, Choice(name, f"{rate:g} GT/s x {lanes} in the file")
-    said = f"NCCL's topology file: {rate:g} GT/s x {lanes} lanes"
+    source = f"NCCL's topology file: {rate:g} GT/s x {lanes} lanes"
     return payload, Choice(
-        _link_text(f"{payload:.6g} GB/s", said, "0.762", "0.5 us", "pcie3-x16"), said
+        _link_text(f"{payload:.6g} GB/s", source, "0.762", "0.5 us", "pcie3-x16"), source
     )
 
 
@@ -112,20 +112,20 @@ def net_link(name: str, megabits: int, pci_class: str) -> Choice:
     InfiniBand by its card's class, RoCE by an RDMA name, otherwise Ethernet. An unknown speed is
     written out, with the latency of its kind.
     """
-    said = f"{name} at {megabits:,} Mbit/s in the file"
+    source = f"{name} at {megabits:,} Mbit/s in the file"
     if pci_class.startswith("0x0207"):
         if megabits in _INFINIBAND:
-            return Choice(_INFINIBAND[megabits], f"{said}, an InfiniBand card")
-        return _written_out(megabits, said, "3 us", "ib-hdr")
+            return Choice(_INFINIBAND[megabits], f"{source}, an InfiniBand card")
+        return _written_out(megabits, source, "3 us", "ib-hdr")
     kind, why, latency = "ethernet", "taken for sockets over Ethernet", "25 us"
     if re.match(r"(mlx|bnxt_re|irdma|rdma|roce|rocep|efa|ibp)", name):
         kind, why, latency = "roce", "with RDMA over Ethernet", "3 us"
     known = f"{kind}-{megabits / 1000:g}g"
     if known in links():
-        return Choice(known, f"{said}, {why}")
-    return _written_out(megabits, said, latency, f"{kind}-100g")
+        return Choice(known, f"{source}, {why}")
+    return _written_out(megabits, source, latency, f"{kind}-100g")
 
 
-def _written_out(megabits: int, said: str, latency: str, like: str) -> Choice:
-    source = f"NCCL's topology file: {said.removesuffix(' in the file')}"
+def _written_out(megabits: int, source: str, latency: str, like: str) -> Choice:
+    source = f"NCCL's topology file: {source.removesuffix(' in the file')}"
     return Choice(_link_text(f"{megabits / 1000:g} Gbit/s", source, "0.94", latency, like), source)

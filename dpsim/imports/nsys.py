@@ -162,8 +162,8 @@ def _ranges(rows: Iterable[dict[str, Any]], steps: str | None) -> tuple[list[Eve
         is_step = _STEP.fullmatch(name) if steps is None else name.startswith(steps)
         if is_step and row["end"] > row["start"]:
             number = re.search(r"\d{1,9}", name)
-            said = number[0] if number else len(marks)
-            marks.append(_event(row, f"ProfilerStep#{said}"))
+            step = number[0] if number else len(marks)
+            marks.append(_event(row, f"ProfilerStep#{step}"))
         elif name.startswith("Optimizer."):
             marks.append(_event(row, name))
         elif name.startswith(_OF_TORCH):

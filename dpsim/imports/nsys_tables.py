@@ -49,25 +49,25 @@ class NsysTables:
 
     path: Path
     file: sqlite3.Connection
-    there: dict[str, set[str]]
+    columns_of: dict[str, set[str]]
     names: dict[Any, str]
 
     def rows(self, table: str) -> Iterator[dict[str, Any]]:
-        """Yield the rows of a table, as mappings of the columns that are read, with names resolved.
+        """Yield the rows of a table as mappings from column to value, with names resolved.
 
-        Times are in seconds as ``start`` and ``end``; ``process`` is that of the row. There are no
-        rows if the table does not exist. Raises DpsimError for a broken one.
+        Times are in seconds as ``start`` and ``end``; ``process`` is the row's process. There are
+        no rows if the table does not exist. Raises DpsimError for a broken one.
         """
-        if table not in self.there:
+        if table not in self.columns_of:
             return
-        columns = [column for column in _TABLES[table] if column in self.there[table]]
+        columns = [column for column in _TABLES[table] if column in self.columns_of[table]]
         missing = [column for column in _TABLES[table] if column not in (*columns, *_MAY_LACK)]
         if missing:
             raise DpsimError(f"{shown_path(self.path)}: {table}: must have the column {missing[0]}")
         # The names are from the list above, not from the file.
         quoted = ", ".join(f'"{column}"' for column in columns)
-        asked = f"SELECT {quoted} FROM {table}"
-        for number, values in enumerate(self.file.execute(asked), 1):
+        query = f"SELECT {quoted} FROM {table}"
+        for number, values in enumerate(self.file.execute(query), 1):
             # Columns missing in older versions are None, so that all rows have the same keys.
             row = dict.fromkeys(_TABLES[table]) | dict(zip(columns, values, strict=True))
             if "start" in row and not _timed(self.path, table, number, row):
@@ -91,13 +91,13 @@ def open_nsys(path: Path) -> Iterator[NsysTables]:
     _check_file(path)
     try:
         with closing(_opened(path)) as file:
-            there = _columns(file)
-            if KERNELS not in there:
+            columns_of = _columns(file)
+            if KERNELS not in columns_of:
                 raise DpsimError(
                     f"{shown_path(path)}: must have the table {KERNELS}: profile "
                     "with --trace=cuda,nvtx, and export with --type sqlite"
                 )
-            yield NsysTables(path, file, there, dict(_strings(file, there)))
+            yield NsysTables(path, file, columns_of, dict(_strings(file, columns_of)))
     except (sqlite3.Error, OverflowError, UnicodeError) as error:
         reason = " ".join(str(error).split())[:100]
         raise DpsimError(
@@ -150,8 +150,10 @@ def _columns(file: sqlite3.Connection) -> dict[str, set[str]]:
     return found
 
 
-def _strings(file: sqlite3.Connection, there: dict[str, set[str]]) -> Iterator[tuple[Any, str]]:
-    if {"id", "value"} <= there.get("StringIds", set()):
+def _strings(
+    file: sqlite3.Connection, columns_of: dict[str, set[str]]
+) -> Iterator[tuple[Any, str]]:
+    if {"id", "value"} <= columns_of.get("StringIds", set()):
         yield from file.execute(f"SELECT id, value FROM StringIds LIMIT {_MOST_STRINGS}")
 
 

@@ -139,7 +139,7 @@ class ScenarioDraft:
 
     @property
     def ignored_lines(self) -> list[str]:
-        """The ignored keys by their effect, a line each; what has no part in a step comes last."""
+        """The ignored keys by their effect, a line each, those without effect on a step last."""
         keys: dict[str, list[str]] = {}
         for key, why in self.ignored.items():
             keys.setdefault(why, []).append(_printable(key))
@@ -233,18 +233,18 @@ def place_workers(
 def name_model(
     draft: ScenarioDraft,
     sizes: TrainingSizes,
-    said: tuple[str, str] | None = None,
+    named: tuple[str, str] | None = None,
     spellings: Iterable[str] = (),
 ) -> None:
-    """Set the model: the option's, the one ``said`` in the file, or a small one.
+    """Set the model: the option's, the one named in the file, or a small one.
 
-    ``said`` is the file's own name and its keys, ``spellings`` are possible names in the catalogue.
-    Raises ImportFileError if the file names an unknown model.
+    ``named`` is the file's own name and its keys, ``spellings`` are possible names in the
+    catalogue. Raises ImportFileError if the file names an unknown model.
     """
     if sizes.model is not None:
         draft.set("workload.model", sizes.model, "--model")
-    elif said is not None:
-        name, keys = said
+    elif named is not None:
+        name, keys = named
         known = _first_known(spellings)
         if known is None:
             raise ImportFileError(
@@ -261,16 +261,16 @@ def name_model(
 def set_batch(
     draft: ScenarioDraft,
     sizes: TrainingSizes,
-    said: int | None,
+    batch: int | None,
     key: str,
     usual: int = 1,
     why: str = "the file does not say",
 ) -> None:
-    """Set the batch per GPU: the option's, the one ``said`` in the file, or the usual one."""
+    """Set the batch per GPU: the option's, the file's ``batch``, or the usual one."""
     if sizes.batch is not None:
         draft.set("workload.batch_per_gpu", sizes.batch, "--batch")
-    elif said is not None:
-        draft.set("workload.batch_per_gpu", said, key)
+    elif batch is not None:
+        draft.set("workload.batch_per_gpu", batch, key)
     else:
         draft.assume("workload.batch_per_gpu", usual, f"{why}; --batch N")
 
@@ -286,19 +286,19 @@ def set_passes(draft: ScenarioDraft, settings: Settings) -> int | None:
 
 def set_optimizer(
     draft: ScenarioDraft,
-    said: str | None,
+    name: str | None,
     known: Mapping[str, str],
     key: str,
     usual: str = "the program chooses it",
 ) -> None:
-    """Set the optimizer ``said`` in the file, if it is ``known``; else assume AdamW."""
-    if said is not None and said in known:
-        draft.set("workload.optimizer", known[said], key)
+    """Set the optimizer that the file names, if it is ``known``; else assume AdamW."""
+    if name is not None and name in known:
+        draft.set("workload.optimizer", known[name], key)
         draft.values.pop("workload.optimizer_kernels", None)  # of an optimizer that this replaces
-        if "fused" in said:
+        if "fused" in name:
             draft.set("workload.optimizer_kernels", "fused", key)
     else:
-        why = usual if said is None else f"{key} {said} is not simulated"
+        why = usual if name is None else f"{key} {name} is not simulated"
         draft.assume("workload.optimizer", "adamw", why)
 
 

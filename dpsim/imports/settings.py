@@ -94,7 +94,7 @@ class Settings:
         self._place = place
         self._prefix = prefix
         self._names = names or {}
-        self._asked: set[str] = set()
+        self._read: set[str] = set()
         self._open: set[str] = set()
         self._sections: dict[str, Settings] = {}
 
@@ -183,7 +183,7 @@ class Settings:
         for key, value in self._values.items():
             if key in self._open:
                 yield self._below(key), "auto: the program fills it in; read as if it were left out"
-            elif str(key) not in self._asked and not _DEGREE.fullmatch(str(key)):
+            elif str(key) not in self._read and not _DEGREE.fullmatch(str(key)):
                 yield self._below(str(key)), _effect_of(self._below(str(key)), value)
         for section in self._sections.values():
             yield from section.unused()
@@ -219,7 +219,7 @@ class Settings:
 
     def _get(self, key: str) -> Any:
         home, name = self._home(key)
-        home._asked.add(name)
+        home._read.add(name)
         value = home._values.get(name)
         if value != _AUTO:
             return value

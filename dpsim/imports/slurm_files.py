@@ -37,7 +37,7 @@ class Switch:
 
 @dataclass(frozen=True, slots=True)
 class Topology:
-    """The topology in a file: ``plugin`` is tree or block; ``sizes`` are those of blocks."""
+    """The topology in a file: ``plugin`` is tree or block; ``sizes`` are the block sizes."""
 
     plugin: str
     switches: dict[str, Switch]
@@ -54,36 +54,36 @@ def parse_topology(content: bytes, which: str | None = None) -> Topology:
     if _KEY.search(text):
         if which is not None:
             raise ImportFileError("must be a topology.yaml for --topology, but has no names")
-        return _of_conf(text.split("\n"))
-    return _of_yaml("\n".join(lines), which)
+        return _parse_conf(text.split("\n"))
+    return _parse_yaml("\n".join(lines), which)
 
 
-def _of_conf(lines: list[str]) -> Topology:
+def _parse_conf(lines: list[str]) -> Topology:
     statements = list(_statements(lines))
     switches = _bounded(
-        _switch(said["switchname"], said, number)
-        for number, said in statements
-        if "switchname" in said
+        _switch(keys["switchname"], keys, number)
+        for number, keys in statements
+        if "switchname" in keys
     )
     blocks = _bounded(
-        _block(said["blockname"], said.get("nodes"), number)
-        for number, said in statements
-        if "blockname" in said
+        _block(keys["blockname"], keys.get("nodes"), number)
+        for number, keys in statements
+        if "blockname" in keys
     )
     sizes: tuple[int, ...] = ()
-    for number, said in statements:
-        if "blocksizes" in said:
-            sizes = _sizes(said["blocksizes"].split(","), number)
-        elif not {"switchname", "blockname"} & set(said):
+    for number, keys in statements:
+        if "blocksizes" in keys:
+            sizes = _sizes(keys["blocksizes"].split(","), number)
+        elif not {"switchname", "blockname"} & set(keys):
             raise ImportFileError(
                 "must have SwitchName=, BlockName= or BlockSizes=, but got "
-                f"{next(iter(said), '')!r}",
+                f"{next(iter(keys), '')!r}",
                 number,
             )
     # Slurm reads a file with one plugin, tree or block.
     if switches and blocks:
         raise ImportFileError("must have switches or blocks, but has both", blocks[0].line)
-    return _of_blocks(blocks, sizes) if blocks else _of_switches(switches)
+    return _block_topology(blocks, sizes) if blocks else _tree_topology(switches)
 
 
 def _bounded(switches: Iterable[Switch]) -> list[Switch]:
@@ -107,25 +107,25 @@ def _statements(lines: list[str]) -> Iterator[tuple[int, dict[str, str]]]:
         whole += line.strip().removesuffix("\\")
         if line.rstrip().endswith("\\"):
             continue
-        said = {key.lower(): value.strip('"') for key, value in _PAIR.findall(whole)}
+        keys = {key.lower(): value.strip('"') for key, value in _PAIR.findall(whole)}
         # The rest was no pair: a key without a value would be dropped silently.
         rest = _PAIR.sub("", whole).strip()
         if rest:
             raise ImportFileError(f"must be key=value pairs, but got {rest[:60]!r}", start)
-        if said:
-            yield start, said
+        if keys:
+            yield start, keys
         whole = ""
 
 
-def _switch(name: str, said: dict[str, str], line: int | None) -> Switch:
-    speed = said.get("linkspeed")
+def _switch(name: str, keys: dict[str, str], line: int | None) -> Switch:
+    speed = keys.get("linkspeed")
     is_speed = speed is None or re.fullmatch(r"\d{1,9}(\.\d{1,6})?", speed)
     if not is_speed or (speed is not None and float(speed) == 0):
         raise ImportFileError(f"LinkSpeed: must be a number above 0, but got {speed!r}", line)
     return Switch(
         name,
-        tuple(_hosts(said.get("nodes"), line)),
-        tuple(_hosts(said.get("switches"), line)),
+        tuple(_hosts(keys.get("nodes"), line)),
+        tuple(_hosts(keys.get("switches"), line)),
         None if speed is None else float(speed),
         line,
     )
@@ -135,17 +135,17 @@ def _block(name: str, nodes: object, line: int | None) -> Switch:
     return Switch(name, tuple(_hosts(nodes, line)), (), None, line)
 
 
-def _hosts(said: object, line: int | None) -> list[str]:
+def _hosts(hostlist: object, line: int | None) -> list[str]:
     """Expand a hostlist, or none."""
-    if said is None:
+    if hostlist is None:
         return []
-    if not isinstance(said, str):
-        raise ImportFileError(f"must be a hostlist, but got {str(said)[:60]!r}", line)
-    return expand_hosts(said, line)
+    if not isinstance(hostlist, str):
+        raise ImportFileError(f"must be a hostlist, but got {str(hostlist)[:60]!r}", line)
+    return expand_hosts(hostlist, line)
 
 
-def _sizes(said: list[Any], line: int | None) -> tuple[int, ...]:
-    texts = [str(size).strip() for size in said]
+def _sizes(texts: list[Any], line: int | None) -> tuple[int, ...]:
+    texts = [str(size).strip() for size in texts]
     if not all(re.fullmatch(r"[1-9]\d{0,5}", text) for text in texts):
         raise ImportFileError(
             f"block sizes must be whole numbers above 0, but got {','.join(texts)[:60]!r}", line
@@ -153,7 +153,7 @@ def _sizes(said: list[Any], line: int | None) -> tuple[int, ...]:
     return tuple(int(text) for text in texts)
 
 
-def _of_yaml(text: str, which: str | None) -> Topology:
+def _parse_yaml(text: str, which: str | None) -> Topology:
     chosen = _chosen(_topologies(text), which)
     kinds = [kind for kind in ("tree", "block", "flat") if chosen.get(kind)]
     if len(kinds) != 1:
@@ -169,11 +169,11 @@ def _of_yaml(text: str, which: str | None) -> Topology:
     part = chosen[kinds[0]]
     if kinds[0] == "tree":
         rows = _rows(part, "switches", "switch")
-        return _of_switches(_bounded(_yaml_switch(row) for row in rows))
+        return _tree_topology(_bounded(_yaml_switch(row) for row in rows))
     sizes = part.get("block_sizes") if isinstance(part, dict) else None
     rows = _rows(part, "blocks", "block")
     blocks = _bounded(_block(row["block"], row.get("nodes"), None) for row in rows)
-    return _of_blocks(blocks, _sizes(sizes if isinstance(sizes, list) else [], None))
+    return _block_topology(blocks, _sizes(sizes if isinstance(sizes, list) else [], None))
 
 
 def _topologies(text: str) -> list[dict[str, Any]]:
@@ -225,7 +225,7 @@ def _yaml_switch(row: dict[str, Any]) -> Switch:
     return Switch(row["switch"], nodes, children)
 
 
-def _of_switches(switches: list[Switch]) -> Topology:
+def _tree_topology(switches: list[Switch]) -> Topology:
     found: dict[str, Switch] = {}
     for one in switches:
         # One line may describe several switches, which then have the same nodes and speed.
@@ -247,7 +247,7 @@ def _of_switches(switches: list[Switch]) -> Topology:
     return Topology("tree", found)
 
 
-def _of_blocks(blocks: list[Switch], sizes: tuple[int, ...]) -> Topology:
+def _block_topology(blocks: list[Switch], sizes: tuple[int, ...]) -> Topology:
     found = {one.name: one for one in blocks}
     if len(found) < len(blocks):
         raise ImportFileError("each block must have a name of its own, but some share one")

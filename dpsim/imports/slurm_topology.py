@@ -27,7 +27,7 @@ _RATIO = "cluster.network.oversubscription"
 
 @dataclass(frozen=True, slots=True)
 class SlurmOptions:
-    """The command's options: what to take of the file, and what the file lacks.
+    """The command's options: the part of the file to use, and values that the file lacks.
 
     ``topology`` is a name in a topology.yaml, ``switch`` the root of the part that is taken;
     ``nic`` is the link of each card, ``oversubscription`` a switch's rate down over its rate up.
@@ -222,7 +222,7 @@ def _edges(draft: ScenarioDraft, tree: _Tree, options: SlurmOptions) -> Iterator
         for parent in parents:
             rate = below / ratio / len(parents)
             if unit is not None and speed is not None:
-                # The achievable share is that of the cards' links.
+                # Trunks have the cards' achievable share of the nominal rate.
                 rate = speed * unit * card.achievable.value
             if rate > 0:
                 ends = [_switch_name(name), _switch_name(parent)]

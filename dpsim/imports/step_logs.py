@@ -5,8 +5,8 @@ number; Composer's SpeedMonitor prints ``throughput/batches_per_sec``; Lightning
 examples and the Trainer of transformers show tqdm's progress bar. Each gives the mean of some
 consecutive steps. Readings that contain one of the first ten steps are dropped as warm-up.
 
-Of tables (CSV), Lightning's CSVLogger writes the columns of its ThroughputMonitor; any other has
-the time of each step, of all of which none is dropped.
+A CSV file is a table of Lightning's CSVLogger, with the columns of its ThroughputMonitor, or has
+the time of every step; then no warm-up is dropped.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def read_step_log(path: Path) -> StepLog:
     path = path / _METRICS if path.is_dir() else path
     try:
         if path.suffix == ".csv":
-            return _of_table(path)
+            return _read_table(path)
         lines = text_lines(read_input(path))
         return _read([line for line in lines if len(line) <= _LONGEST])
     except ImportFileError as error:
@@ -77,7 +77,7 @@ def _read(lines: Sequence[str]) -> StepLog:
         readings = list(read(lines))
         if readings:
             return _after_warm_up(tool, readings)
-    return _of_bars(lines)
+    return _read_progress_bars(lines)
 
 
 def _after_warm_up(tool: str, readings: Sequence[_Reading]) -> StepLog:
@@ -95,7 +95,7 @@ def _after_warm_up(tool: str, readings: Sequence[_Reading]) -> StepLog:
     return StepLog(tool, seconds, single=all(each.end - each.begin == 1 for each in kept))
 
 
-def _of_table(path: Path) -> StepLog:
+def _read_table(path: Path) -> StepLog:
     """Read the ``metrics.csv`` of Lightning's CSVLogger, or the steps of a table."""
     names, rows = csv_rows(path, _MOST_BYTES)
     if path.name != _METRICS and _ELAPSED not in names:
@@ -193,7 +193,7 @@ def _composer(lines: Sequence[str]) -> Iterator[_Reading]:
         yield _Reading(batch - numbers[0], batch, 1 / rate)
 
 
-def _of_bars(lines: Sequence[str]) -> StepLog:
+def _read_progress_bars(lines: Sequence[str]) -> StepLog:
     """Read the training's progress bar, by windows of 20 s, since it shows whole seconds."""
     seconds: list[float] = []
     points: list[tuple[int, int]] = []

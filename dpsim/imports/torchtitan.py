@@ -107,10 +107,10 @@ def _model(draft: ScenarioDraft, sizes: TrainingSizes, section: Settings) -> Non
     if family is None and flavor is None:
         name_model(draft, sizes)
         return
-    said = f"{family or 'llama3'} {flavor or 'debugmodel'}"  # torchtitan's defaults
+    name = f"{family or 'llama3'} {flavor or 'debugmodel'}"  # torchtitan's defaults
     # Some sizes only exist as Llama 3.1, which torchtitan calls llama3.
-    spellings = (said.replace(" ", "-"), said.replace(" ", ".1-"))
-    name_model(draft, sizes, (said, "model.name and model.flavor"), spellings)
+    spellings = (name.replace(" ", "-"), name.replace(" ", ".1-"))
+    name_model(draft, sizes, (name, "model.name and model.flavor"), spellings)
 
 
 def _training(draft: ScenarioDraft, training: Settings, sizes: TrainingSizes) -> None:
@@ -182,7 +182,7 @@ def _in_fp8(draft: ScenarioDraft, settings: Settings) -> bool:
 
 
 def _precision(draft: ScenarioDraft, training: Settings, *, fp8: bool) -> None:
-    """Set the precision of products, and record what is ignored about that of weights."""
+    """Set the precision of matrix products, and record which settings of weights are ignored."""
     weights = training.word("mixed_precision_param", _DTYPES)
     kept = training.word("dtype", _DTYPES)
     if kept in ("bfloat16", "float16"):
@@ -213,10 +213,10 @@ def _sharding(draft: ScenarioDraft, training: Settings, parallel: Settings) -> N
     draft.set("strategy.aggregation.gradients.dtype", dtype, source)
     # The key has moved from the first section to the second.
     for section in (training, parallel):
-        said = section.word("fsdp_reshard_after_forward", _RESHARD)
-        if said is not None:
+        word = section.word("fsdp_reshard_after_forward", _RESHARD)
+        if word is not None:
             path = "strategy.aggregation.reshard_after_forward"
-            draft.set(path, _RESHARD[said], section.path("fsdp_reshard_after_forward"))
+            draft.set(path, _RESHARD[word], section.path("fsdp_reshard_after_forward"))
     # FSDP 2 reduces gradients in every pass unless the program asks otherwise.
     draft.set("strategy.aggregation.gradients.sync_each_pass", True, "torchtitan's FSDP 2")
     wrap_blocks(draft, "torchtitan wraps each block")

@@ -74,16 +74,16 @@ def scenario_from_dialect(
 ) -> ScenarioDraft:
     """Return the scenario of a file of ``program``. Raises DpsimError for unsupported settings."""
     values = yaml_settings(content, name).whole()
-    # Set after what Trainer has: path in the scenario, value, and source.
+    # Set after Trainer's own settings: path in the scenario, value, and source.
     own: list[tuple[str, Any, str]] = []
     if program == "torchtune":
         own += _torchtune(values)
     if program in _ADAPTERS:
         own = _trained(_ADAPTERS[program], values) + own
-    together = values.get("global_train_batch_size")
-    if isinstance(together, int) and not isinstance(together, bool) and together > 0:
+    global_batch = values.get("global_train_batch_size")
+    if isinstance(global_batch, int) and not isinstance(global_batch, bool) and global_batch > 0:
         del values["global_train_batch_size"]
-        own.append(("workload.global_batch", together, "global_train_batch_size"))
+        own.append(("workload.global_batch", global_batch, "global_train_batch_size"))
     settings = Settings(values, names=NAMES[program])
     draft = scenario_of_trainer(settings, ScenarioDraft(name, program), sizes)
     for path, value, source in own:
@@ -98,7 +98,7 @@ composer = partial(scenario_from_dialect, "composer")
 
 
 def _trained(keys: _Adapters, values: dict[str, Any]) -> list[tuple[str, Any, str]]:
-    """Return what is trained if only adapters are, and remove their keys.
+    """Return the trainable parameters if only adapters are trained, and remove their keys.
 
     Raises ImportFileError for 4-bit weights, which are not simulated.
     """
@@ -118,8 +118,8 @@ def _trained(keys: _Adapters, values: dict[str, Any]) -> list[tuple[str, Any, st
     found: list[tuple[str, Any, str]] = [("workload.trainable.lora.rank", rank, keys.rank)]
     # A key with another value stays, to be reported as ignored.
     if values.get(keys.where) in keys.everywhere:
-        said = f"{keys.where} is {values.pop(keys.where, 'left out')}"
-        found.append(("workload.trainable.lora.on", "all-linear", said))
+        setting = f"{keys.where} is {values.pop(keys.where, 'left out')}"
+        found.append(("workload.trainable.lora.on", "all-linear", setting))
     return found
 
 
@@ -130,7 +130,7 @@ _VARIANT = re.compile(r"_(base|instruct)$")
 def _torchtune(values: dict[str, Any]) -> list[tuple[str, Any, str]]:
     """Translate dtype, the precision of weights, and components named by their class.
 
-    Returns what Trainer's settings lack: paths in the scenario, values and sources.
+    Returns settings that Trainer's lack: paths in the scenario, values and sources.
     """
     found = []
     if values.get("dtype") == "bf16":

@@ -1,6 +1,6 @@
-"""Parse XML to a plain tree of elements with their lines; refuse what could expand beyond the file.
+"""Parse XML to a plain tree of elements with their lines.
 
-It refuses a DOCTYPE and deep nesting.
+It refuses a DOCTYPE, whose entities could expand, and deep nesting.
 """
 
 from __future__ import annotations

@@ -42,6 +42,6 @@ class ClosedFormModel(LeavingTogether):
         return seconds, self.schedule.algorithm
 
     def _loads(self, nbytes: int, name: str) -> FloatArray:
-        """Return what each rank sends, and then what each receives."""
+        """Return the bytes that each rank sends, and the bytes that each receives."""
         moved = self.traffic(nbytes)
         return np.concatenate([moved.sent, moved.received]).astype(np.float64)

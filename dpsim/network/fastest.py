@@ -104,13 +104,13 @@ class FastestModel(CollectiveModel):
             _, number, name, confirmed = heapq.heappop(queue)
             if confirmed:
                 return name
-            seconds = self.candidates[name].time_together(nbytes)
+            seconds = self.candidates[name].seconds_from_common_start(nbytes)
             heapq.heappush(queue, (seconds, number, name, True))
 
 
 def _at_least(model: CollectiveModel, nbytes: int) -> float:
     """Return a first estimate of the time of ``model`` (s), before flows and links confirm it."""
     if isinstance(model, ConfirmedRounds):
-        together = np.zeros(model.network.ranks)
-        return float(model.rounds.ends_of_rounds(together, nbytes).max())
-    return model.time_together(nbytes)
+        starts = np.zeros(model.network.ranks)
+        return float(model.rounds.ends_of_rounds(starts, nbytes).max())
+    return model.seconds_from_common_start(nbytes)

@@ -1,4 +1,4 @@
-"""A schedule timed as flows: exact where links are shared unevenly."""
+"""A schedule timed as flows: exact even if links are shared unevenly."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class FlowsModel(ScheduleModel):
         shared = SharedNetwork(self.network, float(starts.min()), self.conditions)
         ranks = np.arange(len(starts))
         run = CollectiveRun(shared, self.schedule, ranks, nbytes, self.costs, self.itemsize)
-        return run.alone(starts)
+        return run.run(starts)
 
     def _by_loops(self, starts: FloatArray, nbytes: int) -> Outcome | None:
         """Return the same from compiled loops, if they support the case and there is much to do."""

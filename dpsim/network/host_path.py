@@ -54,7 +54,7 @@ class HostPathModel(CollectiveModel):
         elif self.conditions:
             ring, costs, cpus = self.between.schedule, self.between.costs, self.hosts.cpus
             shared = SharedNetwork(network, float(summed.min()), self.conditions)
-            met = CollectiveRun(shared, ring, cpus, nbytes, costs, 4).alone(summed)
+            met = CollectiveRun(shared, ring, cpus, nbytes, costs, 4).run(summed)
         else:
             met = self.between.finish(summed, nbytes)
         starts_back = met.finishes[node_of]

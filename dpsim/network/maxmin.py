@@ -28,8 +28,8 @@ def max_min_rates(
     No flow can have more without taking from one that has at most as much.
 
     ``links`` is (flows, hops): capacity numbers, -1 for none. A flow of rate r takes r times its
-    ``share`` (of the shape of ``links``; by default all of it) of a capacity: with a share of w it
-    stands for w equal flows. A flow without any link has an infinite rate.
+    ``share`` (of the shape of ``links``; by default all of it) of a capacity: a share of w
+    represents w equal flows. A flow without any link has an infinite rate.
     """
     # By hop and in place, because each copy of a million flows takes 50 MB.
     numbers = np.add(links.T, 1, order="C")  # 0 is no link: an infinite capacity
@@ -52,10 +52,10 @@ def progressive_filling(links: IntArray, demand: FloatArray, capacities: FloatAr
     """Return the max-min fair rate of each flow (B/s), by progressive filling.
 
     A flow of rate r takes r times ``demand`` of each of its links. ``links`` and ``demand`` are
-    (hops, flows), so that each step runs along the flows. Capacity 0 stands for no link: it is
-    infinite and without demand; every flow has a link. Every link that is a bottleneck to all its
-    flows is filled in the same turn. Source: Bertsekas and Gallager, Data Networks, 1992, section
-    6.5.2.
+    (hops, flows), so that each step runs along the flows. Capacity 0 is a placeholder for no link:
+    it is infinite and has no demand; every flow has a link. Every link that is a bottleneck to all
+    its flows is filled in the same turn. Source: Bertsekas and Gallager, Data Networks, 1992,
+    section 6.5.2.
     """
     links, left = _only_used(np.ascontiguousarray(links), capacities)
     demand = np.ascontiguousarray(demand)

@@ -57,8 +57,8 @@ class CollectiveModel(ABC):
 
     ``finish(starts, nbytes)`` takes the time at which each rank enters (s, a vector over ranks) and
     the bytes of one rank's vector, and returns when each rank leaves and what each link carried. It
-    keeps no visible state between calls. ``network`` has the capacities. Its traffic and the name
-    of its algorithm are those of its ``schedule``; a model without one overrides them.
+    keeps no visible state between calls. ``network`` has the capacities. By default its traffic and
+    algorithm come from its ``schedule``; a model without one overrides them.
     """
 
     saved: float = 0.0
@@ -75,16 +75,20 @@ class CollectiveModel(ABC):
         return self._within_the_links(self._finish(starts, nbytes), starts)
 
     def finish_after(self, starts: FloatArray, nbytes: int, rested_at: float) -> Outcome:
-        """Return the same after another operation, with links rested at ``rested_at`` (s).
+        """Return the same after another operation, with links idle since ``rested_at`` (s).
 
-        Most models ignore the latter.
+        Most models ignore ``rested_at``.
         """
         return self._within_the_links(self._finish_after(starts, nbytes, rested_at), starts)
 
-    def time_together(self, nbytes: int) -> float:
-        """Return the seconds until the last rank has finished, if all enter together."""
-        together = np.zeros(len(self.ends))
-        return float(self.finish(together, nbytes).finishes.max())
+    def seconds_from_common_start(self, nbytes: int) -> float:
+        """Return the seconds until the last rank has finished, if all enter at once."""
+        starts = np.zeros(len(self.ends))
+        return float(self.finish(starts, nbytes).finishes.max())
+
+    def end_from_common_start(self, begin: float, nbytes: int) -> float | None:
+        """Return when all ranks leave if all enter at ``begin`` (s); None if it is not known."""
+        return None
 
     def loads(self, nbytes: int) -> FloatArray:
         """Return the bytes on each capacity during the operation, if all ranks enter together."""
@@ -129,13 +133,11 @@ class CollectiveModel(ABC):
         # The first rank usually shows that there is enough time; the others can only add to it.
         if starts[0] + busiest - outcome.finishes[0] <= _ROUNDING * busiest:
             return outcome
-        short = float(starts.min()) + busiest - float(outcome.finishes.max())
-        if short <= _ROUNDING * busiest:
-            return outcome
-        return replace(outcome, finishes=outcome.finishes + short)
+        short = _short(float(starts.min()), float(outcome.finishes.max()), busiest)
+        return replace(outcome, finishes=outcome.finishes + short) if short else outcome
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return what another process needs: identities of arrays are this one's."""
+        """Return the state for another process, without this process's array identities."""
         return {name: value for name, value in vars(self).items() if name != "_busiest"}
 
     def _busiest_seconds(self, loads: FloatArray) -> float:
@@ -212,8 +214,14 @@ class CollectiveModel(ABC):
         return self.schedule.algorithm
 
 
+def _short(begin: float, end: float, busiest: float) -> float:
+    """Return the time that the busiest link needs beyond ``end`` (s); 0 for rounding errors."""
+    short = begin + busiest - end
+    return short if short > _ROUNDING * busiest else 0.0
+
+
 class LeavingTogether(CollectiveModel):
-    """A model whose ranks leave together, a fixed time after the last of them has entered.
+    """A model in which all ranks leave at once, a fixed time after the last one has entered.
 
     Subclasses give the time, the algorithm, and its link loads.
     """
@@ -225,6 +233,16 @@ class LeavingTogether(CollectiveModel):
     @abstractmethod
     def _loads(self, nbytes: int, name: str) -> FloatArray:
         """Return the bytes on each capacity with the algorithm ``name``."""
+
+    def end_from_common_start(self, begin: float, nbytes: int) -> float:
+        known: dict[int, tuple[float, float]] = self.__dict__.setdefault("_together", {})
+        if nbytes not in known:
+            seconds, name = self._time(nbytes)
+            busiest = self._busiest_seconds(self._loads(nbytes, name)) - self.saved
+            known[nbytes] = seconds, busiest
+        seconds, busiest = known[nbytes]
+        end = begin + seconds
+        return end + _short(begin, end, busiest)
 
     def algorithm_for(self, nbytes: int) -> str:
         return self._time(nbytes)[1]

@@ -35,21 +35,22 @@ def collective_model(
     network: Network,
     costs: MessageCosts | None = None,
     *,
-    together: bool = False,
+    common_start: bool = False,
     itemsize: int = 4,
     conditions: Conditions | None = None,
 ) -> CollectiveModel:
     """Return the model of ``algorithm`` on ``network``.
 
     ``auto`` is the cheapest model that is right: flows under ``conditions``, the closed form on a
-    uniform switch whose ranks are known to start ``together``, otherwise rounds confirmed by flows.
+    uniform switch if all ranks start at once (``common_start``), otherwise rounds confirmed by
+    flows.
 
     Raises DpsimError for a kind that the network does not support, or an algorithm that its nodes
     do not support.
     """
     _check_conditions(kind, conditions)
     # Models are chosen before sizes are known, so the cost function must be exact for all sizes.
-    is_closed = together and algorithm.exact_for is always_exact
+    is_closed = common_start and algorithm.exact_for is always_exact
     is_switch = isinstance(network, UniformSwitch)
     if kind == "closed-form" or (kind == "auto" and is_closed and is_switch and not conditions):
         from dpsim.network.closed_form import ClosedFormModel
@@ -79,7 +80,7 @@ def named_model(
     costs: MessageCosts | None = None,
     *,
     operation: str = "all-reduce",
-    together: bool = False,
+    common_start: bool = False,
     itemsize: int = 4,
     library: str = "ideal",
     groups: Groups | None = None,
@@ -103,17 +104,17 @@ def named_model(
         return library_model(
             library, name, network, operation=operation, itemsize=itemsize, groups=groups
         )
-    as_asked = partial(
+    of_algorithm = partial(
         collective_model,
         kind,
         network=network,
         costs=costs,
-        together=together,
+        common_start=common_start,
         itemsize=itemsize,
         conditions=conditions,
     )
     if operation != "all-reduce" or name not in NOT_SCHEDULES:
-        return as_asked(_algorithm(name, operation, groups))
+        return of_algorithm(_algorithm(name, operation, groups))
     in_network = partial(_in_network, kind, network, costs, itemsize, groups, conditions)
     if name == IN_NETWORK:
         return in_network()
@@ -133,7 +134,7 @@ def named_model(
         candidates[IN_NETWORK] = in_network()
     if kind == "rounds" or (kind == "auto" and not conditions):
         return FastestModel(candidates)
-    return FastestModel(candidates, lambda each: as_asked(_algorithm(each, operation, groups)))
+    return FastestModel(candidates, lambda each: of_algorithm(_algorithm(each, operation, groups)))
 
 
 def _check_conditions(kind: ModelKind, conditions: Conditions | None) -> None:

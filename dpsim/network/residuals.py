@@ -20,9 +20,9 @@ _IDEAL = "transfers are ideal: what a library takes beyond them was not compared
 
 
 def ideal_error(nodes: int, nbytes: float, of: str, apart: str = "") -> ModelError:
-    """Return the error of transfers without a library: that of NCCL on an unlike network.
+    """Return the error of transfers without a library, taken from NCCL on dissimilar networks.
 
-    Also for libraries without residuals, which state what is known of them (``apart``).
+    It is also used for libraries without residuals, whose own caution is ``apart``.
     """
     return unlike(nodes == 1, size_class(nbytes), apart or _IDEAL, of, nccl_residuals())
 
@@ -41,7 +41,7 @@ def size_class(nbytes: float) -> str:
 def unlike(
     is_one_node: bool, sizes: str, apart: str, of: str, table: Mapping[str, Any]
 ) -> ModelError:
-    """Return the error, inside nodes or between them, of a network that is unlike all families."""
+    """Return the error, inside nodes or between them, of a network that belongs to no family."""
     found = next(
         each
         for each in table["unlike"]

@@ -4,9 +4,9 @@ A worker's push to its k servers is one flow that uses 1/k of its rate on each s
 so is its pull: exact if servers are alike. A server processes pushes in the order of their ends,
 each ``n / k`` bytes at ``update_rate``; copies of its state go to ``replicas - 1`` further servers
 in a chain. With links of equal rate B everywhere, m workers in step and no other cost, a push takes
-max(n / B, m n / (k B)) in addition to its latency: servers saturate where k B < m B. Sources: Li
-et al., "Scaling distributed machine learning with the parameter server", OSDI 2014 (shares, chains
-of replicas); Jiang et al., "A unified architecture for accelerating distributed DNN training in
+max(n / B, m n / (k B)) in addition to its latency: servers saturate if k B < m B. Sources: Li et
+al., "Scaling distributed machine learning with the parameter server", OSDI 2014 (shares, chains of
+replicas); Jiang et al., "A unified architecture for accelerating distributed DNN training in
 heterogeneous GPU/CPU clusters", OSDI 2020 (BytePS: servers beside the workers).
 """
 
@@ -120,7 +120,9 @@ class ServersModel(CollectiveModel):
         self.network = servers.network
         self.conditions = servers.conditions
         self.direction = direction
-        self._together: dict[int, FloatArray] = {}  # s by bytes, of flows that start at once
+        self._ends_from_common_start: dict[
+            int, FloatArray
+        ] = {}  # s by bytes, of flows that start at once
 
     def _finish(self, starts: FloatArray, nbytes: int) -> Outcome:
         """Return the outcome of a push or a pull.
@@ -143,11 +145,11 @@ class ServersModel(CollectiveModel):
         if servers.conditions.changes or np.any(starts != begin):
             return ends_of_flows(servers.network, self.routes, starts, nbytes, servers.conditions)
         # The time of flows that start together does not depend on when they start.
-        if nbytes not in self._together:
-            self._together[nbytes] = ends_of_flows(
+        if nbytes not in self._ends_from_common_start:
+            self._ends_from_common_start[nbytes] = ends_of_flows(
                 servers.network, self.routes, np.zeros(len(starts)), nbytes, servers.conditions
             )
-        return np.asarray(begin + self._together[nbytes])
+        return np.asarray(begin + self._ends_from_common_start[nbytes])
 
     @property
     def routes(self) -> Routes:

@@ -110,11 +110,11 @@ def _links(job: Job, carried: OnLinks) -> Iterator[Event]:
         pid, process = _place(name, job.cluster.nodes)
         yield from _names(pid, process, {thread: name})
         # Viewers nest the slices of a thread, so transfers that overlap on the link are one slice.
-        for together in overlapping(transfers):
-            what = together[0].name if len(together) == 1 else f"{len(together)} transfers"
-            nbytes = round(sum(each.nbytes for each in together))
-            end = max(each.end for each in together)
-            yield _slice(pid, thread, what, together[0].start, end, bytes=nbytes)
+        for group in overlapping(transfers):
+            what = group[0].name if len(group) == 1 else f"{len(group)} transfers"
+            nbytes = round(sum(each.nbytes for each in group))
+            end = max(each.end for each in group)
+            yield _slice(pid, thread, what, group[0].start, end, bytes=nbytes)
         for time, share in load_over_time(transfers, float(job.network.capacities[link])):
             yield _counter(pid, f"load of {name}", time, share=share)
 

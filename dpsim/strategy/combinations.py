@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from dpsim.strategy.aggregation import Aggregation, Meeting
+from dpsim.strategy.aggregation import Aggregation, Coordination
 from dpsim.strategy.compression import Codec
 from dpsim.strategy.overlap import Overlap
 from dpsim.strategy.sync import Sync
@@ -36,7 +36,7 @@ class Rule:
     loss: bool = False
 
     @property
-    def asked(self) -> dict[str, Callable[[Any], bool]]:
+    def conditions(self) -> dict[str, Callable[[Any], bool]]:
         """The conditions, by the part that they test."""
         # A part without a condition may be of any kind.
         questions = {part: getattr(self, part) for part in PARTS}
@@ -46,11 +46,11 @@ class Rule:
         """Return whether the rule matches ``strategy``."""
         if self.loss and not strategy.average_loss:
             return False
-        return all(question(getattr(strategy, part)) for part, question in self.asked.items())
+        return all(question(getattr(strategy, part)) for part, question in self.conditions.items())
 
-    def said(self, strategy: Any) -> str:
+    def named_parts(self, strategy: Any) -> str:
         """Return the conflicting parts of ``strategy``, in the words of a scenario."""
-        words = [f"{part} {getattr(strategy, part).kind}" for part in self.asked]
+        words = [f"{part} {getattr(strategy, part).kind}" for part in self.conditions]
         if self.field:
             words[0] = f"aggregation.{self.field} {getattr(strategy.aggregation, self.field)}"
         if self.sync_field:
@@ -117,7 +117,7 @@ RULES = (
         field="way",
     ),
     Rule(
-        "workers in groups meet in collectives, and groups in all-reduces",
+        "workers of a group exchange in collectives, and groups in all-reduces",
         aggregation=lambda aggregation: not aggregation.in_groups,
         sync=_has_levels,
         sync_field="outer",
@@ -150,13 +150,13 @@ RULES = (
     ),
     Rule(
         "an asynchronous worker pulls all parameters at once, when it begins an iteration",
-        aggregation=lambda aggregation: aggregation.meeting is Meeting.AT_SERVERS,
+        aggregation=lambda aggregation: aggregation.coordination is Coordination.SERVERS,
         sync=_has_no_barrier,
         overlap=_puts_front_first,
     ),
     Rule(
         "workers that act alone end no step together, of which they could average the loss",
-        aggregation=lambda aggregation: aggregation.meeting is not Meeting.TOGETHER,
+        aggregation=lambda aggregation: aggregation.coordination is not Coordination.COLLECTIVE,
         sync=_has_no_barrier,
         loss=True,
     ),
@@ -169,6 +169,6 @@ def rule_against(strategy: Any) -> Rule | None:
 
 
 def refusal(strategy: Any) -> str | None:
-    """Return why the parts of ``strategy`` are incompatible, in words; None where they are not."""
+    """Return why the parts of ``strategy`` are incompatible, in words; None if they are not."""
     rule = rule_against(strategy)
-    return None if rule is None else f"{rule.said(strategy)} means nothing: {rule.why}"
+    return None if rule is None else f"{rule.named_parts(strategy)} means nothing: {rule.why}"

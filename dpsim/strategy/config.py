@@ -17,9 +17,9 @@ class StrategyConfig(Config):
     """How gradients are aggregated, when, and what overlaps."""
 
     aggregation: AggregationConfig = Field(
-        default=AllReduceConfig(kind="allreduce"), description="How gradients meet."
+        default=AllReduceConfig(kind="allreduce"), description="How gradients are aggregated."
     )
-    sync: SyncConfig = Field(default=BspConfig(kind="bsp"), description="When they meet.")
+    sync: SyncConfig = Field(default=BspConfig(kind="bsp"), description="When workers synchronise.")
     overlap: OverlapConfig = Field(
         default=BucketsConfig(kind="buckets"), description="What runs beside the backward pass."
     )
@@ -58,7 +58,7 @@ class StrategyConfig(Config):
 
     @property
     def wrapper(self) -> str | None:
-        """The torch wrapper of the model: ddp, fsdp2, or None where none is needed."""
+        """The torch wrapper of the model: ddp, fsdp2, or None if none is needed."""
         stage = self.aggregation.sharding_stage
         if stage is not None:
             return "ddp" if stage == 1 else "fsdp2"

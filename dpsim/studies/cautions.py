@@ -1,4 +1,4 @@
-"""Cautions about several results that stand side by side, each once with the results it is of."""
+"""Cautions about several results, each listed once with the results that it applies to."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ _MOST = 4  # names that are listed
 
 
 def cautions(results: Iterable[tuple[str, Result]]) -> list[str]:
-    """Return what named results extrapolate and warn of, and the names unless it is all of them."""
+    """Return extrapolations and warnings of named results, with their names unless all have it."""
     listed = list(results)
-    said: dict[str, list[str]] = {}
+    names_by_caution: dict[str, list[str]] = {}
     for name, result in listed:
         extrapolated = () if result.interval is None else result.interval.extrapolated
         texts = [
@@ -20,10 +20,10 @@ def cautions(results: Iterable[tuple[str, Result]]) -> list[str]:
             *(f"warning: {each}" for each in result.warnings),
         ]
         for text in dict.fromkeys(texts):
-            said.setdefault(text, []).append(name)
+            names_by_caution.setdefault(text, []).append(name)
     return [
         text if len(names) == len(listed) else f"{text} ({_listed(names)})"
-        for text, names in said.items()
+        for text, names in names_by_caution.items()
     ]
 
 

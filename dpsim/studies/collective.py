@@ -180,7 +180,7 @@ def collective_rows(
             network,
             costs,
             operation=operation,
-            together=starts is None,
+            common_start=starts is None,
             itemsize=itemsize,
             library=library,
         )

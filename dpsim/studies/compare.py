@@ -107,22 +107,22 @@ class Comparison(Shown):
     def notes(self) -> list[str]:
         """Remarks on the order, and cautions about its rows, a sentence each."""
         alike = [row for row in self.rows[1:] if self.is_best_too(row)]
-        said = []
+        notes = []
         if alike:
-            said.append(
+            notes.append(
                 f"~ is not told apart from the best by the models' errors ({CONFIDENCE:.0%}); "
                 "errors that both share (the same GPU, the same network) cancel in differences"
             )
         libraries = {each.library for row in self.rows for each in row.result.libraries}
         if len(libraries) > 1:
-            said.append(
+            notes.append(
                 f"some are timed as {', others as '.join(sorted(libraries))}: what a library takes "
                 "counts in some alone (strategy.aggregation.library=ideal compares schedules)"
             )
         if self.ranking.of_samples:
-            said += unlike_batches({row.name: row.scenario.global_batch for row in self.rows})
-        said += cautions((row.name, row.result) for row in self.rows)
-        return said + [str(each) for each in self.left_out]
+            notes += unlike_batches({row.name: row.scenario.global_batch for row in self.rows})
+        notes += cautions((row.name, row.result) for row in self.rows)
+        return notes + [str(each) for each in self.left_out]
 
     def to_json(self) -> dict[str, Any]:
         """Return the JSON object of ``dpsim compare``."""
@@ -178,7 +178,7 @@ def compare(
         scenarios = [
             ({"file": os.fspath(file), **variant} if len(files) > 1 else variant, scenario)
             for file in files
-            for variant, scenario in _of_kept_scale(_based(file, fixed), chosen, given)
+            for variant, scenario in _scaled_to_measured_step(_based(file, fixed), chosen, given)
         ]
     rows, left_out, partial = _simulated(scenarios, budget, progress, say)
     if all(ranking.read(row.result) is None for row in rows):
@@ -213,10 +213,10 @@ def _with(document: Document, values: Iterable[Override]) -> Scenario:
     return validate(apply_overrides(document, values, Scenario), Scenario)
 
 
-def _of_kept_scale(
+def _scaled_to_measured_step(
     document: Document, chosen: Iterable[Variant], given: Callable[[Variant], list[Override]]
 ) -> list[tuple[Variant, Scenario]]:
-    """Return the variants of a file, with compute times scaled as its own measured step tells.
+    """Return the variants of a file, with compute times scaled to its measured step.
 
     Variants that change the calibration itself keep theirs. Raises ScenarioError for an invalid
     variant, before minutes are spent on the others.
@@ -294,8 +294,8 @@ class Scaling(Shown):
     def notes(self) -> list[str]:
         """Cautions about the rows, and what was left out and why, a sentence each."""
         names = (f"{count} nodes" for count in self.nodes)
-        said = cautions(zip(names, self.results, strict=True))
-        return said + [str(each) for each in self.left_out]
+        notes = cautions(zip(names, self.results, strict=True))
+        return notes + [str(each) for each in self.left_out]
 
     def to_json(self) -> dict[str, Any]:
         """Return the JSON object of ``dpsim scale``."""

@@ -86,7 +86,7 @@ def slowed(factor: str) -> str:
 def four(scenario: Scenario) -> list[str]:
     """Return the options that leave four workers of a scenario, one a node, undisturbed.
 
-    Raises DpsimError where its nodes are of several kinds.
+    Raises DpsimError if its nodes are of several kinds.
     """
     if scenario.cluster.groups or scenario.testbed is not None:
         raise DpsimError("cluster must have nodes of one kind, of which four workers are shown")
@@ -207,8 +207,8 @@ def _seen(is_in: bool, is_own: bool, is_old: bool) -> Seen:
 class Timelines:
     """The strategies of a view over time; ``left_out`` has reasons by name.
 
-    ``windows``: those of SSP at each step of worker 0, where the view shows it. The command shows
-    the one at ``step``, counted from 1.
+    ``windows``: SSP's window at each step of worker 0, if the view shows SSP. The command shows the
+    one at ``step``, counted from 1.
     """
 
     of: str

@@ -106,10 +106,8 @@ def balanced(seconds: FloatArray, parts: int) -> list[int]:
             f"devices: must be at most the {len(seconds)} blocks of the model, but got {parts}"
         )
     # Dynamic programming: the best of k runs over the first j pieces is the best of k - 1 runs over
-    # the first i and one run from there, for the best i.
-    #
-    # before[j] is the work of the first j pieces, and before[j] - before[i] that of a run from i
-    # to j.
+    # the first i and one run from there, for the best i.  before[j] is the work of the first j
+    # pieces, and before[j] - before[i] the work of a run from i to j.
     before = np.concatenate([[0.0], np.cumsum(seconds)])
     longest, cuts = before.copy(), []  # of the first j pieces in one run
     for run in range(1, parts):
@@ -242,10 +240,10 @@ def layer_split(scenario: Scenario, devices: int, micro_batches: int) -> LayerSp
     The global batch is cut into ``micro_batches``. Cuts are between blocks of the network, where
     they balance time best. Raises DpsimError as `on_devices` does.
     """
-    alone = on_devices(scenario, devices)
+    on_one_node = on_devices(scenario, devices)
     _divides("micro-batches", scenario.global_batch, micro_batches)
-    stages = _stages(alone, devices, scenario.global_batch, micro_batches)
-    cluster = build_cluster(alone.cluster)
+    stages = _stages(on_one_node, devices, scenario.global_batch, micro_batches)
+    cluster = build_cluster(on_one_node.cluster)
     ranks = np.arange(devices)
     routes = cluster.routes(ranks[:-1], ranks[1:])
     capacities = np.append(cluster.capacities, np.inf)  # the last for -1, no link
@@ -352,14 +350,14 @@ def arrangements(
     Raises DpsimError if the global batch or the model cannot be divided so.
     """
     batch = scenario.global_batch
-    together = simulate(on_devices(scenario, devices))
+    result = simulate(on_devices(scenario, devices))
     # Only results made by hand in tests have no memory.
-    assert together.memory is not None
-    step = together.step_time_s["mean"]
+    assert result.memory is not None
+    step = result.step_time_s["mean"]
     # Everything but computing, as in `LayerSplit.idle`.
-    idle = max(0.0, 1 - together.parts_s["compute"] / step)
-    sent = together.traffic.sent_in_total
-    found = [Arrangement(devices, None, batch, step, idle, sent, together.memory)]
+    idle = max(0.0, 1 - result.parts_s["compute"] / step)
+    sent = result.traffic.sent_in_total
+    found = [Arrangement(devices, None, batch, step, idle, sent, result.memory)]
     for count in micro_batches:
         split = layer_split(scenario, devices, count)
         step = split.pipeline.step

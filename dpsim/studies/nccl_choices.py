@@ -75,7 +75,7 @@ def nccl_choices(
     ends = [after.smallest - 1 for _, after in pairwise(at_sizes)] + [at_sizes[-1].smallest]
     reaching = [replace(row, largest=end) for row, end in zip(at_sizes, ends, strict=True)]
     rows = tuple(
-        _together(list(alike))
+        _merged(list(alike))
         for _, alike in groupby(reaching, key=lambda row: (row.algorithm, row.protocol, row.nccl))
     )
     return NcclChoices(operation, machine.nodes, machine.ranks, rows)
@@ -109,7 +109,7 @@ def _best(models: list[NcclModel], nbytes: int) -> SizeChoice:
     return SizeChoice(nbytes, nbytes, algorithm, protocol, own.name, gain)
 
 
-def _together(alike: list[SizeChoice]) -> SizeChoice:
+def _merged(alike: list[SizeChoice]) -> SizeChoice:
     """Merge neighbouring sizes with the same choice."""
     gain = max(row.gain for row in alike)
     return replace(alike[0], largest=alike[-1].largest, gain=gain)

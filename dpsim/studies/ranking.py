@@ -26,7 +26,7 @@ class Ranking:
 
     @property
     def is_time(self) -> bool:
-        """Whether the figure is that of a step or a sample, which every table has."""
+        """Whether the figure is the time of a step or a sample, which every table has."""
         return self.name in ("step-time", "sample-time")
 
     @property

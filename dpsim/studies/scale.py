@@ -45,7 +45,7 @@ class BatchPoint:
         return None if self.to_target is None else self.to_target.training
 
     def to_json(self) -> dict[str, Any]:
-        """Return a row of ``dpsim scale --by``: that of ``dpsim run`` with the varied fields."""
+        """Return a row of ``dpsim scale --by``: the row of ``dpsim run`` with the varied fields."""
         return {
             **self.result.to_json(),
             "nodes": self.nodes,
@@ -60,8 +60,8 @@ class BatchPoint:
 class BatchStudy:
     """Points ordered by nodes, then batch.
 
-    ``left_out`` states what could not be simulated, and why. ``partial``: for some of it, this
-    machine's time or memory did not suffice.
+    ``left_out`` lists the cases that could not be simulated, and why. ``partial``: for some of it,
+    this machine's time or memory did not suffice.
     """
 
     points: tuple[BatchPoint, ...]
@@ -183,11 +183,11 @@ def _shares(base: Scenario, nodes: int) -> list[str]:
     The number of passes changes first; passes get shorter only if that is not enough.
     """
     workers, workload = base.cluster.with_nodes(nodes).ranks, base.workload
-    together = base.global_batch
-    share, rest = divmod(together, workers * workload.learners_per_gpu)
+    global_batch = base.global_batch
+    share, rest = divmod(global_batch, workers * workload.learners_per_gpu)
     if rest or not share:
         raise _LeftOutError(
-            f"{nodes} nodes: {workers:,} workers do not divide a global batch of {together:,}"
+            f"{nodes} nodes: {workers:,} workers do not divide a global batch of {global_batch:,}"
         )
     # The largest batch up to the file's own that divides the share; 1 always does.
     batch = next(size for size in range(workload.batch_per_gpu, 0, -1) if share % size == 0)

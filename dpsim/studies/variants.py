@@ -63,8 +63,8 @@ def _parts(text: str) -> list[str]:
 def variants(vary: Iterable[str], alternatives: Iterable[str] = ()) -> list[Variant]:
     """Return every combination of the values of the ``key=a,b`` texts, as overrides by key.
 
-    With alternatives, each combination comes both alone and with each of them. Raises DpsimError
-    for a bad text.
+    With alternatives, each combination is returned both without them and with each of them. Raises
+    DpsimError for a bad text.
     """
     axes = [parse_vary(text) for text in vary]
     several = [parse_alternative(text) for text in alternatives]

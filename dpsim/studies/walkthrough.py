@@ -33,8 +33,8 @@ class WalkedRound:
     """A round and the state after it.
 
     ``held`` has shape (ranks, chunks, ranks), as in `contributions`. ``nbytes`` are the bytes of
-    each transfer, ``sent`` the bytes of all rounds so far, ``sent_by_busiest`` those of the rank
-    that sent most. On a network, ``seconds`` is when the last rank has ended the round, and
+    each transfer, ``sent`` the bytes of all rounds so far, ``sent_by_busiest`` the bytes of the
+    rank that sent most. On a network, ``seconds`` is when the last rank has ended the round, and
     ``loads`` are the bytes on each capacity in it.
     """
 

@@ -53,14 +53,14 @@ class Cluster:
 
     ``ranks`` is the number of GPUs, ``per_node`` that of each node, None if nodes differ in it,
     ``mesh`` the GPUs as groups, ``grid`` the sides of the fabric's grid in nodes of one GPU, None
-    if it has none. ``node_of`` and ``local_of`` (ranks,) are each rank's node and its
-    place in it; ``first_rank``, ``first_capacity`` and ``first_port`` (nodes + 1,) are where
-    each node's begin. ``accelerators`` are the GPUs of all ranks in order, as runs of (GPU,
-    number of ranks), and ``accelerator_of`` (ranks,) is each rank's place among those.
-    ``capacities`` are B/s, node by node, then the fabric's. ``reduces`` says whether its switches
-    reduce, ``duplex`` what each direction of a network card's link keeps of its rate while both
-    carry data; if it is below 1, the capacities of both directions together come last. ``cautions``
-    state uncertainties of its rates.
+    if it has none. ``node_of`` and ``local_of`` (ranks,) are each rank's node and its place in it;
+    ``first_rank``, ``first_capacity`` and ``first_port`` (nodes + 1,) are where each node's begin.
+    ``accelerators`` are the GPUs of all ranks in order, as runs of (GPU, number of ranks), and
+    ``accelerator_of`` (ranks,) is each rank's place among those. ``capacities`` are B/s, node by
+    node, then the fabric's. ``reduces`` says whether its switches reduce, ``duplex`` which share of
+    its rate each direction of a network card's link keeps while both carry data; if it is below 1,
+    the capacities of both directions together come last. ``cautions`` state uncertainties of its
+    rates.
     """
 
     def __init__(
@@ -255,7 +255,7 @@ def _accelerators(groups: Sequence[tuple[NodeGraph, int]]) -> tuple[tuple[Gpu, i
 
 
 def _starts(sizes: IntArray) -> IntArray:
-    """Return where each of several parts begins, and the end of the last."""
+    """Return the offset at which each of several parts begins, and the end of the last."""
     return np.concatenate([[0], np.cumsum(sizes)])
 
 

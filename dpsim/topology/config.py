@@ -68,7 +68,7 @@ Condition = Literal["ordinary", "tuned"]
 
 
 class ClusterConfig(Config):
-    """The machines and what joins them.
+    """The machines and the network between them.
 
     Equal ones (``node``, ``nodes``), or groups of several kinds.
     """
@@ -161,7 +161,7 @@ class ClusterConfig(Config):
         numbers = {part.ranks // part.nodes for part in self.parts}
         return Mesh(ranks, numbers.pop() if len(numbers) == 1 else None)
 
-    def _of_bursts(self, part: NodeGroup) -> str | None:
+    def _burst_caution(self, part: NodeGroup) -> str | None:
         """Return a caution if the cards of a node have a burst rate above the sustained one."""
         burst, own = part.node.nics.burst, part.node.nics.link.rate.value
         if burst is None:
@@ -169,8 +169,8 @@ class ClusterConfig(Config):
         lent, kept = _gigabits(burst.value), _gigabits(own)
         name, used = part.node.name, self.nic_link(part).rate.value
         if used > own:
-            said = _gigabits(used)
-            return f"{said} is a burst rate of {name}; sustained is {kept}"
+            rate = _gigabits(used)
+            return f"{rate} is a burst rate of {name}; sustained is {kept}"
         return f"{lent} of {name} is a burst rate; sustained is {kept}, which counts here"
 
     def with_nodes(self, nodes: int) -> ClusterConfig:
@@ -186,8 +186,8 @@ class ClusterConfig(Config):
         try:
             return ClusterConfig.model_validate({**dict(self), "nodes": nodes})
         except ValidationError as error:
-            told = first_problem(error)._replace(where="")
-            raise DpsimError(f"cluster with {nodes} nodes: {told}") from None
+            problem = first_problem(error)._replace(where="")
+            raise DpsimError(f"cluster with {nodes} nodes: {problem}") from None
 
     def _cards(self, part: NodeGroup) -> int:
         # The most specific statement counts: of the group, the network, then the kind of node.
@@ -233,7 +233,7 @@ class ClusterConfig(Config):
         # A single node needs no fabric: its network cards lead nowhere.
         if sum(part.nodes for part in parts) == 1:
             return Cluster(groups, None)
-        cautions = tuple(dict.fromkeys(filter(None, map(self._of_bursts, parts))))
+        cautions = tuple(dict.fromkeys(filter(None, map(self._burst_caution, parts))))
         return Cluster(
             groups,
             self.network.fabric_of(self._ports(parts)),

@@ -1,10 +1,10 @@
 """Rings over the direct links between GPUs, counted like NCCL's search.
 
-A ring visits every GPU once, returns, and takes one direction of each link that it crosses. So
-rings that fit side by side are edge-disjoint directed Hamiltonian cycles of the multigraph of
-links. NCCL also tries channels of half the rate (search.cc): four GPUs joined each with each by one
-link close two rings, but six of half a link. If the links close no ring, GPUs without a common link
-pass messages through a third one, as in NCCL (PATH_NVB) and with AMD's links.
+A ring visits every GPU once, returns, and takes one direction of each link that it crosses. Rings
+that can run concurrently are therefore edge-disjoint directed Hamiltonian cycles of the multigraph
+of links. NCCL also tries channels of half the rate (search.cc): four GPUs joined each with each by
+one link close two rings, but six of half a link. If the links close no ring, GPUs without a common
+link pass messages through a third one, as in NCCL (PATH_NVB) and with AMD's links.
 """
 
 from __future__ import annotations

@@ -145,7 +145,7 @@ class NodeGraph:
     def _affinity(self) -> list[int]:
         """Return the network card of each GPU: the nearest one.
 
-        Of equally near ones, the one with the fewest GPUs so far.
+        Among equally near ones, the one with the fewest GPUs so far.
         """
         load = [0] * len(self.nics)
         chosen = []
@@ -205,7 +205,7 @@ def _links(
 def ring_order(bandwidth: FloatArray) -> list[int]:
     """Return places 0 .. n-1 in the order of the ring whose slowest hop is fastest.
 
-    The order starts at 0. ``bandwidth`` (n, n) is B/s from place to place, each route alone. Of
+    The order starts at 0. ``bandwidth`` (n, n) is B/s from place to place, each route alone. Among
     equally good orders the lexicographically first is taken, so that the order does not change if
     all hops are equal. Exact: a depth-first search for a Hamiltonian cycle at each threshold, which
     is quick for the 2 to 16 GPUs of a node.

@@ -29,7 +29,7 @@ _IP_AND_TCP = 20 + 20 + 12  # headers with TCP's timestamps
 
 
 class RacksConfig(Config):
-    """Hosts in racks: each rack has a switch, and what leaves the rack goes through its uplink.
+    """Hosts in racks: each rack has a switch, and traffic leaves the rack by its uplink.
 
     Two racks are joined by one link at the uplink's rate; of more, each has an uplink to a switch
     in the middle.
@@ -101,9 +101,9 @@ class TestbedConfig(Config):
                 if named[host] != 1 or not 0 <= host < self.hosts
             )
             if wrong:
-                said = f"host {wrong[0]} is named {named[wrong[0]]} times"
+                problem = f"host {wrong[0]} is named {named[wrong[0]]} times"
                 raise ValueError(
-                    f"racks must name each host from 0 to {self.hosts - 1} once, but {said}"
+                    f"racks must name each host from 0 to {self.hosts - 1} once, but {problem}"
                 )
         return self
 

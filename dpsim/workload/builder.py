@@ -361,8 +361,8 @@ class Builder(LayerStack):
         """Add gated feed-forward layers, ``active`` of ``count`` of which process each token.
 
         All experts' weights are read, and gradients of all are written: a batch has tokens for
-        each. The FLOP are those of the active ones. Tokens are sorted by expert into one grouped
-        product for all, and summed by their weights at the end (Shazeer et al. 2017).
+        each. The FLOP are of the active ones. Tokens are sorted by expert into one grouped product
+        for all, and summed by their weights at the end (Shazeer et al. 2017).
         """
         tokens, width = self.shape
         self.linear(f"{name}.gate", count, bias=False)

@@ -8,11 +8,11 @@ a smooth maximum plus the seconds that each kernel needs to fill the GPU. Speed 
 by class of layer: convolutions, products, recurrences, fused attention. On matrix units a product
 of m rows by k inner terms by n columns computes as if it had k + ``inner_ramp`` terms, since a
 kernel fills its pipeline and writes its tile once for each inner dimension, however long that is.
-The gradient by the input has n inner terms, the gradient by the weights m. So efficiency grows with
-the width of a model and with the samples of a pass. Fused attention with heads of width d takes
-FLOP (1 + head_ramp / d), as its exponentials do not shrink with d.
+The gradient by the input has n inner terms, the gradient by the weights m. Efficiency therefore
+grows with the width of a model and with the samples of a pass. Fused attention with heads of width
+d takes FLOP (1 + head_ramp / d), as its exponentials do not shrink with d.
 
-Bytes are those of the tensors that a layer reads and writes, at the width of the precision.
+Bytes are the sizes of the tensors that a layer reads and writes, at the width of the precision.
 ``elementwise`` multiplies the traffic of layers outside products: above 1 where kernels cast and
 compute in fp32 (eager mixed precision), below 1 where a compiler fuses them. Convolutions on matrix
 units whose images are ``channels_first`` move ``transposed`` times their traffic more.
@@ -346,7 +346,7 @@ def members_of(model: Model, generation: str, precision: str, software: Software
         "software": tier,
         "optimizer_kernels": software.optimizer_kernels,
         "kernels": year,
-        # A compiler fuses what the kernels of a year do not.
+        # A compiler fuses operations that the kernels of a given year do not.
         "unfused": year if eager else _REFERENCE_KERNELS,
         "shapes": shape,
         "statistics": software.gradient_statistics,
@@ -367,7 +367,7 @@ def composed(
 def constants_for(model: Model, generation: str, precision: str, software: Software) -> Constants:
     """Return the fitted constants of a model on a generation of GPUs.
 
-    An unmeasured generation uses the constants of the one that stands for it.
+    An unmeasured generation uses the constants of the one that represents it.
     """
     members = members_of(model, generation, precision, software)
     return _composed(tuple(members.items()))

@@ -84,7 +84,7 @@ class Accelerator:
         return self.generation not in WITHOUT_TENSOR_CORES
 
     def peak(self, precision: str) -> float:
-        """Return the FLOP/s in that precision. Raises DpsimError where the GPU has none."""
+        """Return the FLOP/s in that precision. Raises DpsimError if the GPU has none."""
         try:
             peak = self.peak_flop_per_s[precision]
         except KeyError:
@@ -218,11 +218,11 @@ def compute_times(
         backward = backward + _again(forward, recomputed)
     else:
         machine = accelerator.machine(precision, software, known)
-        alone = model.kept(LayerWork.of).pass_times(known, machine, batch)
-        forward, backward = _queued(alone, known.launch, recomputed)
+        unqueued = model.kept(LayerWork.of).pass_times(known, machine, batch)
+        forward, backward = _queued(unqueued, known.launch, recomputed)
         later = backward
         if searched:
-            _, later = _queued(alone, known.launch, recomputed, searched * _SEARCH)
+            _, later = _queued(unqueued, known.launch, recomputed, searched * _SEARCH)
         if each_pass:
             backward = later
     update = _update(model, optimizer, accelerator, known, learners, updated)
@@ -283,7 +283,7 @@ def _again(forward: FloatArray, recomputed: Recomputation | None) -> FloatArray:
 
 
 def _queued(
-    alone: PassTimes, launch: float, recomputed: Recomputation | None, turn: float = 0.0
+    unqueued: PassTimes, launch: float, recomputed: Recomputation | None, turn: float = 0.0
 ) -> tuple[FloatArray, FloatArray]:
     """Return the seconds from the end of each kernel's predecessor to its own end.
 
@@ -291,16 +291,16 @@ def _queued(
     """
     # In the order in which kernels run: forward, then backward from the last layer on.
     device = np.concatenate(
-        [alone.forward, (alone.backward + _again(alone.forward, recomputed))[::-1]]
+        [unqueued.forward, (unqueued.backward + _again(unqueued.forward, recomputed))[::-1]]
     )
     kernels = np.concatenate(
         [
-            alone.forward_kernels,
-            (alone.backward_kernels + _again(alone.forward_kernels, recomputed))[::-1],
+            unqueued.forward_kernels,
+            (unqueued.backward_kernels + _again(unqueued.forward_kernels, recomputed))[::-1],
         ]
     )
     before = np.cumsum(device) - device
-    layers = len(alone.forward)
+    layers = len(unqueued.forward)
     launched = launch * np.cumsum(kernels)
     launched[layers:] += turn
     # The formula of the module's docstring: launched[j] - before[j] is the idle time that kernel j

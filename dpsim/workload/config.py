@@ -307,11 +307,11 @@ class WorkloadConfig(Config):
 
     @model_validator(mode="before")
     @classmethod
-    def _computes_as_it_keeps(cls, said: Any) -> Any:
+    def _computes_as_it_keeps(cls, fields: Any) -> Any:
         """Default to bf16 products for weights in bf16."""
-        if isinstance(said, dict) and said.get("parameter_dtype") == "bf16":
-            return {"precision": "bf16", **said}
-        return said
+        if isinstance(fields, dict) and fields.get("parameter_dtype") == "bf16":
+            return {"precision": "bf16", **fields}
+        return fields
 
     @field_validator("precision", mode="before")
     @classmethod
@@ -390,10 +390,10 @@ class WorkloadConfig(Config):
     def resolved(self, workers: int) -> WorkloadConfig:
         """Return the workload with batch and passes derived from ``global_batch``.
 
-        Raises DpsimError where it does not divide evenly, or all three are given and disagree.
+        Raises DpsimError if it does not divide evenly, or all three are given and disagree.
         """
-        together = self.global_batch
-        if together is None:
+        global_batch = self.global_batch
+        if global_batch is None:
             return self
 
         replicas = workers * self.learners_per_gpu
@@ -401,13 +401,14 @@ class WorkloadConfig(Config):
         batch, passes = self.batch_per_gpu, self.gradient_accumulation
         if "batch_per_gpu" not in given:
             # Two of the three are known, at least by default: the third follows.
-            batch = _share(together, {"workers": replicas, "passes": passes})
+            batch = _share(global_batch, {"workers": replicas, "passes": passes})
         elif "gradient_accumulation" not in given:
-            passes = _share(together, {"workers": replicas, "samples per GPU and pass": batch})
-        elif replicas * batch * passes != together:
+            passes = _share(global_batch, {"workers": replicas, "samples per GPU and pass": batch})
+        elif replicas * batch * passes != global_batch:
             raise DpsimError(
                 f"global_batch must be {replicas:,} workers x {batch:,} samples x {passes:,} passes"
-                f" = {replicas * batch * passes:,} where all three are given, but got {together:,}"
+                f" = {replicas * batch * passes:,} where all three are given, but got "
+                f"{global_batch:,}"
             )
         values = {**dict(self), "batch_per_gpu": batch, "gradient_accumulation": passes}
         # Keep the set fields, so that the batch can be divided by another number of workers.
@@ -442,16 +443,16 @@ class WorkloadConfig(Config):
 
     @property
     def recompute(self) -> Recompute | None:
-        """The activation checkpointing; None where everything is kept."""
-        said = self.checkpoint if self.checkpointing is None else self.checkpointing
-        if said == "none":
+        """The activation checkpointing; None if everything is kept."""
+        chosen = self.checkpoint if self.checkpointing is None else self.checkpointing
+        if chosen == "none":
             return None
         # A share of the blocks, written as a mapping.
-        if isinstance(said, Config):
-            return Recompute(said.share)
-        if said.startswith("every"):
-            return Recompute(layers=int(said.split()[1]))
-        return Recompute(selective=said == "selective")
+        if isinstance(chosen, Config):
+            return Recompute(chosen.share)
+        if chosen.startswith("every"):
+            return Recompute(layers=int(chosen.split()[1]))
+        return Recompute(selective=chosen == "selective")
 
     @property
     def checkpoints_all(self) -> bool:
@@ -492,14 +493,14 @@ class WorkloadConfig(Config):
         return replace(built, parameter_bytes=2) if self.parameter_dtype == "bf16" else built
 
 
-def _share(together: int, divided: dict[str, int]) -> int:
+def _share(global_batch: int, divided: dict[str, int]) -> int:
     """Return the share of a global batch for each of the ``divided``."""
     among = prod(divided.values())
-    share, rest = divmod(together, among)
+    share, rest = divmod(global_batch, among)
     if rest or not share:
-        said = " x ".join(f"{number:,} {what}" for what, number in divided.items())
+        product = " x ".join(f"{number:,} {what}" for what, number in divided.items())
         raise DpsimError(
-            f"global_batch must be a multiple of {said} = {among:,}, but got {together:,}"
+            f"global_batch must be a multiple of {product} = {among:,}, but got {global_batch:,}"
         )
     return share
 

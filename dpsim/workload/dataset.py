@@ -64,16 +64,18 @@ class DatasetConfig(Config):
     def epoch(self, workers: int, batch: int) -> Epoch:
         """Return an epoch of ``workers`` that take ``batch`` samples each step.
 
-        Raises DpsimError where it has no step at all.
+        Raises DpsimError if it has no step at all.
         """
-        together = workers * batch
+        global_batch = workers * batch
         steps = (
-            self.samples // together if self.last_batch == "drop" else -(-self.samples // together)
+            self.samples // global_batch
+            if self.last_batch == "drop"
+            else -(-self.samples // global_batch)
         )
         if steps == 0:
             raise DpsimError(
-                f"workload.dataset.samples: must be at least {together:,} where last batches are "
-                "dropped "
+                f"workload.dataset.samples: must be at least {global_batch:,} where last batches "
+                "are dropped "
                 f"({workers:,} workers x {batch:,} samples a step), but got {self.samples:,}"
             )
         if self.partition == "disjoint" and self.samples < workers:
@@ -82,5 +84,5 @@ class DatasetConfig(Config):
                 f"shards, but got {self.samples:,}"
             )
         # Dropping leaves some samples unseen; padding takes all, and some of them again.
-        distinct = min(self.samples, steps * together)
-        return Epoch(steps, distinct, steps * together - distinct, self.samples - distinct)
+        distinct = min(self.samples, steps * global_batch)
+        return Epoch(steps, distinct, steps * global_batch - distinct, self.samples - distinct)

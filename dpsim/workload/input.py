@@ -53,7 +53,7 @@ class _Input(Config):
     """The base of all kinds of input: whether samples are loaded, and how."""
 
     is_loaded: ClassVar[bool] = True
-    """Whether samples come through a pipeline; they wait in GPU memory where it is false."""
+    """Whether samples come through a pipeline; otherwise they are in GPU memory from the start."""
 
     def pipeline(self, samples: int, node_of: IntArray, copy_rate: FloatArray) -> Pipeline:
         """Return the pipeline of GPUs that take ``samples`` per step, where `is_loaded`.
@@ -199,7 +199,7 @@ class Pipeline:
         return bool(self.period().max() > busy * (1 + 1e-9))
 
     def burst(self) -> int:
-        """Return how many batches come at once where the slowest stage limits the steps.
+        """Return how many batches arrive at once if the slowest stage limits the steps.
 
         Loader workers that begin together end together; so do batches that wait for a slot.
         """

@@ -199,7 +199,8 @@ class Model:
     def kept(self, derive: Callable[..., T], *given: Hashable) -> T:
         """Return ``derive(self, *given)``, which is computed once for this model.
 
-        Keys compare by value: what is derived anew for each caller would never go.
+        Keys compare by value, since values that are derived anew for each caller would never be
+        freed.
         """
         key = (derive, *given)
         if key not in self._kept:

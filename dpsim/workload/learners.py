@@ -104,16 +104,19 @@ def averaging(model: Model, learners: int, bandwidth: float) -> NDArray[np.float
     return moved * _GRADIENT_BYTES * model.vector("trained_weights") / bandwidth
 
 
-def shared_times(alone: LayerTimes, factor: float, average: NDArray[np.float64]) -> LayerTimes:
+def shared_times(
+    one_learner: LayerTimes, factor: float, average: NDArray[np.float64]
+) -> LayerTimes:
     """Return the times of a step in which learners share the GPU.
 
-    ``alone`` has the passes of a single learner and the update of all; ``factor`` stretches passes.
-    Gradients of accumulated passes are added up in each learner and averaged in the last pass.
+    ``one_learner`` has the passes of a single learner and the update of all; ``factor`` stretches
+    the passes. Gradients of accumulated passes are added up in each learner and averaged in the
+    last pass.
     """
     return replace(
-        alone,
-        forward=alone.forward * factor,
-        backward=alone.backward * factor,
+        one_learner,
+        forward=one_learner.forward * factor,
+        backward=one_learner.backward * factor,
         merging=average,
     )
 

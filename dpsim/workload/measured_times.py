@@ -74,13 +74,13 @@ class MeasuredTimes(Config):
     def optimizer(self) -> float | None:
         """Return the median seconds of the update, which does not depend on the batch.
 
-        Returns None where it was not measured.
+        Returns None if it was not measured.
         """
         return float(np.median(self.optimizer_s)) if self.optimizer_s else None
 
     @property
     def deviation(self) -> float:
-        """The standard deviation of ln(step) over the measured steps; 0 where it is not known."""
+        """The standard deviation of ln(step) over the measured steps; 0 if it is not known."""
         steps = np.array(self.steps_s)
         return float(np.log(steps).std(ddof=1)) if len(steps) > 1 and steps.all() else 0.0
 

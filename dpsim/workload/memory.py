@@ -28,8 +28,8 @@ between segments of the network are kept, and one segment at a time is recompute
 (`loss_bytes`). Not counted: the batch itself, masks, and the workspaces of convolutions.
 
 All 481 batches of quality ok that ran on a known GPU (the reference tables single_gpu.csv and
-scaling.csv) fit by this. Of 50 more, with a caution, one is 7 % over: ResNet-50 with 128 images on
-a K80, whose context is smaller.
+scaling.csv) fit by this. One of 50 others, which have a caution, is 7 % over: ResNet-50 with 128
+images on a K80, whose context is smaller.
 """
 
 from __future__ import annotations
@@ -222,7 +222,7 @@ def footprint(model: Model, setup: Setup) -> Footprint:
 def sample_activations(model: Model, setup: Setup) -> int:
     """Return the largest bytes of activations per sample that a pass holds."""
     if setup.is_away("activations"):
-        elements = _of_blocks_under_way(model, setup)
+        elements = _elements_in_two_blocks(model, setup)
     elif not setup.checkpointing:
         elements = model.activations
     elif setup.recompute is None:
@@ -238,7 +238,7 @@ def _held(model: Model, recompute: Recompute) -> int:
     return recompute.of(model).held
 
 
-def _of_blocks_under_way(model: Model, setup: Setup) -> int:
+def _elements_in_two_blocks(model: Model, setup: Setup) -> int:
     """Return the elements per sample of two blocks, in use and in transit, and of segments."""
     recompute = setup.recompute or (Recompute() if setup.checkpointing else None)
     inside = 0 if recompute is None else recompute.of(model).largest
@@ -330,7 +330,7 @@ def _buckets(model: Model, setup: Setup) -> tuple[float, float]:
     state = state_bytes(setup.precision, setup.optimizer, model.parameter_bytes)
     if setup.stage < 3:
         return float(state.gradients * min(2 * _REDUCE_BUCKET, model.trained)), 0.0
-    sizes, reduced = model.kept(_of_blocks)
+    sizes, reduced = model.kept(_block_weights)
     held = len(sizes) if setup.units_ahead is None else 1 + setup.units_ahead
     if setup.shards == 1:
         held = 0
@@ -338,7 +338,7 @@ def _buckets(model: Model, setup: Setup) -> tuple[float, float]:
     return float(gathered * sum(sizes[:held])), float((state.gradients + width) * reduced)
 
 
-def _of_blocks(model: Model) -> tuple[list[int], int]:
+def _block_weights(model: Model) -> tuple[list[int], int]:
     """Return the weights of each block, largest first, and the most trained weights of one."""
     blocks = [model.layers[first:end] for first, end in model.blocks]
     sizes = sorted((sum(layer.own_weights for layer in block) for block in blocks), reverse=True)
@@ -348,7 +348,7 @@ def _of_blocks(model: Model) -> tuple[list[int], int]:
 def largest_batch(model: Model, setup: Setup, capacity: float) -> int:
     """Return the largest batch of one pass that fits in ``capacity`` bytes, at most 2^31.
 
-    Returns 0 where not even one sample fits.
+    Returns 0 if not even one sample fits.
     """
 
     def is_too_large(batch: int) -> bool:

@@ -16,7 +16,7 @@ def hooked(module: Any, enter: Callable[..., None], leave: Callable[..., None]) 
     """Call ``enter`` and ``leave`` around forward passes of ``module`` and its submodules.
 
     ``enter(path, module, args, kwargs)`` is called before each pass, ``leave(module, args,
-    output)`` after it. Paths are those of ``named_modules``.
+    output)`` after it. Paths are as in ``named_modules``.
     """
     handles = []
     for path, part in module.named_modules():

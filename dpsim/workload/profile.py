@@ -194,7 +194,7 @@ class ModelProfile(Config):
 def _completed(model: Model) -> Model:
     """Return the model with the backward passes that its layers must have, but do not state."""
     # Trained weights have a gradient, and it passes through every product behind the first of them.
-    # A profile without any backward pass leaves out those of the other layers as well.
+    # If a profile has no backward pass at all, the other layers' passes are left out as well.
     stated = any(layer.backward_flop or layer.backward_traffic for layer in model.layers)
     layers, assumed = list(model.layers), []
     for at, layer in enumerate(model.layers):
@@ -231,7 +231,7 @@ def shortened(names: Sequence[str]) -> str:
 def load_model_profile(path: str | os.PathLike[str]) -> ModelProfile:
     """Load the profile from the JSON file at ``path``.
 
-    Raises DpsimError where the file is missing or no profile, or has layers without work.
+    Raises DpsimError if the file is missing or no profile, or has layers without work.
     """
     text = read_file(path)
     try:
@@ -256,6 +256,6 @@ def _kept(text: bytes) -> ModelProfile:
 def read_file(path: str | os.PathLike[str]) -> bytes:
     """Return the bytes of the file at ``path``.
 
-    Raises DpsimError where it cannot be read or is larger than 64 MiB.
+    Raises DpsimError if it cannot be read or is larger than 64 MiB.
     """
     return read_limited(path, MOST_BYTES)

@@ -48,8 +48,8 @@ def split_ways(model: Model, setup: Setup, capacity: float) -> SplitWays:
             f"{capacity:.4g} B"
         )
     # The least memory for training: one sample, all of it checkpointed.
-    alone = replace(_all_again(setup), batch=1, stage=0, workers=1, learners=1)
-    needs = footprint(model, alone)
+    one_worker = replace(_all_again(setup), batch=1, stage=0, workers=1, learners=1)
+    needs = footprint(model, one_worker)
     held = needs.model_state + needs.activations + needs.loss
     # Count only the weights, not even the context.
     return SplitWays(math.ceil(needs.weights / capacity), math.ceil(held / usable))
@@ -59,7 +59,7 @@ def gpus_to_shard_over(model: Model, setup: Setup, capacity: float) -> int | Non
     """Return the least number of GPUs of ``capacity`` bytes over which the sharded state fits.
 
     All of the state is sharded over all GPUs, with activations checkpointed and one sample per
-    pass. Returns None where no number suffices, or where learners share a GPU.
+    pass. Returns None if no number suffices, or if learners share a GPU.
     """
     if setup.learners > 1:
         return None
@@ -80,8 +80,8 @@ def longest_sequence(
 ) -> int:
     """Return the longest sequence up to ``longest`` with which a model fits by all remedies.
 
-    A multiple of 1,024 tokens, or of 64 where ``longest`` is short; 0 where nothing fits.
-    ``of_length`` returns the model for sequences of that many tokens.
+    A multiple of 1,024 tokens, or of 64 if ``longest`` is short; 0 if nothing fits. ``of_length``
+    returns the model for sequences of that many tokens.
     """
     grain = 1024 if longest > 1024 else 64
     lengths = range(grain, longest + 1, grain)
@@ -111,7 +111,7 @@ class Remedy:
 def remedies(model: Model, setup: Setup, capacity: float) -> list[Remedy]:
     """Return the smallest changes that make a model fit.
 
-    They are single changes, else pairs, else more at once; empty where none suffice.
+    They are single changes, else pairs, else more at once; empty if none suffice.
 
     The changes, in this order: fewer learners, a stage (the lowest that suffices), checkpointing,
     smaller passes.
@@ -123,7 +123,7 @@ def remedies(model: Model, setup: Setup, capacity: float) -> list[Remedy]:
         found.append(Remedy(text, {"learners": fewer}))
     found += _changes(model, setup, capacity)
     least = min((len(remedy.changes) for remedy in found), default=0)
-    # Of remedies that change the same fields the first is the mildest.
+    # The first of the remedies that change the same fields is the mildest.
     kinds: dict[tuple[str, ...], Remedy] = {}
     for remedy in found:
         if len(remedy.changes) == least:
@@ -184,16 +184,16 @@ def _fewer_learners(model: Model, setup: Setup, capacity: float) -> int:
 
 
 def _worded(changes: dict[str, int | bool], batch: int) -> str:
-    said = []
+    words = []
     if "stage" in changes:
-        said.append(f"shard with {STAGE_NAMES[changes['stage']]}")
+        words.append(f"shard with {STAGE_NAMES[changes['stage']]}")
     if "checkpointing" in changes:
-        said.append("checkpoint activations")
+        words.append("checkpoint activations")
     if "batch" in changes:
         fits = int(changes["batch"])
         samples = "1 sample" if fits == 1 else f"{fits} samples"
-        said.append(
+        words.append(
             f"take at most {samples} at a time (the same batch in {-(-batch // fits)} accumulated "
             "passes)"
         )
-    return " and ".join(said)
+    return " and ".join(words)

@@ -29,7 +29,7 @@ def check_factory(factory: str) -> tuple[str, str, str]:
 
 
 def refuse_forbidden(factory: str) -> None:
-    """Raise DpsimError where running user code is forbidden."""
+    """Raise DpsimError if running user code is forbidden."""
     if not runs_code():
         raise DpsimError(f"{CODE_REFUSED}, but names {factory!r}")
 
@@ -102,6 +102,6 @@ def explained(factory: str, what: str) -> Iterator[None]:
     except SystemExit as problem:
         raise DpsimError(f"{factory}: {what}: it calls sys.exit") from problem
     except Exception as problem:
-        said = " ".join(str(problem).split()) or type(problem).__name__
-        said = said if len(said) <= _LONGEST_TEXT else said[: _LONGEST_TEXT - 3] + "..."
-        raise DpsimError(f"{factory}: {what}: {said}") from problem
+        text = " ".join(str(problem).split()) or type(problem).__name__
+        text = text if len(text) <= _LONGEST_TEXT else text[: _LONGEST_TEXT - 3] + "..."
+        raise DpsimError(f"{factory}: {what}: {text}") from problem

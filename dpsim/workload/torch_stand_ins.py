@@ -1,9 +1,10 @@
 """Stand-ins for torch's operators whose results depend on data.
 
-A trace on the meta device has no data. An operator that needs some (``.item()`` on a mask,
-``nonzero``, an index by a mask) gets a result that keeps the trace going, and the trace notes it:
-sizes at their maximum, flags not set, numbers in the middle of 0 to 1. Attention is redirected to
-the fused kernel that GPUs would use, and grouped products to the only precision that they support.
+A trace on the meta device has no data. An operator that needs data (``.item()`` on a mask,
+``nonzero``, an index by a mask) gets a result with which the trace can continue, and the trace
+records it: sizes at their maximum, flags not set, numbers in the middle of 0 to 1. Attention is
+redirected to the fused kernel that GPUs would use, and grouped products to the only precision that
+they support.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ class StandIns:
         }
 
     def answer(self, func: Any, args: Any, kwargs: Any) -> Any:
-        """Return the operator's stand-in result; NotImplemented where torch computes it."""
+        """Return the operator's stand-in result; NotImplemented if torch computes it."""
         answer = self._answers.get(str(func._overloadpacket))
         return NotImplemented if answer is None else answer(func, args, kwargs)
 
@@ -70,7 +71,7 @@ class StandIns:
         return self._torch.empty(mask.numel(), mask.dim(), dtype=self._torch.int64, device="meta")
 
     def _by_places(self, func: Any, args: Any, kwargs: Any) -> Any:
-        """Replace an index or assignment by masks with one by the places where they are set."""
+        """Replace masks in an index or assignment by the indices at which they are set."""
         if not any(self._is_mask(index) for index in args[1]):
             return NotImplemented
         places: list[Any] = []
@@ -126,7 +127,7 @@ def _one_kernel(
     is_causal: bool = False,
     **more: Any,
 ) -> Any:
-    """Return attention by the fused kernel; None where it does not apply."""
+    """Return attention by the fused kernel; None if it does not apply."""
     learnt = attn_mask is not None and attn_mask.requires_grad
     if query.dim() != 4 or learnt or query.device.type != "meta":
         return None
@@ -154,7 +155,7 @@ def _attention_flop(query: Any, key: Any, value: Any, *args: Any, **kwargs: Any)
 def _attention_backward_flop(
     gradient: Any, query: Any, key: Any, value: Any, *args: Any, **kwargs: Any
 ) -> int:
-    """Return five products for forward's two: the scores are recomputed."""
+    """Return the FLOP of five products, against forward's two, since the scores are recomputed."""
     return _attention_flop(query, key, value) * 5 // 2
 
 
@@ -172,9 +173,9 @@ def _convolution_backward_flop(gradient: Any, image: Any, weight: Any, *args: An
 
 
 def _grouped_flop(left: Any, right: Any, *args: Any, **kwargs: Any) -> int:
-    """Return 2 m k n, where the groups divide the rows of a flat operand, not of a stacked one.
+    """Return 2 m k n; groups divide the rows of a flat (2-D) operand, not of a stacked (3-D) one.
 
-    For stacked times flat the groups divide the columns instead.
+    For stacked times flat operands, groups divide the columns instead.
     """
     spread = left.dim() == 2 or right.dim() == 3
     rows = left.numel() if spread else left.shape[1] * left.shape[2]

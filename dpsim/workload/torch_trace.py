@@ -39,7 +39,7 @@ _PATIENT = 10.0  # seconds between later reports
 def trace(factory: str, shape: tuple[int, ...], dtype: str = "float32") -> Model:
     """Trace the model that ``factory()`` returns, for samples of ``shape``.
 
-    ``notes`` name the operators without a FLOP formula. Raises DpsimError where torch is missing,
+    ``notes`` name the operators without a FLOP formula. Raises DpsimError if torch is missing,
     the factory cannot be imported or called, or its module cannot be traced.
     """
     torch = import_torch()
@@ -331,10 +331,10 @@ class _Seen:
             f"operator {operator} has no FLOP formula and counts none" for operator in self.unknown
         ]
         if self._stand_ins.guessed:
-            asked = ", ".join(self._stand_ins.guessed)
+            guessed = ", ".join(self._stand_ins.guessed)
             notes.append(
-                f"assumed: the forward pass asks for data ({asked}), which a trace has not: flags "
-                "are taken as not set, and sizes as large as they can be"
+                f"assumed: the forward pass asks for data ({guessed}), which a trace has not: "
+                "flags are taken as not set, and sizes as large as they can be"
             )
         return tuple(notes)
 

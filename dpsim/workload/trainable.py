@@ -59,7 +59,7 @@ Trainable = Literal["all"] | LoraConfig | FractionConfig | Patterns
 def trained_in_part(model: Model, trainable: Trainable) -> Model:
     """Return ``model`` with all layers frozen that are not ``trainable``.
 
-    Raises DpsimError where no layer would be trained, and for a model with measured times of
+    Raises DpsimError if no layer would be trained, and for a model with measured times of
     layers, which are of a step that trains all.
     """
     if trainable == "all":

@@ -89,5 +89,5 @@ def test_a_knob(measured, opened, preset):
     taken = time.process_time() - begin
     assert numbers(page) != before
     # Steps of workers that act alone are confirmed by seven times as many.
-    acts_alone = scenario(Spec(preset)).strategy.sync.kind == "asp"
-    measured("dashboard, a turn of a knob", preset, taken, limit=2 if acts_alone else 1)
+    independent_workers = scenario(Spec(preset)).strategy.sync.kind == "asp"
+    measured("dashboard, a turn of a knob", preset, taken, limit=2 if independent_workers else 1)

@@ -31,7 +31,7 @@ def test_a_ring_of_messages(measured, tmp_path):
 
     def by_dpsim():
         model = named_model("flows", "ring", UniformSwitch(RANKS, RATE, LATENCY))
-        found.append(model.time_together(NBYTES))
+        found.append(model.seconds_from_common_start(NBYTES))
 
     peer = seconds(by_simgrid, times=3, children=True)
     own = seconds(by_dpsim, times=3)

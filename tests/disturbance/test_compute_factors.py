@@ -39,12 +39,12 @@ def test_workers_of_named_nodes_are_slow_at_every_step():
 
 def test_chance_that_draws_nobody_is_said():
     seldom = SlowWorkersConfig(fraction=1e-9, per="node")
-    assert seldom.meets_nobody(8, 0, 2, 1) == (
-        "disturbance.slow[1] meets nobody: with seed 0 a chance of 1e-09 draws none of 4 nodes; "
+    assert seldom.why_none_is_slow(8, 0, 2, 1) == (
+        "disturbance.slow[1] slows no worker: with seed 0 a chance of 1e-09 draws none of 4 nodes; "
         "name workers or nodes instead"
     )
-    assert SlowWorkersConfig(fraction=1.0).meets_nobody(8, 0, 2) is None
-    assert SlowWorkersConfig(workers=(1,)).meets_nobody(8, 0, 2) is None
+    assert SlowWorkersConfig(fraction=1.0).why_none_is_slow(8, 0, 2) is None
+    assert SlowWorkersConfig(workers=(1,)).why_none_is_slow(8, 0, 2) is None
 
 
 def test_a_worker_that_does_not_exist_is_named():

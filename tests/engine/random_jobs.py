@@ -43,7 +43,7 @@ class Drawing:
             try:
                 job = prepare(Scenario.model_validate(self._content()))
                 job.gate()
-                if not job.acts_alone and not _takes_long(job):
+                if not job.independent_workers and not _takes_long(job):
                     return job
             except (DpsimError, ValidationError):
                 continue  # parts that do not go together: draw again

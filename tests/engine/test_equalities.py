@@ -96,7 +96,7 @@ def apart(scenario):
     sync = ApartConfig(kind="ssp", staleness=0)
     strategy = scenario.strategy.model_copy(update={"sync": sync})
     alone = scenario.model_copy(update={"strategy": strategy})
-    assert run_scenario(alone, settle=False).job.acts_alone
+    assert run_scenario(alone, settle=False).job.independent_workers
     return alone
 
 

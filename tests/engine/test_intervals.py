@@ -196,7 +196,7 @@ def test_a_machine_that_was_measured_is_surer_than_one_of_its_fabric():
     """MI300X over RoCE stands in a table with 355 GB/s: not 41 to 235 by other machines."""
     cluster = on_nodes(2, "oci-bm-gpu-mi300x-8")
     model = named_model("auto", "auto", cluster, library="nccl")
-    found = model.model_error(2**32).around(model.time_together(2**32))
+    found = model.model_error(2**32).around(model.seconds_from_common_start(2**32))
     assert "MI300X" in found.nearest[0]
     assert "GB/s bus bandwidth" in found.nearest[0]
 

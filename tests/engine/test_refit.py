@@ -125,11 +125,12 @@ def test_groups_of_ranks_are_refitted_each(scenario):
 OF_ITS_OWN = {
     "finish",
     "finish_after",
-    "time_together",
+    "seconds_from_common_start",
     "of_size",
     "plays",
     "play",
     "compared",
+    "end_from_common_start",
 }
 
 

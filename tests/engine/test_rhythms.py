@@ -135,7 +135,7 @@ def test_what_others_on_the_network_cost_is_no_running_ahead():
     steps = timed(*np.ones((4, 5)))
     steps.exposed_comm[:] = np.random.default_rng(0).uniform(0, 1, (5, 4))
     assert running_ahead(steps)
-    assert running_ahead(steps, alone=True) is None
+    assert running_ahead(steps, independent_workers=True) is None
 
 
 @pytest.mark.parametrize("name", ["parameter-server", "ssp", "parameter-server-asp"])

@@ -253,7 +253,7 @@ def test_what_means_nothing_is_refused(tiny, sync, message):
 
 
 def test_groups_meet_by_all_reduces_alone(tiny):
-    why = "aggregation gossip with sync.outer means nothing: workers in groups meet in collectives"
+    why = "aggregation gossip with sync.outer means nothing: workers of a group exchange in "
     with pytest.raises(ValidationError, match=why):
         tiny(4, aggregation="gossip", sync=two_level(2))
 

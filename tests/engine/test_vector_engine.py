@@ -10,6 +10,7 @@ from dpsim.engine.job import Exchange, Job
 from dpsim.engine.preparation import prepare
 from dpsim.engine.vector_engine import run_vector
 from dpsim.network import CollectiveModel, Outcome
+from dpsim.network.model import LeavingTogether
 from dpsim.strategy.aggregation import AllReduceConfig, CollectiveCall
 from dpsim.strategy.sync import BspConfig
 from dpsim.workload import LayerTimes
@@ -135,6 +136,33 @@ def test_one_worker_costs_exactly_its_compute(scenario):
     steps = run_vector(prepared, np.ones((1, 1)), lambda done: None)
     assert prepared.calls(0) == ()
     assert steps.step[0, 0] == pytest.approx(prepared.times[0].step, rel=1e-15)
+
+
+def test_slices_of_a_gradient_are_taken_in_one_go_to_the_same_times(scenario, monkeypatch):
+    sliced = prepare(
+        scenario(
+            strategy={
+                "aggregation": {"kind": "allreduce", "library": "nccl"},
+                "overlap": {"kind": "priority", "slice_size": "100 kB"},
+            }
+        )
+    )
+    factors = 1 + np.random.default_rng(0).random((3, sliced.workers))
+    asked = []
+    finish = LeavingTogether._finish
+
+    def counted(model, starts, nbytes):
+        asked.append(nbytes)
+        return finish(model, starts, nbytes)
+
+    monkeypatch.setattr(LeavingTogether, "_finish", counted)
+    in_a_row = run_vector(sliced, factors, lambda done: None)
+    rows = len(asked)
+    monkeypatch.setattr(LeavingTogether, "end_from_common_start", lambda model, begin, nbytes: None)
+    one_by_one = run_vector(sliced, factors, lambda done: None)
+    assert rows < (len(asked) - rows) / 5
+    assert in_a_row.step.tolist() == one_by_one.step.tolist()
+    assert in_a_row.overlapped_comm.tolist() == one_by_one.overlapped_comm.tolist()
 
 
 def test_a_longer_run_of_a_job_plans_no_step_again(scenario):

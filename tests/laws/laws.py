@@ -12,7 +12,7 @@ from dpsim.engine import run_scenario
 from dpsim.engine.kernel import exact_for
 from dpsim.engine.run import Run
 from dpsim.scenario import Scenario
-from dpsim.strategy.aggregation import Meeting
+from dpsim.strategy.aggregation import Coordination
 
 _EXACT = 1e-9
 _PARTS = ("compute", "input", "encode", "exposed_comm", "straggler_wait", "overlapped_comm")
@@ -61,7 +61,7 @@ def written_out(run: Run) -> str | None:
 
 def engines(run: Run) -> str | None:
     """Where a vector of clocks is exact, events say the same of each worker and step."""
-    if run.job.acts_alone or exact_for(run.job) is not None:
+    if run.job.independent_workers or exact_for(run.job) is not None:
         return None
     one, other = (_as(run.scenario, engine=engine) for engine in ("vector", "events"))
     for name in _PARTS:
@@ -133,7 +133,10 @@ def _one_by_one(run: Run) -> bool:
     strategy = run.scenario.strategy
     # Priorities order calls by when they are ready, and MG-WFBP merges by what they take.
     in_order = strategy.overlap.kind not in ("priority", "mg-wfbp")
-    together = strategy.aggregation.meeting is Meeting.TOGETHER and not run.job.acts_alone
+    together = (
+        strategy.aggregation.coordination is Coordination.COLLECTIVE
+        and not run.job.independent_workers
+    )
     return in_order and together and exact_for(run.job) is None
 
 

@@ -23,7 +23,7 @@ TRAFFIC = Conditions((Background(0, 1, 1e9),))
 
 
 @pytest.mark.parametrize(
-    ("network", "together", "conditions", "expected"),
+    ("network", "common_start", "conditions", "expected"),
     [
         (SWITCH, True, None, ClosedFormModel),
         (SWITCH, False, None, ConfirmedRounds),
@@ -33,8 +33,10 @@ TRAFFIC = Conditions((Background(0, 1, 1e9),))
         (CLUSTER, False, TRAFFIC, FlowsModel),
     ],
 )
-def test_auto_is_the_cheapest_that_is_right(network, together, conditions, expected):
-    model = collective_model("auto", RING, network, together=together, conditions=conditions)
+def test_auto_is_the_cheapest_that_is_right(network, common_start, conditions, expected):
+    model = collective_model(
+        "auto", RING, network, common_start=common_start, conditions=conditions
+    )
     assert type(model) is expected
 
 
@@ -46,9 +48,9 @@ def test_by_default_every_rank_may_start_at_its_own_time():
     ("kind", "expected"),
     [("rounds", RoundsModel), ("flows", FlowsModel), ("closed-form", ClosedFormModel)],
 )
-@pytest.mark.parametrize("together", [True, False])
-def test_a_named_kind_is_taken_however_ranks_start(kind, expected, together):
-    assert type(collective_model(kind, RING, SWITCH, together=together)) is expected
+@pytest.mark.parametrize("common_start", [True, False])
+def test_a_named_kind_is_taken_however_ranks_start(kind, expected, common_start):
+    assert type(collective_model(kind, RING, SWITCH, common_start=common_start)) is expected
 
 
 @pytest.mark.parametrize("name", ["ring", "auto"])

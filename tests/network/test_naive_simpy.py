@@ -49,4 +49,4 @@ def test_flows_finish_when_naive_simpy_does(ranks):
     nbytes, rate, latency = ranks * 4_000_000, 50e9, 500e-9
     model = named_model("flows", "ring", UniformSwitch(ranks, rate, latency))
     naive = Ring(ranks, nbytes, rate, latency).finish()
-    assert naive == pytest.approx(model.time_together(nbytes), rel=1e-9)
+    assert naive == pytest.approx(model.seconds_from_common_start(nbytes), rel=1e-9)

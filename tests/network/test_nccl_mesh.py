@@ -39,7 +39,7 @@ def test_bridged_pairs_that_no_link_joins_meet_on_pcie_by_two_rings():
     bridges = between_gpus(model)
     assert bridges == pytest.approx(2 * 3 / 4 * SIZE / 2)
     # 51.97 ms at 1 GiB (nccl_tests_2.csv, azure_nc96_topo).
-    assert model.time_together(2**30) == pytest.approx(51.97e-3, rel=0.1)
+    assert model.seconds_from_common_start(2**30) == pytest.approx(51.97e-3, rel=0.1)
 
 
 def test_a_gpu_without_its_partner_leaves_pairs_no_rings_of_their_own():
@@ -98,7 +98,7 @@ def test_a_message_through_a_third_gpu_loads_both_links():
 
 def test_two_mi300x_nodes_reach_what_was_measured():
     """22.68 ms at 4 GiB on two BM.GPU.MI300X.8 (nccl_tests_2.csv, oci_mi300x_2n)."""
-    took = NcclModel(cluster("oci-bm-gpu-mi300x-8", 2)).time_together(2**32)
+    took = NcclModel(cluster("oci-bm-gpu-mi300x-8", 2)).seconds_from_common_start(2**32)
     assert took == pytest.approx(22.68e-3, rel=0.1)
 
 

@@ -20,10 +20,10 @@ def test_the_page_says_what_is_predicted_now():
 
 def test_eleven_of_twelve_numbers_lie_inside_their_intervals():
     assert len(rows("numbers")) == 12
-    outside = [row.said["what"] for row in rows("numbers") if not row.is_inside]
+    outside = [row.entry["what"] for row in rows("numbers") if not row.is_inside]
     assert outside == ["BERT-large, 512 tokens, AMP, 8 A100"]
 
 
 def test_a_thread_that_is_answered_wrong_is_said_to_be():
-    outside = [row.said["thread"] for row in rows("threads") if row.is_inside is False]
+    outside = [row.entry["thread"] for row in rows("threads") if row.is_inside is False]
     assert outside == ["pytorch 36298", "llm-foundry 336", "fairseq 789"]

@@ -107,13 +107,13 @@ def _function(member: Any) -> Any:
     return member.func if isinstance(member, partial) else member
 
 
-def _said(member: Callable[..., Any]) -> str:
+def _docstring(member: Callable[..., Any]) -> str:
     return plain(inspect.getdoc(_function(member)) or "").removesuffix(".")
 
 
 def _seconds(one: Algorithm) -> str:
     """Return the formula in an exact time's docstring; "below" where it is longer than a line."""
-    prefix, _, formula = _said(one.exact_time).partition(": ")
+    prefix, _, formula = _docstring(one.exact_time).partition(": ")
     return formula.partition("; a bound")[0] if prefix == "Seconds" else "below"
 
 
@@ -121,7 +121,7 @@ def _time_row(one: Algorithm) -> list[str]:
     exact = (
         "everywhere"
         if one.exact_for is always_exact
-        else f"{_said(one.exact_for).lower()}; a bound elsewhere"
+        else f"{_docstring(one.exact_for).lower()}; a bound elsewhere"
     )
     return [f"`{one.operation}`", f"`{one.name}`", _seconds(one), exact]
 

@@ -20,9 +20,9 @@ _LAID_OUT = (
 def commands_page(exit_codes: str) -> str:
     """Return the page of every command; ``exit_codes`` describes their exit codes."""
     command = [*_TYPER, "--name", "dpsim"]
-    told = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    output = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     # The page has a title of its own.
-    text = told.partition("\n")[2].strip()
+    text = output.partition("\n")[2].strip()
     for pattern, instead in _LAID_OUT:
         text = pattern.sub(instead, text)
     return page("Commands", "the command line", [plain(exit_codes), "", *text.splitlines()])

@@ -36,18 +36,18 @@ def _words(annotation: Any, metadata: Iterable[Any]) -> str:
         return stated
     if get_origin(annotation) in (Union, types.UnionType):
         options = [option for option in get_args(annotation) if option is not types.NoneType]
-        return _of_options(options, found)
+        return _union_words(options, found)
     if get_origin(annotation) is Literal:
         words = get_args(annotation)
         return f"one of {code(words)}" if len(words) > 1 else code(words)
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        return _of_model(annotation)
+        return _model_words(annotation)
     if annotation in _PLAIN:
         return ", ".join([_PLAIN[annotation], *_limit_words(limits, whole=annotation is int)])
-    return _of_several(annotation, limits)
+    return _container_words(annotation, limits)
 
 
-def _of_options(options: list[Any], metadata: list[Any]) -> str:
+def _union_words(options: list[Any], metadata: list[Any]) -> str:
     """Describe a union; a value or a list of such values is described as one."""
     words = list(dict.fromkeys(_words(option, metadata) for option in options))
     lists = [f"list: {each}" for each in words]
@@ -55,7 +55,7 @@ def _of_options(options: list[Any], metadata: list[Any]) -> str:
     return f"{alone}, or a list of them" if set(lists) & set(words) else alone
 
 
-def _of_several(annotation: Any, limits: dict[str, Any]) -> str:
+def _container_words(annotation: Any, limits: dict[str, Any]) -> str:
     """Describe lists and free mappings by their items."""
     origin, arguments = get_origin(annotation), get_args(annotation)
     if origin is dict:
@@ -68,14 +68,14 @@ def _of_several(annotation: Any, limits: dict[str, Any]) -> str:
 
 
 def _count(limits: dict[str, Any]) -> str:
-    """Return the number of entries of a list; empty where it is not limited."""
+    """Return the number of entries of a list; empty if it is not limited."""
     least, most = limits.get("min_length"), limits.get("max_length")
     if least is not None and most is not None:
         return f"{least} to {most}"
     return f"at least {least}" if least is not None else ""
 
 
-def _of_model(model: type[BaseModel]) -> str:
+def _model_words(model: type[BaseModel]) -> str:
     if issubclass(model, Sourced):
         return f"{takes(model.model_fields['value'])}, or a mapping of `value` and `source`"
     return "mapping"
@@ -87,10 +87,10 @@ def _unwrapped(annotation: Any, metadata: Iterable[Any]) -> tuple[Any, list[Any]
     while get_origin(annotation) is Annotated:
         annotation, *more = get_args(annotation)
         found += more
-    said: list[Any] = []
+    annotations: list[Any] = []
     for each in found:
-        said += each.metadata if isinstance(each, FieldInfo) else [each]
-    return annotation, said
+        annotations += each.metadata if isinstance(each, FieldInfo) else [each]
+    return annotation, annotations
 
 
 def _stated(metadata: Iterable[Any]) -> str | None:
@@ -98,19 +98,19 @@ def _stated(metadata: Iterable[Any]) -> str | None:
 
     It may be a quantity, a name from a registry, a file name or a mapping.
     """
-    said = list(metadata)
-    for each in said:
+    annotations = list(metadata)
+    for each in annotations:
         if isinstance(each, OnDemand):
-            return _of_model(each.model())
+            return _model_words(each.model())
         if isinstance(each, BeforeValidator) and str in get_args(each.json_schema_input_type):
             return "file"
         if isinstance(each, WithJsonSchema) and (names := _names(each.json_schema or {})):
             return f"one of {code(names)}"
-    dimension = _dimension(said)
+    dimension = _dimension(annotations)
     if dimension is None:
         return None
     name = dimension.name.removeprefix("an ").removeprefix("a ")
-    above = " above 0" if "gt" in _limits(said) else ""
+    above = " above 0" if "gt" in _limits(annotations) else ""
     return f"{name}{above}, such as `{dimension.example}`"
 
 
@@ -126,8 +126,8 @@ def _dimension(metadata: Iterable[Any]) -> Dimension | None:
     """Return the dimension of a quantity; None for other fields."""
     for each in metadata:
         if isinstance(each, WithJsonSchema) and each.json_schema and "anyOf" in each.json_schema:
-            said = each.json_schema["anyOf"][0].get("description", "")
-            return next((one for one in DIMENSIONS if said.startswith(one.name)), None)
+            description = each.json_schema["anyOf"][0].get("description", "")
+            return next((one for one in DIMENSIONS if description.startswith(one.name)), None)
     return None
 
 
@@ -198,16 +198,16 @@ def _value(value: object) -> str:
         case Sourced():
             return _value(value.value)
         case Config():
-            return _of_config(value)
+            return _config_text(value)
         case dict():
             return "those that it writes" if value else "none"
     return f"`{_plain(value)}`"
 
 
-def _of_config(value: Config) -> str:
+def _config_text(value: Config) -> str:
     """Return a model as in a file, with the values that were set."""
-    said = [f"{name}: {_plain(getattr(value, name))}" for name in sorted(value.model_fields_set)]
-    return f"`{{{', '.join(said)}}}`" if said else "that of each field"
+    fields = [f"{name}: {_plain(getattr(value, name))}" for name in sorted(value.model_fields_set)]
+    return f"`{{{', '.join(fields)}}}`" if fields else "that of each field"
 
 
 def _plain(value: object) -> str:

@@ -74,16 +74,16 @@ def _kinds(part: Part, union: Shape, pages: Mapping[str, str]) -> Iterator[str]:
     yield from table([f"`{key}`", "what it is"], rows)
     # A kind is described by the docstring of its module; where kinds share a module, that comes
     # once and each is followed by the docstring of its class.
-    said: set[str] = set()
+    described: set[str] = set()
     modules = Counter(model.__module__ for model in kinds.values())
     for name, model in kinds.items():
         module = model.__module__
         yield from heading(part.level + 1, f"`{part.path}`: `{name}`")
-        if module not in said:
+        if module not in described:
             yield from prose(sys.modules[module].__doc__)
         if modules[module] > 1:
             yield from prose(model.__doc__)
-        said.add(module)
+        described.add(module)
         yield from _fields(part, model, pages, key)
         yield from _below(Part(part.path, part.shape, part.level + 1), model, pages)
 

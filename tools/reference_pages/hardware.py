@@ -104,9 +104,9 @@ def _entries(entries: Iterable[Gpu | Link | Node]) -> Iterator[str]:
     """Yield each entry's description, its other names, and the sources of its figures."""
     for entry in entries:
         names = f" (also {', '.join(entry.aliases)})" if entry.aliases else ""
-        said = [plain(entry.description)]
-        said += [f"*{what}*: {source}." for source, what in _sources(entry).items()]
-        yield f"- **{entry.name}**{names}: {' '.join(said)}"
+        parts = [plain(entry.description)]
+        parts += [f"*{what}*: {source}." for source, what in _sources(entry).items()]
+        yield f"- **{entry.name}**{names}: {' '.join(parts)}"
     yield ""
 
 

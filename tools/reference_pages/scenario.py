@@ -21,9 +21,9 @@ of them: `--set strategy.sync.kind=ssp`. `dpsim schema` prints the same as a JSO
 editors.
 """
 _OF_STRATEGIES = """\
-How gradients meet (`aggregation`), when (`sync`), what runs beside what (`overlap`), what is \
-done to payloads (`compression`),
-and what keeps steps from being alike (`disturbance`). Every kind runs with nothing but its \
+How gradients are aggregated (`aggregation`), when (`sync`), what overlaps with computing \
+(`overlap`), how payloads are compressed (`compression`),
+and what makes steps vary (`disturbance`). Every kind runs with nothing but its \
 name. Which of them go together:
 [combinations](../combinations.md). The models behind them: [explanations](../explanation/).
 """

@@ -49,7 +49,7 @@ class Errors(NamedTuple):
 
 
 def compared(kind: StepKind, name: str, known: int) -> tuple[Errors, Errors]:
-    """Return the errors over a table's rows, and over those of `_FAR` nodes or more."""
+    """Return the errors over a table's rows, and over its rows of `_FAR` nodes or more."""
     with TemporaryDirectory() as folder:
         path = planned_sample(kind, packaged_path(name), Path(folder) / name, known)
         every = compare_steps(path, kind, regime="calibrated", known=known).every

@@ -63,7 +63,7 @@ _LEAST = 0.01  # of a step that is measured again, and of a doubling
 class Away(NamedTuple):
     """A row: doublings from each known run of its series (runs, 3), and ln(measured/predicted).
 
-    ``left_out`` is what the known runs leave of each other; 0 where no constants were fitted.
+    ``left_out`` is the known runs' leave-one-out error; 0 if no constants were fitted.
     """
 
     doublings: FloatArray
@@ -95,7 +95,7 @@ def rows_away(kind: StepKind, name: str, known: int) -> Iterator[Away]:
 
 
 def _left_out(row: StepRow, folder: Path) -> float:
-    """Return what the known runs of a row's series leave of each other."""
+    """Return the leave-one-out error of the known runs of a row's series."""
     profile = folder / f"{file_name(f'steps of {row.step.series}')}.json"
     if not profile.exists():
         return 0.0
@@ -184,7 +184,7 @@ def write() -> None:
         names = ("least", "nodes", "gpus_per_node", "batch", "left_out")
         found = {each: round(float(rate), 4) for each, rate in zip(names, rates, strict=False)}
         if "left_out" in found:
-            # Of two runs the constants leave little, whatever the cluster.
+            # With two runs the constants' residuals are small, whatever the cluster.
             of_series = {row.series: row.left_out for row in rows if len(row.doublings) >= _PLANNED}
             found["usual_left_out"] = round(float(np.median([*of_series.values()])), 4)
         inside = np.abs([row.residual for row in rows]) < _NORMAL * deviations(rows, rates)

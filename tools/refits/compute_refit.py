@@ -196,7 +196,7 @@ def errors_of(seconds: FloatArray, rows: Sequence[PublishedWork]) -> dict[str, f
 
 
 def by_kind(seconds: FloatArray, rows: Sequence[PublishedWork]) -> dict[str, dict[str, float]]:
-    """Return the errors over all rows and over those of each table."""
+    """Return the errors over all rows, and over each table's rows."""
     found = {"all": errors_of(seconds, rows)}
     for kind in FITTED_ON:
         at = [index for index, row in enumerate(rows) if row.kind == kind]

@@ -36,7 +36,7 @@ class RowWork:
     ``machine`` has no clock of the board; ``power`` is its watts for each FLOP/s of half precision
     (inf: unknown). Bytes communicated ``beside`` a forward pass, each backward pass, and the extra
     ones of the last; ``moved`` bytes are copied in each pass. ``update`` is the bytes and
-    ``tensors`` the tensors that are updated; ``script`` is 1 where a script feeds samples, whose
+    ``tensors`` the tensors that are updated; ``script`` is 1 if a script feeds samples, whose
     copies take ``copied`` s; ``rest`` s is the exposed communication.
     """
 

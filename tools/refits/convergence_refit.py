@@ -66,7 +66,7 @@ class Curve:
 class Runs:
     """The runs of a task, ascending in batch.
 
-    ``curves`` has one for each run, or is empty where none were published.
+    ``curves`` has one for each run, or is empty if none were published.
     """
 
     batches: tuple[float, ...]
@@ -77,7 +77,7 @@ class Runs:
     def noise_scales(self) -> tuple[float, ...] | None:
         """Each run's noise scale: the median over its evaluations up to the target.
 
-        None where no curves were published.
+        None if no curves were published.
         """
         if not self.curves:
             return None

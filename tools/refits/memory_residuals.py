@@ -95,7 +95,7 @@ def coverage(found: Sequence[Peak]) -> float:
 def _spread(found: Sequence[Peak], names: Sequence[str]) -> Spread:
     """Return the spread of one more draw, where peaks of one name are one draw.
 
-    So few draws do not show how far off the next may be: the spread is stretched by the ratio of
+    So few samples do not bound the next error well: the spread is stretched by the ratio of
     Student's t to the normal distribution, as if errors were normal.
     """
     arms, draws = spread_of(np.array([peak.residual for peak in found]), names), len(set(names))

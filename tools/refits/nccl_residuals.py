@@ -88,12 +88,12 @@ def _measured(scores: Sequence[Score]) -> Iterable[dict[str, Any]]:
         busbw = 2 * (ranks - 1) / ranks * largest.nbytes / largest.measured / 1e9
         version = ".".join(map(str, machine.nccl_version or ()))
         nodes = "1 node" if machine.nodes == 1 else f"{machine.nodes} nodes"
-        said = [
+        notes = [
             f"{name} ({nodes} of {machine.gpus_per_node} {machine.gpu})",
             *([f"NCCL {version}"] if version else []),
             f"{busbw:.3g} GB/s bus bandwidth at {largest.nbytes / MIB:,.4g} MiB",
         ]
-        yield {"machine": machine_json(machine), "said": ", ".join(said)}
+        yield {"machine": machine_json(machine), "said": ", ".join(notes)}
 
 
 def coverage(by_machine: Sequence[Score], by_generation: Sequence[Score]) -> dict[str, Any]:

@@ -21,9 +21,9 @@ def spread_of(
 ) -> Spread:
     """Return how far ln(measured / predicted) reaches below and above 0, for each of LEVELS.
 
-    Split conformal: quantiles of left-out rows, where rows of one name are correlated. So a name's
-    weight grows with the root of its rows, and n names leave each tail 1 - 1 / n of what n
-    independent rows would: fewer names give wider tails. ``even``: both arms are equal, where
+    Split conformal: quantiles of left-out rows, where rows of one name are correlated. A name's
+    weight therefore grows with the root of its rows, and n names leave each tail 1 - 1 / n of what
+    n independent rows would: fewer names give wider tails. ``even``: both arms are equal, where
     software and hosts may be faster or slower than the observed ones. ``shortest``: the last level
     is the shortest interval instead of the one with equal tails, where errors have one long tail,
     as machines may be far slower than their links promise and hardly faster. Since its place is

@@ -98,10 +98,10 @@ def _once(world: World, operation: str) -> None:
         raise RuntimeError(f"{wrong} of {collective.elements_out} values were wrong")
 
 
-def _agreed(world: World, name: str, said: str) -> str:
+def _agreed(world: World, name: str, problem: str) -> str:
     """Return the first error of all ranks, empty if there is none."""
     # Every rank reports, as the others wait for it.
-    world.store.set(f"{name}/{world.rank}", said or _WORKS)
+    world.store.set(f"{name}/{world.rank}", problem or _WORKS)
     answers = [world.store.get(f"{name}/{rank}").decode() for rank in range(world.size)]
     return next((answer for answer in answers if answer != _WORKS), "")
 

@@ -216,9 +216,9 @@ def _answer(backend: str, device: str, operation: str, problem: str) -> Cell:
 
 
 def _cell(backend: str, device: str, operation: str, verdict: Verdict, detail: str) -> Cell:
-    said = documented(backend, device, operation)
+    expected = documented(backend, device, operation)
     return Cell(
-        backend, device, operation, verdict, detail, said, classic(backend, device, operation)
+        backend, device, operation, verdict, detail, expected, classic(backend, device, operation)
     )
 
 

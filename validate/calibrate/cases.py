@@ -93,7 +93,7 @@ def predicted_s(case: CollectiveCase, transport: Transport) -> float:
             f"{case.name}: must be predicted from a transport with processors and limiters, but "
             "the profile has none"
         )
-    return model.time_together(case.bytes)
+    return model.seconds_from_common_start(case.bytes)
 
 
 # A fit predicts many cases over the same few testbeds before it changes the transport.

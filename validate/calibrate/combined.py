@@ -44,25 +44,25 @@ def fit_profile(
     Collectives are fitted first; messages then add the rest. Raises DpsimError if there are too few
     measurements of a kind.
     """
-    told: list[RunRecord] = []
+    records: list[RunRecord] = []
     base: CalibrationProfile | None = None
     # If there is nothing at all, the error is that there are too few collectives.
     if found.records or not found:
-        base, told = fit_collectives(
+        base, records = fit_collectives(
             found.records, name, every=every, sources=found.counts, provenance=provenance, done=done
         )
-    parameters, residuals_by = _of_links(found, None if base is None else base.transport())
+    parameters, residuals_by = _fit_links(found, None if base is None else base.transport())
 
     models = measured_models(found.runs)
     for model in models:
-        residuals_by |= _of_model(found.runs, model)
+        residuals_by |= _layer_errors(found.runs, model)
     if base is not None:
         changes = {
             "parameters": {**base.parameters, **parameters},
             "residuals_by": {**base.residuals_by, **residuals_by},
             "compute": models,
         }
-        return base.model_copy(update=changes), told
+        return base.model_copy(update=changes), records
     # Links come first in the table, models last: a profile of links is judged by all messages, one
     # of layers by the steps of held-out batch sizes.
     each = list(residuals_by.values())
@@ -77,17 +77,17 @@ def fit_profile(
         runs=found.counts,
         provenance={**(provenance or {}), **stamp()},
     )
-    return profile, told
+    return profile, records
 
 
-def _of_links(
+def _fit_links(
     found: Measurements, transport: Transport | None
 ) -> tuple[dict[str, Parameter], dict[str, Residuals]]:
     """Fit messages and copies beside ``transport``; return parameters and errors."""
     parameters: dict[str, Parameter] = {}
     residuals_by: dict[str, Residuals] = {}
     if found.messages:
-        parameters, residuals_by = _of_messages(found.messages, transport)
+        parameters, residuals_by = _fit_messages(found.messages, transport)
     if found.copies:
         own = fit_copies(found.copies)
         parameters |= own
@@ -97,7 +97,7 @@ def _of_links(
     return parameters, residuals_by
 
 
-def _of_model(runs: Sequence[RunFile], model: MeasuredModel) -> dict[str, Residuals]:
+def _layer_errors(runs: Sequence[RunFile], model: MeasuredModel) -> dict[str, Residuals]:
     """Return the errors of its measured layer times."""
     repeated = Residuals.of(repetition_errors(runs, model), "fitted rows")
     residuals_by = {f"passes of {model.model}, each repetition": repeated}
@@ -107,7 +107,7 @@ def _of_model(runs: Sequence[RunFile], model: MeasuredModel) -> dict[str, Residu
     return residuals_by
 
 
-def _of_messages(
+def _fit_messages(
     messages: Sequence[Messages], transport: Transport | None
 ) -> tuple[dict[str, Parameter], dict[str, Residuals]]:
     """Fit messages beside ``transport``, or all their parameters; return these and the errors."""

@@ -28,8 +28,8 @@ class Copies(NamedTuple):
 def copies_of(run: RunFile) -> list[Copies]:
     """Return the copies of one rank alone from or to pinned memory, in both directions."""
     # Ranks that copy at once share the host's memory; pageable memory is copied twice.
-    alone = (row for row in run.of("copies") if row.get("at_once", 1) == 1)
-    rows = (row for row in alone if row["memory"] == "pinned" and row["bytes"])
+    one_rank = (row for row in run.of("copies") if row.get("at_once", 1) == 1)
+    rows = (row for row in one_rank if row["memory"] == "pinned" and row["bytes"])
     return [Copies(row["bytes"], tuple(row["times_s"])) for row in rows]
 
 

@@ -1,8 +1,8 @@
 """Measures collectives on a testbed.
 
-Before each repetition all ranks meet in a barrier and agree on a moment `_APART` s later, by the
-machine's clock, at which all begin. So links are idle and their limiters' buckets full at the
-start, and ranks begin together except for the time it takes to wake up.
+Before each repetition all ranks wait at a barrier and agree on a moment `_APART` s later, by the
+machine's clock, at which all begin. At the start, links are therefore idle and their limiters'
+buckets full, and ranks begin at once except for their wake-up times.
 """
 
 from __future__ import annotations

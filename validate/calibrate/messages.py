@@ -73,7 +73,7 @@ def predicted_message_s(one: Messages, transport: Transport) -> float:
     if model is None:
         schedule = algorithm(name, operation).schedule(2)
         model = RoundsModel(schedule, cluster, transport_costs(transport, 0.0))
-    return model.time_together(one.nbytes * times)
+    return model.seconds_from_common_start(one.nbytes * times)
 
 
 def fit_one_way(
@@ -146,11 +146,11 @@ def _predicted_ratios(
     one_way: Sequence[Messages], both: Sequence[Messages], transport: Transport
 ) -> list[float]:
     """Return ln of predicted seconds per byte, both ways over one way, for each of `_PREDICTED`."""
-    alone = _predicted_slope(one_way, transport)
+    one_way_slope = _predicted_slope(one_way, transport)
     ratios = []
     for duplex in _PREDICTED.tolist():
         tried = transport.model_copy(update={"duplex": duplex})
-        ratios.append(float(np.log(_predicted_slope(both, tried) / alone)))
+        ratios.append(float(np.log(_predicted_slope(both, tried) / one_way_slope)))
     return ratios
 
 

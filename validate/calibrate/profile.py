@@ -49,27 +49,27 @@ def fit_collectives(
     given = known(case.testbed for case in cases)
     found = fit(cases, [record.median_s for record in chosen], given, done=done)
 
-    told = []
+    predicted_records = []
     for number, record in enumerate(collectives):
         predicted = predicted_s(case_of(record), found.transport)
         changes = {"predicted_s": predicted, "fitted": number % every == 0}
-        told.append(record.model_copy(update=changes))
+        predicted_records.append(record.model_copy(update=changes))
     not_fitted = known_parameters(found.transport.model_dump(), found.parameters)
 
     # If every collective is fitted on, none is held out, and the errors are those of the fit.
-    held_out = [record for record in told if not record.fitted]
+    held_out = [record for record in predicted_records if not record.fitted]
 
     profile = CalibrationProfile(
         name=name,
         kind=TRANSPORT,
         formula=FORMULA,
         parameters={**found.parameters, **not_fitted},
-        residuals=_residuals(held_out or told, held_out=every > 1),
-        residuals_by=_parts(told),
+        residuals=_residuals(held_out or predicted_records, held_out=every > 1),
+        residuals_by=_parts(predicted_records),
         runs=dict(sources or {}),
         provenance={**(provenance or {}), **stamp()},
     )
-    return profile, told
+    return profile, predicted_records
 
 
 def known(testbeds: Iterable[TestbedConfig]) -> dict[str, float]:

@@ -67,7 +67,7 @@ def _take(path: Path, testbed: TestbedConfig | None, found: Measurements) -> int
             f"{path}: must have {', '.join(USED[:-2])} or {USED[-2]}, but has {', '.join(run.what)}"
         )
     if used["collectives"]:
-        found.records.extend(_of_collectives(run, _checked(path, testbed, len(run.ranks))))
+        found.records.extend(_collective_records(run, _checked(path, testbed, len(run.ranks))))
     if used["point-to-point"]:
         found.messages.extend(messages_of(run, _checked(path, testbed, len(run.ranks))))
     found.copies.extend(copies_of(run))
@@ -105,7 +105,7 @@ def parse_testbed(text: str) -> TestbedConfig:
     """
     if text.endswith((".yaml", ".yml")):
         return load_testbed(text)
-    said: dict[str, Any] = {}
+    fields: dict[str, Any] = {}
     for part in text.split(","):
         key, equals, value = (each.strip() for each in part.partition("="))
         if not equals or key not in _KEYS:
@@ -113,14 +113,14 @@ def parse_testbed(text: str) -> TestbedConfig:
                 f"--testbed must be a YAML file, or {', '.join(f'{one}=...' for one in _KEYS)}, "
                 f"but got {part.strip()!r}"
             )
-        said[key] = int(value) if key != "rate" and value.isdecimal() else value
+        fields[key] = int(value) if key != "rate" and value.isdecimal() else value
     try:
-        return validate(Document.of(said, "--testbed"), TestbedConfig)
+        return validate(Document.of(fields, "--testbed"), TestbedConfig)
     except ScenarioError as error:
         raise DpsimError(str(error)) from None
 
 
-def _of_collectives(run: RunFile, testbed: TestbedConfig) -> Iterator[RunRecord]:
+def _collective_records(run: RunFile, testbed: TestbedConfig) -> Iterator[RunRecord]:
     for row in run.of("collectives"):
         in_place_alone = row["times_s"] is None
         times_s = row["in_place_times_s"] if in_place_alone else row["times_s"]

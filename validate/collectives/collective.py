@@ -16,10 +16,10 @@ from validate.ranks.processes import World
 class Collective(ABC):
     """One collective operation, from the view of one rank.
 
-    ``elements_in`` go in and ``elements_out`` come out, of ``dtype``.
-    ``parts`` is what it promises. ``in_place`` says whether input and output may be the same
-    tensor, ``out_of_place`` whether they may differ (an operation of torch that works in place is
-    then preceded by a copy, which is part of its time).
+    ``elements_in`` go in and ``elements_out`` come out, of ``dtype``. ``parts`` are the parts of
+    the output that it promises. ``in_place`` says whether input and output may be the same tensor,
+    ``out_of_place`` whether they may differ (an operation of torch that works in place is then
+    preceded by a copy, which is part of its time).
     """
 
     in_place = True

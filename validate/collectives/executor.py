@@ -129,7 +129,7 @@ def _touched(receive: Receive, others: Iterable[Send | Receive]) -> bool:
 class _BoundRound(NamedTuple):
     """A round with its slices as views: (views, peer) to receive and to send.
 
-    ``finish`` has (own, received, reduce) for what to take from scratch when all has arrived.
+    ``finish`` has (own, received, reduce) for the parts to take from scratch when all have arrived.
     """
 
     receives: tuple[tuple[list[Any], int], ...]

@@ -45,7 +45,7 @@ class LibraryCollective(Collective):
         self._chunk = whole // ranks
         parts = _parts(operation, world.rank, ranks, whole)
         super().__init__(world, (whole, whole), parts, dtype)
-        # In place, what arrives would overwrite chunks that have not been sent yet.
+        # In place, received data would overwrite chunks that have not been sent yet.
         self.in_place = operation != "all-to-all"
         # By name, so that an operation without a method here fails when it is asked for.
         self._call: Callable[[Any, Any], None] = getattr(self, "_" + operation.replace("-", "_"))

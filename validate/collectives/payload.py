@@ -1,9 +1,9 @@
 """The inputs of ranks and the outputs they must get.
 
 A rank's input is a fixed function of its rank and an element's place: small whole numbers,
-different from place to place and from rank to rank, whose sums over the ranks stay
-exact in the given type. So every rank can compute every other's input, and an output is right or
-wrong, whatever the order in which it was reduced.
+different from place to place and from rank to rank, whose sums over the ranks stay exact in the
+given type. Every rank can therefore compute every other's input, and outputs can be checked
+exactly, whatever the order of the reduction.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def _block(rank: int, start: int, end: int, dtype: Any, device: Any) -> Any:
     mixed = (torch.arange(start, end, device=device) * 2654435761 + rank * 2246822519) & _MASK
     mixed = ((mixed ^ (mixed >> 15)) * 2246822519) & _MASK
     mixed ^= mixed >> 13
-    # At most 3 a rank: int8 holds the sum of 42 ranks, bfloat16 that of 85.
+    # At most 3 per rank: int8 holds the sum of 42 ranks, bfloat16 the sum of 85.
     return mixed % 7 - (0 if dtype == torch.uint8 else 3)
 
 

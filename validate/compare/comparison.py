@@ -236,8 +236,8 @@ def predict_again(
 ) -> list[RunRecord]:
     """Return the records with new predictions.
 
-    Those of steps come from their scenario files; collectives stay as they are. Raises DpsimError
-    where a scenario's file is not where the record says.
+    Predictions of steps come from their scenario files; collectives stay as they are. Raises
+    DpsimError where a scenario's file is not where the record says.
     """
     found = []
     for count, record in enumerate(records, 1):
@@ -251,7 +251,7 @@ def _step(record: RunRecord) -> RunRecord:
         raise DpsimError(
             f"{record.name}: must name its scenario's file to be predicted again, but does not"
         )
-    # What was measured had the warm-up of the file, settled or not.
+    # The measurement had the file's warm-up, whether steps had settled or not.
     scenario = load_scenario(record.case["scenario"], record.case.get("set", []))
     result = run_scenario(scenario, settle=False).result.to_json()
     case = {**record.case, "predicted": {key: result[key] for key in OF_A_STEP}}

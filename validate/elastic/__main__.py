@@ -33,9 +33,9 @@ def main(output: Path) -> None:
     found = [run(job, before) for job in JOBS]
     known = mean_restart(found[0])
     for each in found[1:]:
-        told = compare(each, known)
-        points = 100 * told.useful_error
-        narrate(f"recovery {told.recovery_error:+.1%}, useful share {points:+.1f} points")
+        comparison = compare(each, known)
+        points = 100 * comparison.useful_error
+        narrate(f"recovery {comparison.recovery_error:+.1%}, useful share {points:+.1f} points")
     record = {
         "machine": {key: value for key, value in machine().items() if key != "host"},
         "load": [load, os.getloadavg()[0]],

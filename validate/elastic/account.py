@@ -94,7 +94,7 @@ def killed(job: Job, rows: Sequence[Mapping[str, Any]], kills: Sequence[Kill]) -
                     restart_s=begins[number + 1] - kill.at,
                 )
             )
-        # Each checkpoint's note follows that of its step.
+        # Each checkpoint's note follows its step's note.
         noted = pairwise(kept)
         saving = sum(after["at"] - row["at"] for row, after in noted if after["event"] == "saved")
         checkpoints += saving
@@ -120,11 +120,11 @@ def compare(found: Killed, restart_s: float) -> Comparison:
 
     The simulation knows the planned job, the times of the kills, and ``restart_s`` of other runs.
     """
-    told = _simulated(found, restart_s)
+    simulated = _simulated(found, restart_s)
     return Comparison(
-        predicted={part: getattr(told, part) for part in PARTS},
+        predicted={part: getattr(simulated, part) for part in PARTS},
         measured={part: getattr(found, part) for part in PARTS},
-        recovery_predicted=tuple(stop.lost + stop.down for stop in told.stops),
+        recovery_predicted=tuple(stop.lost + stop.down for stop in simulated.stops),
         recovery_measured=tuple(stop.lost_s + stop.restart_s for stop in found.stops),
     )
 

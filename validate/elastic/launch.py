@@ -45,7 +45,9 @@ class _Launched:
         """Wait until a condition holds. Raises FailedError if the job fails or takes too long."""
         while not until():
             if self.launcher.poll() or time.monotonic() > self.deadline:
-                raise FailedError(f"ranks must run under torchrun, but: {_said(self.launcher)}")
+                raise FailedError(
+                    f"ranks must run under torchrun, but: {_last_words(self.launcher)}"
+                )
             time.sleep(_POLL_S)
 
     def rows(self, rank: int) -> Iterator[Row]:
@@ -149,7 +151,7 @@ def _check(job: Job, total: int) -> None:
         raise FailedError(f"the ranks' sum must be {wanted}, but got {total}")
 
 
-def _said(launcher: Process) -> str:
+def _last_words(launcher: Process) -> str:
     """Return the last line of the launcher that has ended."""
     code = launcher.poll()
     if code is None:

@@ -51,7 +51,7 @@ def _on_zeros(collective: Collective) -> Carry:
 
 
 def through_host(model: HostPathModel, nbytes: int, world: World) -> Carry:
-    """Return what a host's CPU does: it takes the vector of its one GPU, then CPUs all-reduce.
+    """Return a host CPU's part: it takes the vector of its one GPU, then CPUs all-reduce.
 
     They do so by a ring; the summing is a timed wait.
     """

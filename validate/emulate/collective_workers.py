@@ -1,4 +1,4 @@
-"""Workers that meet in collectives, as real ranks.
+"""Workers that exchange in collectives, as real ranks.
 
 Passes are timed waits, and a communication thread carries out calls in their order, like in
 `dpsim.engine.vector_engine`.
@@ -29,10 +29,10 @@ READY = 1005
 class Quorum:
     """Decides when a collective may begin: when this worker is ready, or ``quorum`` workers are.
 
-    A worker that is not ready then takes part with the data it has. Each of ``workers`` tells all
-    others, in a message of 8 bytes, that it is ready for one of ``total`` collectives. Source: Li
-    et al., "Taming unbalanced training workloads in deep learning with partial collective
-    operations", PPoPP 2020.
+    A worker that is not ready then takes part with the data it has. Each of ``workers`` announces
+    to all others, in a message of 8 bytes, that it is ready for one of ``total`` collectives.
+    Source: Li et al., "Taming unbalanced training workloads in deep learning with partial
+    collective operations", PPoPP 2020.
     """
 
     def __init__(self, world: World, workers: int, quorum: int, total: int) -> None:
@@ -41,7 +41,7 @@ class Quorum:
         self._total = total
         self._there = [0] * total
         self._own = 0
-        self._said: list[Any] = []  # messages on their way must be kept
+        self._pending: list[Any] = []  # messages on their way must be kept
         self._changed = threading.Condition()
         # If all are needed, the collective itself waits for all, and no messages are needed.
         self._peers: list[int] = []
@@ -60,7 +60,7 @@ class Quorum:
             self._there[number] += 1
             self._changed.notify_all()
         for peer in self._peers:
-            self._said.append(send(self._world, torch.tensor([number]), peer, READY))
+            self._pending.append(send(self._world, torch.tensor([number]), peer, READY))
 
     def wait(self, number: int) -> None:
         """Wait until this worker is ready, or enough others are."""
@@ -75,7 +75,7 @@ class Quorum:
         """Wait until all others have sent all their messages."""
         for listener in self._listeners:
             listener.join()
-        wait_all(self._said)
+        wait_all(self._pending)
 
     def _listen(self, peer: int) -> None:
         word = torch.zeros(1, dtype=torch.int64)
@@ -115,9 +115,9 @@ class Progress:
         self._factor, self._at = factor, 0
         self._reached = {}
         if self._loading is not None:
-            asked = self._pace.at - self._start
-            taken = float(self._loading.take(np.array([asked]))[0])
-            self.row.input = taken - asked
+            planned = self._pace.at - self._start
+            taken = float(self._loading.take(np.array([planned]))[0])
+            self.row.input = taken - planned
             self._pace.spend(self.row.input)
         self.settle()
         self.row.begin = self._reached[0] = now()
@@ -129,15 +129,15 @@ class Progress:
         self.row.end = now()
 
     def reached(self, position: int) -> float:
-        """Return when it had computed up to ``position``: one where calls become ready, or 0."""
+        """Return when it had computed up to ``position``, at which calls become ready, or 0."""
         return self._reached[position]
 
     def to(self, position: int) -> None:
         """Compute up to ``position``, waiting for the calls needed on the way."""
         if position == self._at:
             return
-        # Stops where a call is needed and where calls become ready, which `reached` needs; layers
-        # without either are one sleep.
+        # Stops where a call is needed, and where calls become ready (for `reached`); layers without
+        # either are one sleep.
         known = {*self._awaited, *self._marks}
         between = {where for where in known if self._at < where < position}
         for stop in sorted(between | {position}):
@@ -189,7 +189,7 @@ class Courier:
         self._quorum = quorum
         self._say = say
         self.followed_by: dict[int, Courier] = {}
-        self._ready = self._asked = 0
+        self._ready = self._awaited = 0
         self._failed: BaseException | None = None
         self._thread = threading.Thread(target=self._work, daemon=True)
 
@@ -206,8 +206,8 @@ class Courier:
         """Return the event that the next call of all is done. Raises an earlier failure."""
         if self._failed is not None:
             raise self._failed
-        self._asked += 1
-        return self._tickets[self._asked - 1]
+        self._awaited += 1
+        return self._tickets[self._awaited - 1]
 
     def finish(self) -> None:
         """Wait until all are done; raises a failure on the way."""

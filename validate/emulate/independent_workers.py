@@ -32,7 +32,7 @@ from validate.ranks.processes import World
 ASK, GRANT, START, MODEL, BACK = 1006, 1007, 1008, 1009, 1010
 
 
-class MeetingPoint(ABC):
+class Coordinator(ABC):
     """A worker's exchange with others: it hands over its result, and fetches its next model."""
 
     @abstractmethod
@@ -90,12 +90,12 @@ class Over:
 class IndependentWorker:
     """One worker of ``job`` and its iterations."""
 
-    def __init__(self, job: Job, rank: int, meeting_point: MeetingPoint, start: float) -> None:
+    def __init__(self, job: Job, rank: int, coordinator: Coordinator, start: float) -> None:
         self._calls = job.calls(0)
         self._positions = job.positions[:, job.kind_of[rank]].tolist()
         self._kind = int(job.kind_of[rank])
         self._loading = None if job.input is None else job.input.of(rank).start()
-        self._meeting_point = meeting_point
+        self._coordinator = coordinator
         self._pace = Pace(start)
         self._start = start
 
@@ -106,26 +106,26 @@ class IndependentWorker:
         if self._loading is not None:
             # The loader's time counts from the start of the run and is not real time: it is asked
             # for the planned time, not the clock's.
-            asked = pace.at - self._start
-            taken = float(self._loading.take(np.array([asked]))[0])
-            row.input = taken - asked
+            planned = pace.at - self._start
+            taken = float(self._loading.take(np.array([planned]))[0])
+            row.input = taken - planned
             pace.spend(row.input)
         row.begin = now()
-        self._meeting_point.begin(row)
+        self._coordinator.begin(row)
         at = 0
         for call in self._calls:
             pace.spend(factor * (positions[call.ready] - positions[at]))
             at = call.ready
             self._code(row, float(call.encode[self._kind]))
-            self._meeting_point.ready(call)
+            self._coordinator.ready(call)
         pace.spend(factor * (positions[-2] - positions[at]))
         row.done = now()
-        self._meeting_point.end(row)
+        self._coordinator.end(row)
         # Waits took as long as they took: the plan starts again from now.
         pace.resume()
         self._code(row, sum(float(call.decode[self._kind]) for call in self._calls))
         pace.spend(factor * (positions[-1] - positions[-2]))
-        self._meeting_point.after(row)
+        self._coordinator.after(row)
         row.end = now()
         return row
 
@@ -137,7 +137,7 @@ class IndependentWorker:
 def work_independently(
     job: Job,
     rank: int,
-    meeting_point: MeetingPoint,
+    coordinator: Coordinator,
     over: Over,
     factors: FloatArray,
     start: float,
@@ -147,7 +147,7 @@ def work_independently(
 
     Their number is that of the rows of ``factors``, (steps, workers), one for each iteration.
     """
-    worker = IndependentWorker(job, rank, meeting_point, start)
+    worker = IndependentWorker(job, rank, coordinator, start)
     own = factors[:, rank].tolist()
     for iteration in count():
         if iteration == len(own):
@@ -156,16 +156,16 @@ def work_independently(
         if over or iteration >= MOST_ROUNDS * len(own):
             break
         say(worker.iterate(iteration, own[iteration % len(own)]))
-    meeting_point.leave()
+    coordinator.leave()
 
 
-class AtServers(MeetingPoint):
+class ServerCoordinator(Coordinator):
     """A worker under SSP or ASP, or one of backup workers.
 
     A thread sends pushes one after another; a pull ends the iteration.
 
-    Of several servers, the one with the longest wait determines the noted wait. Versions are those
-    of the first server; a gradient is handed over when the last server has it.
+    The recorded wait is the longest of all servers' waits. Versions are those of the first server;
+    a gradient is handed over when the last server has it.
     """
 
     def __init__(self, job: Job, client: Client) -> None:
@@ -204,7 +204,7 @@ class AtServers(MeetingPoint):
         if self._failed is not None:
             raise self._failed
         stale, _, taken, released, waited = replies[:, :OWN_NUMBERS].T
-        # Each server decides by what it has seen: a gradient dropped by one counts as dropped.
+        # Each server decides by its own state: a gradient dropped by one server counts as dropped.
         row.versions = int(stale[0]) if (stale != DROPPED).all() else DROPPED
         row.passed = float(taken.max())
         row.straggler_wait = float(waited.max())
@@ -220,7 +220,7 @@ class AtServers(MeetingPoint):
         """Do nothing: the servers have taken the optimiser's step."""
 
     def leave(self) -> None:
-        """End the thread, and tell the servers."""
+        """End the thread, and notify the servers."""
         self._jobs.put(None)
         self._thread.join()
         self._client.go(LEAVE)
@@ -234,13 +234,13 @@ class AtServers(MeetingPoint):
             self._failed = error
 
 
-class Pairwise(MeetingPoint):
+class PairwiseCoordinator(Coordinator):
     """A worker of asynchronous gossip, which averages with one neighbour at a time.
 
-    It computes meanwhile: a thread makes its own exchanges, and one those of each other worker.
-    Each worker does one exchange at a time, its own or another's: a lock. The active side of an
-    exchange takes both locks in the order of ranks, so that there is no deadlock: its own at once
-    or when the other has granted its own. Words of 8 bytes go between them.
+    It computes meanwhile: one thread makes its own exchanges, and one more thread serves each other
+    worker. Each worker does one exchange at a time, its own or another's: a lock. The active side
+    of an exchange takes both locks in the order of ranks, so that there is no deadlock: its own at
+    once or when the other has granted its own. Words of 8 bytes go between them.
     """
 
     def __init__(self, job: Job, world: World) -> None:
@@ -327,9 +327,9 @@ class Pairwise(MeetingPoint):
     def _answer(self, other: int) -> None:
         """Exchange models with one active worker whenever it asks: the passive side."""
         word = torch.zeros(1, dtype=torch.int64)
-        asked = receive(self._world, word, other, ASK)
+        request = receive(self._world, word, other, ASK)
         while True:
-            asked.wait()
+            request.wait()
             if int(word) == LEAVE:
                 return
             # The lock is granted, not taken by the other side: one process cannot lock another's.
@@ -338,7 +338,7 @@ class Pairwise(MeetingPoint):
             with self._lock:
                 coming = receive(self._world, payload(self._nbytes), other, MODEL)
                 start = self._expect(other, START)
-                asked = receive(self._world, word, other, ASK)
+                request = receive(self._world, word, other, ASK)
                 send(self._world, torch.tensor([0]), other, GRANT).wait()
                 start.wait()
                 send(self._world, self._model, other, BACK).wait()

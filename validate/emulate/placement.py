@@ -45,17 +45,17 @@ def placement(scenario: Scenario) -> Placement:
 
 
 def check(job: Job) -> None:
-    """Raise DpsimError for what real ranks cannot do, with the scenario's key to change."""
-    for wrong, key, rule, got in (*_of_hardware(job), *_of_aggregation(job)):
+    """Raise DpsimError if real ranks cannot do this, with the scenario's key to change."""
+    for wrong, key, rule, got in (*_hardware_refusals(job), *_aggregation_refusals(job)):
         if wrong:
             raise DpsimError(f"{key}: {rule}, but got {got}")
 
 
-# Whether it is wrong, the scenario's key, what it must be, and what it is.
+# Whether it is wrong, the scenario's key, its required value, and its value.
 _Refusal = tuple[bool, str, str, str]
 
 
-def _of_hardware(job: Job) -> Iterator[_Refusal]:
+def _hardware_refusals(job: Job) -> Iterator[_Refusal]:
     disturbance = job.scenario.disturbance
     counts = {int(count) for count in np.diff(job.cluster.first_rank)}
     # Ranks of one host would communicate in its memory, not over the links between its GPUs.
@@ -66,7 +66,7 @@ def _of_hardware(job: Job) -> Iterator[_Refusal]:
     yield bool(disturbance.links), "disturbance.links", left_out, "links that change"
 
 
-def _of_aggregation(job: Job) -> Iterator[_Refusal]:
+def _aggregation_refusals(job: Job) -> Iterator[_Refusal]:
     strategy = job.scenario.strategy
     aggregation, home = strategy.aggregation, "strategy.aggregation"
     replicas = getattr(aggregation, "replicas", 1)

@@ -14,7 +14,12 @@ from dpsim.engine import Job, all_slow_downs
 from validate.emulate.carriers import Carriers
 from validate.emulate.clock import now, sleep_until
 from validate.emulate.collective_workers import work_collectively
-from validate.emulate.independent_workers import AtServers, Over, Pairwise, work_independently
+from validate.emulate.independent_workers import (
+    Over,
+    PairwiseCoordinator,
+    ServerCoordinator,
+    work_independently,
+)
 from validate.emulate.placement import check, placement
 from validate.emulate.push_pull import Client
 from validate.emulate.row import Carried, Row
@@ -31,8 +36,8 @@ Say = Callable[[Mapping[str, Any]], None]
 def emulate(job: Job, world: World, case: int, say: Say) -> None:
     """Run ``job``; all ranks of ``world`` must call this.
 
-    This rank's notes are reported with the number ``case``. Raises DpsimError for what cannot be
-    run, or if ranks are on several machines, whose clocks are not comparable.
+    This rank's notes are reported with the number ``case``. Raises DpsimError for scenarios that
+    cannot be run, or if ranks are on several machines, whose clocks are not comparable.
     """
     check(job)
     placed = placement(job.scenario)
@@ -55,7 +60,7 @@ def emulate(job: Job, world: World, case: int, say: Say) -> None:
 
 def _work(job: Job, world: World, servers: range, case: int, say: Say) -> None:
     client = Client(world, servers) if servers else None
-    carriers = None if job.acts_alone else Carriers(job, world, client)
+    carriers = None if job.independent_workers else Carriers(job, world, client)
     if carriers is not None:
         carriers.warm_up()
 
@@ -66,9 +71,11 @@ def _work(job: Job, world: World, servers: range, case: int, say: Say) -> None:
     factors = all_slow_downs(job)
     if carriers is None:
         over = Over(world, job.workers, f"case{case}")
-        meeting_point = Pairwise(job, world) if client is None else AtServers(job, client)
+        coordinator = (
+            PairwiseCoordinator(job, world) if client is None else ServerCoordinator(job, client)
+        )
         start = _together_at(world, case, say)
-        work_independently(job, world.rank, meeting_point, over, factors, start, tell)
+        work_independently(job, world.rank, coordinator, over, factors, start, tell)
     else:
         start = _together_at(world, case, say)
         work_collectively(job, world, carriers, factors, start, tell)
@@ -76,7 +83,7 @@ def _work(job: Job, world: World, servers: range, case: int, say: Say) -> None:
 
 def _serve(job: Job, world: World, servers: int, case: int, say: Say) -> None:
     _together_at(world, case, say)
-    if job.acts_alone:
+    if job.independent_workers:
         serve_independent_workers(job, world, servers)
     else:
         run = job.scenario.run

@@ -66,11 +66,11 @@ def run_cases(
 
     If the run fails, return the measurements until then, and the failure.
     """
-    told = json.dumps([[case.file, list(case.set)] for case in cases])
+    arguments = json.dumps([[case.file, list(case.set)] for case in cases])
     failure = None
     try:
         rows = launch(
-            program(__name__, told),
+            program(__name__, arguments),
             hosts,
             timeout_s=timeout,
             connect_timeout_s=min(CONNECT_TIMEOUT, timeout),
@@ -133,10 +133,10 @@ def account(
         return records
     records.encode[:] = _column(kept, "encode")
     records.input[:] = _column(kept, "input")
-    if job.acts_alone:
-        _alone(records, kept, rows)
+    if job.independent_workers:
+        _independent(records, kept, rows)
     else:
-        _together(records, kept, carried, job)
+        _collective(records, kept, carried, job)
     # A step begins where the last one ended. Computing is the rest of it, so that all parts add up
     # to the step, whatever time the operating system took in between.
     starts = np.full(workers, start)
@@ -147,7 +147,7 @@ def account(
     return records
 
 
-def _together(records: Steps, rows: Sequence[Rows], carried: Sequence[Rows], job: Job) -> None:
+def _collective(records: Steps, rows: Sequence[Rows], carried: Sequence[Rows], job: Job) -> None:
     """Divide waits like `dpsim.engine.vector_engine`.
 
     A wait is for a straggler until the last worker that is needed has begun it, too.
@@ -197,7 +197,7 @@ def _network(carried: Sequence[Rows], steps: int) -> tuple[FloatArray, list[tupl
     return busy, [last[step] for step in sorted(last)]
 
 
-def _alone(records: Steps, rows: Sequence[Rows], everything: Sequence[Rows]) -> None:
+def _independent(records: Steps, rows: Sequence[Rows], everything: Sequence[Rows]) -> None:
     """Copy the waits that workers divided themselves.
 
     Clocks are compared over all of their work, even after their steps.

@@ -46,7 +46,7 @@ class Server:
     """One server of ``job``, shared by its threads.
 
     Its gate is the one that the simulator has for all servers together; here each server decides by
-    what it has seen.
+    its own state.
     """
 
     def __init__(self, job: Job) -> None:

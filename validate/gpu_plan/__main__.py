@@ -1,10 +1,10 @@
 """Measurements on borrowed GPUs, in calls of under ten minutes.
 
-Every row is written as it is made, to DIR/rows.jsonl. A call goes on where the last one ended, was
-cut off or failed, the most telling first, and says what is left over. It needs no network. Each
-ends with DIR/profile.json, DIR/record.json.gz (to be kept), DIR/table.md, DIR/page.html, and
-a table on stdout: measured steps, communication and memory beside predictions by specification and
-by the profile.
+Each row is appended to DIR/rows.jsonl as it is measured. A call continues where the last one ended,
+was cut off or failed. It measures the most informative items first, and prints the remaining ones.
+It needs no network. Each ends with DIR/profile.json, DIR/record.json.gz (to be kept), DIR/table.md,
+DIR/page.html, and a table on stdout: measured steps, communication and memory beside predictions by
+specification and by the profile.
 
     python -m validate.gpu_plan -o DIR                             # one GPU, or all of this node
     torchrun --nnodes 2 --nproc-per-node 8 ... -m validate.gpu_plan -o DIR       # several nodes
@@ -68,19 +68,19 @@ def main(arguments: Sequence[str]) -> None:
         choices=PARTS,
         help="what one device shows, those of a node, or of several; all that can be, if left out",
     )
-    told = parser.parse_args(arguments)
-    node = here(told.device)
+    options = parser.parse_args(arguments)
+    node = here(options.device)
     orders = orders_here()
     if orders is None:
         return
-    told.output.mkdir(parents=True, exist_ok=True)
+    options.output.mkdir(parents=True, exist_ok=True)
     usual = node.count if node.kind == "cuda" else _SMALL_RANKS
-    plan = Plan(told.output, node, ranks_of_launcher() or usual, SMALL if told.small else GPU)
-    items = plan.items(tuple(told.part or PARTS))
-    rows = Rows(told.output / "rows.jsonl")
+    plan = Plan(options.output, node, ranks_of_launcher() or usual, SMALL if options.small else GPU)
+    items = plan.items(tuple(options.part or PARTS))
+    rows = Rows(options.output / "rows.jsonl")
     try:
         left = carry(
-            items, rows, orders, device=node.kind, minutes=told.minutes, progress=_announce
+            items, rows, orders, device=node.kind, minutes=options.minutes, progress=_announce
         )
     finally:
         orders.close()
@@ -91,7 +91,7 @@ def main(arguments: Sequence[str]) -> None:
 
 
 def _announce(name: str, done: int, total: int) -> None:
-    """Say what is being measured: launchers' logs have no progress bars."""
+    """Print the current item: launchers' logs have no progress bars."""
     narrate(f"{done + 1} of {total}: {name}")
 
 

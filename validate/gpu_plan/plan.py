@@ -47,13 +47,13 @@ class Plan:
         found: list[Item] = []
         if "nodes" in parts and self.ranks > own:
             found += self.profiled()
-            found += self._together(self.ranks, self.size.across_nodes)
+            found += self._strategies(self.ranks, self.size.across_nodes)
         if "node" in parts and own > 1:
             found += self.profiled() if self.ranks == own else []
-            found += self._together(own, self.size.strategies)
+            found += self._strategies(own, self.size.strategies)
         if "one" in parts:
             found += self.profiled() if self.ranks == 1 else []
-            found += self._alone()
+            found += self._single_rank()
         return found
 
     def profiled(self) -> list[Item]:
@@ -67,15 +67,15 @@ class Plan:
         file.write_text(json.dumps(item.scenario))
         return Case(str(file), item.set)
 
-    def _alone(self) -> Iterator[Item]:
+    def _single_rank(self) -> Iterator[Item]:
         """Yield all variants of all models on one rank, then items of ranks sharing a device."""
         for words, model in product(self.size.variants, self.size.models):
             for batch in self._batches(model, words):
                 kind = "step" if words.get("execution", "eager") == "eager" else "compile"
-                said = ", ".join(str(word) for word in words.values())
+                text = ", ".join(str(word) for word in words.values())
                 workload = self._workload(model, batch, words)
                 yield self._scenario(
-                    f"{model}, batch {batch}, {said}", self.size.seconds[kind], workload, {}, 1
+                    f"{model}, batch {batch}, {text}", self.size.seconds[kind], workload, {}, 1
                 )
         yield from self._shared()
         for what in ("learners", "codecs"):
@@ -120,7 +120,7 @@ class Plan:
         file = str((self.folder / "trace.json").resolve())
         yield traced.model_copy(update={"backend": backend, "traced": file})
 
-    def _together(self, ranks: int, strategies: Mapping[str, Words]) -> Iterator[Item]:
+    def _strategies(self, ranks: int, strategies: Mapping[str, Words]) -> Iterator[Item]:
         """Yield every strategy with some models, at the largest batch."""
         words = self.size.variants[0]
         for (name, strategy), model in product(strategies.items(), self.size.together):
@@ -134,10 +134,10 @@ class Plan:
             )
 
     def _workload(self, model: str, batch: int, words: Words) -> dict[str, Any]:
-        told: dict[str, Any] = {"model": model, "batch_per_gpu": batch, **words}
+        workload: dict[str, Any] = {"model": model, "batch_per_gpu": batch, **words}
         if self.size.sequence is not None and not model.startswith("resnet"):
-            told["sequence_length"] = self.size.sequence
-        return told
+            workload["sequence_length"] = self.size.sequence
+        return workload
 
     def _batches(self, model: str, words: Words) -> list[int]:
         """Return batch sizes by factors of four; the largest should fit the memory."""

@@ -59,7 +59,7 @@ class Line:
         ]
 
     def record(self) -> dict[str, Any]:
-        """Return what is worth keeping, in some 400 bytes; parts that took no time are left out."""
+        """Return the main results, in some 400 bytes; parts that took no time are left out."""
         kept: dict[str, Any] = {"name": self.item.name, "set": list(self.item.set)}
         if self.attempt.notes:
             kept["notes"] = self.attempt.notes
@@ -125,9 +125,9 @@ def markdown(lines: Sequence[Line]) -> str:
 def page(title: str, lines: Sequence[Line]) -> str:
     """Return a self-contained page with the table, and the disturbances of its measurements."""
     notes = dict.fromkeys(note for line in lines for note in line.attempt.notes)
-    said = "".join(f"<p>{escape(note)}</p>" for note in notes)
+    paragraphs = "".join(f"<p>{escape(note)}</p>" for note in notes)
     rows = [_filled(line.cells()) for line in lines]
-    body = f"<h1>{escape(title)}</h1>{table_html(_HEADINGS, rows)}{said}"
+    body = f"<h1>{escape(title)}</h1>{table_html(_HEADINGS, rows)}{paragraphs}"
     return document(title, body, figures=False)
 
 

@@ -46,8 +46,8 @@ def run_benchmarks(world: World, settings: Settings, report: Report, progress: P
 
     On rank 0, ``report`` gets each row, and ``progress`` the benchmark's name and the number of its
     rows so far, of an unknown total (None). A row has ``what``, the benchmark's name; one of a
-    benchmark that cannot run has the reason in ``not_run``. With ``at_once``, all ranks run what
-    rank 0 would run alone.
+    benchmark that cannot run has the reason in ``not_run``. With ``at_once``, all ranks run the
+    benchmarks that otherwise only rank 0 runs.
     """
     for name in settings.what:
         benchmark = BENCHMARKS[name]
@@ -56,7 +56,7 @@ def run_benchmarks(world: World, settings: Settings, report: Report, progress: P
         elif benchmark.together or settings.at_once:
             _run(benchmark, world, settings, report, progress)
         else:
-            with world.alone(f"microbench/{name}") as mine:
+            with world.on_rank_0(f"microbench/{name}") as mine:
                 if mine:
                     _run(benchmark, world, settings, report, progress)
 

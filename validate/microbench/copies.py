@@ -28,7 +28,7 @@ def _rows(world: World, settings: Settings) -> Iterator[Row]:
         world.barrier()
         times = _measured(direction, memory, size, world, settings) if world.rank < at_once else []
         everyone = [own for own in world.gather(times) if own]
-        # One rank's repetitions as a whole, since they were not in step with those of the others.
+        # One rank's repetitions as a whole, since the ranks' repetitions were not synchronised.
         slowest = max(everyone, key=lambda own: float(np.median(own)))
         columns = timed(slowest)
         yield {

@@ -25,7 +25,7 @@ Around = Callable[[], AbstractContextManager[Any]]
 class LayerClock:
     """Times one module's passes, within ``context`` (of a precision, say).
 
-    Names are those of ``named_modules``: the module itself has the empty name.
+    Names are as in ``named_modules``: the module itself has the empty name.
     """
 
     def __init__(self, module: Any, face: DeviceFace, context: Around = nullcontext) -> None:

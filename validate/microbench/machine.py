@@ -14,7 +14,7 @@ from dpsim.base.provenance import stamp
 from validate.ranks.device import processor
 from validate.ranks.smi import ask, mps_runs
 
-# nvidia-smi's names. Of clocks, the one set for applications and the maximum.
+# nvidia-smi's names. The application clock and the maximum clock.
 _STATE = (
     "driver_version",
     "power.limit",
@@ -59,10 +59,10 @@ def provenance() -> dict[str, str]:
 def gpu_state() -> str:
     """Return driver, limits and modes of the first GPU, which affect times; "" if unknown."""
     try:
-        said = ask(f"--query-gpu={','.join(_STATE)}", "--format=csv,noheader", "--id=0")
+        output = ask(f"--query-gpu={','.join(_STATE)}", "--format=csv,noheader", "--id=0")
     except (OSError, subprocess.SubprocessError):
         return ""
-    values = said.split(", ")
+    values = output.split(", ")
     if len(values) != len(_STATE):
         return ""
     state = ", ".join(f"{name} {value}" for name, value in zip(_STATE, values, strict=True))

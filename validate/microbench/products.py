@@ -92,7 +92,7 @@ def _launches(world: World, settings: Settings) -> Row:
         for _ in range(_LAUNCHES):
             one.add_(1)
 
-    # So many that the wait at the end of each repetition is negligible.
+    # Enough that the wait at the end of each repetition is negligible.
     columns = timed([taken / _LAUNCHES for taken in seconds(many, world, settings)])
     none = {"flop": 0.0, "flop_per_s": None, "rate_Bps": None}
     return {"kind": "launch", "precision": "fp32", **none, **columns}

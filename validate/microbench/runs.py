@@ -125,12 +125,12 @@ def _listener(progress: Progress) -> Callable[[int, str, str], None]:
 def _run_file(settings: Settings, rows: Iterable[Row], failed: str | None) -> RunFile:
     # Rank 0 describes all ranks before it measures, in the first row.
     about, *rest = rows
-    said = [each["row"] for each in rest]
+    measured = [each["row"] for each in rest]
     return RunFile(
         what=settings.what,
         settings=settings,
-        rows=tuple(row for row in said if "not_run" not in row),
-        not_run={row["what"]: row["not_run"] for row in said if "not_run" in row},
+        rows=tuple(row for row in measured if "not_run" not in row),
+        not_run={row["what"]: row["not_run"] for row in measured if "not_run" in row},
         failed=failed,
         **about["run"],
     )

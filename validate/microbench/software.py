@@ -64,14 +64,14 @@ def executed(forward: Forward, words: Words, *, graphs: bool) -> Forward:
 
     ``graph`` is compiled as a whole and captured, ``cuda-graph`` captured kernel by kernel.
     """
-    told: dict[str, Any] = {}
+    options: dict[str, Any] = {}
     if words.execution == "cuda-graph":
-        told = {"backend": "cudagraphs"}
+        options = {"backend": "cudagraphs"}
     elif words.execution == "graph" and graphs:
-        told = {"mode": "reduce-overhead"}
+        options = {"mode": "reduce-overhead"}
     if words.execution == "eager" or (words.execution == "cuda-graph" and not graphs):
         return forward
-    compiled: Forward = torch.compile(forward, **told)
+    compiled: Forward = torch.compile(forward, **options)
     return compiled
 
 

@@ -1,4 +1,4 @@
-"""Rows of microbenchmarks as tables for a terminal, those of collectives as nccl-tests prints them.
+"""Tables of microbenchmarks for a terminal, with collectives as nccl-tests prints them.
 
 nccl-tests has sizes in bytes, times in us and rates in GB/s.
 """
@@ -87,7 +87,7 @@ def nccl_lines(run: RunFile) -> Iterator[str]:
     yield "# Using devices"
     for place in run.ranks:
         yield _device(place)
-    # Rows come in the order of measurement, with those of an operation and algorithm together.
+    # Rows are in the order of measurement, in which an operation and algorithm are contiguous.
     tables = groupby(run.of("collectives"), key=itemgetter("operation", "algorithm"))
     for (operation, algorithm), rows in tables:
         yield from _table(operation, algorithm, list(rows))
@@ -116,16 +116,16 @@ def _table(operation: str, algorithm: str, rows: list[dict[str, Any]]) -> Iterat
         columns = [_input(row["bytes"], row["count"], row["type"], row["redop"], row["root"])]
         columns += [_way(row, way) for way in _WAYS]
         yield " ".join(columns)
-    wrong = sum(_of_both_ways(rows, "wrong"))
+    wrong = sum(_all_values(rows, "wrong"))
     verdict = "FAILED" if wrong else "OK"
     yield f"# Out of bounds values : {wrong} {verdict}"
     # nccl-tests takes the plain mean over all sizes and both ways, small messages included.
-    busbw = _of_both_ways(rows, "busbw_Bps")
+    busbw = _all_values(rows, "busbw_Bps")
     average = np.mean(busbw) / 1e9 if busbw else 0.0
     yield f"# Avg bus bandwidth    : {average:g}"
 
 
-def _of_both_ways(rows: Sequence[Row], column: str) -> list[Any]:
+def _all_values(rows: Sequence[Row], column: str) -> list[Any]:
     """Return all values of a column, out of place and in place."""
     values = [row[way + column] for row in rows for way in _WAYS]
     return [value for value in values if value is not None]

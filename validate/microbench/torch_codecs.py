@@ -2,8 +2,8 @@
 
 The results of numpy and torch for one vector are equal for deterministic codecs, and of the same
 size and distribution for the others. They are plain operators in sequence, not fused kernels: their
-times are those of a straightforward implementation. A kind without operators here is encoded and
-decoded by numpy in host memory, `has_operators` says so.
+times are for a straightforward implementation. A kind without operators here is encoded and decoded
+by numpy in host memory, `has_operators` says so.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from dpsim.strategy.compression import Encoded, ceil_div, kept
 
 
 class TorchEncoded(NamedTuple):
-    """A payload: ``parts`` are sent; ``known`` is what every worker draws by itself."""
+    """A payload: ``parts`` are sent; every worker draws the ``known`` ones by itself."""
 
     parts: tuple[Any, ...]
     known: tuple[Any, ...] = ()
@@ -238,7 +238,7 @@ def _encode_onebit(codec: Any, vector: Any, generator: Any) -> TorchEncoded:
 
 
 def _means(rows: Any, chosen: Any) -> Any:
-    """Return each row's mean over its chosen elements, 0 where there are none."""
+    """Return each row's mean over its chosen elements, 0 if there are none."""
     sums = torch.where(chosen, rows, 0.0).sum(dim=1, dtype=torch.float64)
     counts = chosen.sum(dim=1).clamp(min=1)
     return (sums / counts).to(torch.float32)

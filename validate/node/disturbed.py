@@ -86,22 +86,22 @@ class Watchman:
         others = gpu_processes() if device == "cuda" else []
         self._others = {each.pid for each in others}
         self._next = 0.0
-        self._told: set[tuple[str, str]] = set()
+        self._reported: set[tuple[str, str]] = set()
 
     def look(self, rows: Rows) -> None:
         """Check for disturbances if it is time to."""
         if rows.current is None or time.monotonic() < self._next:
             return
         self._next = time.monotonic() + _EVERY_S
-        for said in (*self._first, *self._of_gpus()):
+        for note in (*self._first, *self._gpu_disturbances()):
             # The numbers differ between checks.
-            which = rows.current.name, said.partition(" runs at ")[0]
-            if which not in self._told:
-                self._told.add(which)
-                rows.write({"note": said})
+            which = rows.current.name, note.partition(" runs at ")[0]
+            if which not in self._reported:
+                self._reported.add(which)
+                rows.write({"note": note})
         self._first = []
 
-    def _of_gpus(self) -> Iterator[str]:
+    def _gpu_disturbances(self) -> Iterator[str]:
         if self._device != "cuda":
             return
         states = gpu_states()

@@ -62,7 +62,7 @@ def diagnosis() -> Json:
         "versions": _versions(states),
         "mps": mps_runs(),
         "backends": [name for name in BACKENDS if not why_missing(name)],
-        "problems": [*_of_gpus(states, processes), *_of_machine(busy), *refused],
+        "problems": [*_gpu_problems(states, processes), *_machine_problems(busy), *refused],
         "plan": plan,
         "seconds": sum(item["seconds"] for item in plan),
     }
@@ -139,7 +139,7 @@ def _rate(file: Path, scale: float = 1.0) -> float | None:
     return number * scale * 1e6 / 8 if number > 0 else None
 
 
-def _of_gpus(states: Sequence[GpuState], processes: Sequence[GpuProcess]) -> Iterator[str]:
+def _gpu_problems(states: Sequence[GpuState], processes: Sequence[GpuProcess]) -> Iterator[str]:
     if (states or why_silent()) and not torch.cuda.is_available():
         yield f"torch cannot use the GPUs that are here: {why_no_gpu()}"
     for index, state in enumerate(states):
@@ -153,7 +153,7 @@ def _of_gpus(states: Sequence[GpuState], processes: Sequence[GpuProcess]) -> Ite
     yield from slowed(states)
 
 
-def _of_machine(busy: float | None) -> Iterator[str]:
+def _machine_problems(busy: float | None) -> Iterator[str]:
     if torch.cuda.is_available():
         if missing := why_missing("nccl"):
             yield f"NCCL cannot be used: {missing}"

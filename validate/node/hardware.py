@@ -40,7 +40,7 @@ def here(device: str) -> Here:
     gpus = usable_gpus(device)
     if gpus and device != "cpu":
         face = CudaFace(0)
-        # A scheduler may show each rank only one GPU: a node's GPUs are then those of its ranks.
+        # A scheduler may show each rank only one GPU: a node's GPUs are then its ranks' GPUs.
         launched = "LOCAL_WORLD_SIZE" in os.environ
         count = place_from_environment().local_size if launched else gpus
         return Here("cuda", count, face.name, face.capacity)
@@ -49,7 +49,7 @@ def here(device: str) -> Here:
 
 
 def check(scenario: Scenario, node: Here, ranks_of_launcher: int | None) -> None:
-    """Raise one DpsimError, with what to do, for all that this node cannot run."""
+    """Raise one DpsimError, with remedies, for everything that this node cannot run."""
     problems = []
     wanted = scenario.cluster.ranks
     # Processes may represent any GPU: with a calibration measured here, times are comparable.

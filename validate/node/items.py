@@ -23,7 +23,7 @@ from validate.microbench.machine import machine, provenance
 from validate.microbench.precision import products_in
 from validate.microbench.runs import place_of
 from validate.microbench.settings import Settings
-from validate.node.program import carry_out, seconds_alone, twin_of
+from validate.node.program import carry_out, computing_seconds, twin_of
 from validate.node.rows import Rows, short
 from validate.node.task import ScenarioTask
 from validate.ranks.device import OUT_OF_MEMORY
@@ -59,8 +59,10 @@ class Item(Config):
     @property
     def identity(self) -> Row:
         """The fields that identify this measurement."""
-        told: Row = short(self.model_dump(mode="json", exclude={"seconds"}, exclude_defaults=True))
-        return told
+        labels: Row = short(
+            self.model_dump(mode="json", exclude={"seconds"}, exclude_defaults=True)
+        )
+        return labels
 
     def measure(self, world: World, report: Callable[[Row], None]) -> None:
         """Measure on all ranks; rank 0 reports row by row. Raises DpsimError."""
@@ -79,10 +81,12 @@ class Item(Config):
             if self.traced is not None:
                 trace(job, world, self.traced)
                 continue
-            measured = seconds_alone(job, world) if self.alone else carry_out(job, world, "real")
-            told = {"variant": name, "turn": turn} if name else {}
+            measured = (
+                computing_seconds(job, world) if self.alone else carry_out(job, world, "real")
+            )
+            labels = {"variant": name, "turn": turn} if name else {}
             for rank, row in enumerate(world.gather(measured)):
-                report({"rank": rank, **told, **row})
+                report({"rank": rank, **labels, **row})
 
 
 class Order(Config):

@@ -58,8 +58,8 @@ def items_of(
     """
     for model in models:
         _subject(model)
-    told = node, here, ranks, backend, models
-    return [*_by_all(*told), *_by_two(*told)]
+    arguments = node, here, ranks, backend, models
+    return [*_by_all(*arguments), *_by_two(*arguments)]
 
 
 def _subject(model: str) -> Subject:
@@ -174,8 +174,8 @@ class _Maker:
     def wrapped(self, model: str, precision: str) -> Item:
         """Return steps of a model without and in torch's wrappers, without communication."""
         batch = self._batches(model, precision)[-1]
-        told = self._node, self._ranks, self._backend, model, precision, batch
-        return wrapped_item(*told, self._seconds["model"])
+        arguments = self._node, self._ranks, self._backend, model, precision, batch
+        return wrapped_item(*arguments, self._seconds["model"])
 
     def _batches(self, model: str, precision: str) -> tuple[int, ...]:
         """Return four batch sizes, each twice the previous one, that should fit the memory."""
@@ -190,7 +190,7 @@ class _Maker:
         return use.held.total <= _FILLED * self._node.memory
 
     def _item(self, name: str, seconds: float, **settings: Any) -> Item:
-        told = Settings(
+        measured = Settings(
             device=self._node.kind,
             backend=self._backend,
             at_once=True,
@@ -203,5 +203,5 @@ class _Maker:
             ranks=self._ranks,
             backend=self._backend,
             seconds=seconds,
-            settings=told.checked(),
+            settings=measured.checked(),
         )

@@ -25,14 +25,14 @@ def method_on(scenario: Scenario) -> Method:
             "workload.learners_per_gpu: must be 1 on real ranks but where strategy.sync is sma "
             f"over an all-reduce, but got {learners} with {sync}"
         )
-    # Torch's own first, as it is what people train with on a node.
+    # Torch's own methods first, since people train with them on a node.
     choose = _BY_TORCH.get((strategy.aggregation.kind, strategy.sync.kind))
     found = None if choose is None else choose(scenario)
     return method_of(scenario) if found is None else found
 
 
 def deviations(scenario: Scenario, *, on_gpu: bool) -> list[str]:
-    """Return how the method deviates from the scenario, and what else users should know of it."""
+    """Return how the method deviates from the scenario, and other remarks for users."""
     method, workload = method_on(scenario), scenario.workload
     aggregation: Any = scenario.strategy.aggregation
     learners = scenario.workload.learners_per_gpu
@@ -135,7 +135,7 @@ def _sharded(scenario: Scenario) -> Method | None:
         "fsdp",
         reshard=aggregation.stage == 3 and aggregation.reshard_after_forward,
         group=None if group == scenario.cluster.ranks else group,
-        # Of one byte: each block is a unit.
+        # Units of one byte, so that each block is a unit.
         unit_size=f"{1.0 if aggregation.wrap == 'block' else aggregation.unit_size!r} B",
         weights="fp32" if aggregation.weight_bytes == 4 else "bf16",
         gradients=aggregation.gradients.dtype or scenario.workload.parameter_dtype,

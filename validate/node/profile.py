@@ -1,8 +1,8 @@
 """A profile of this node: times of its products, memory, copies, models and collectives.
 
-Microbenchmarks measure on all ranks at once, as in training. Of each table of collectives two
-thirds of the sizes are kept; the others are held out to judge the library's model on this node,
-refitted on the kept sizes.
+Microbenchmarks measure on all ranks at once, as in training. The profile keeps two thirds of the
+sizes in each table of collectives; the others are held out to validate the library's model on this
+node, refitted on the kept sizes.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def profile_of(
     tables = [held for run in runs for held in _tables(run)]
     models = [model for run in runs if run.of("layers") for model in _models(run, scenario)]
     copies = [one for run in runs for one in copies_of(run)]
-    residuals = _of_collectives(tables, scenario)
+    residuals = _held_out_errors(tables, scenario)
     spreads, errors_of_slowest = spreads_of(runs)
     if errors_of_slowest:
         what = "the slowest rank's computing, batch sizes left out"
@@ -143,7 +143,7 @@ def _seconds(row: Mapping[str, Any]) -> float:
     return usual_s(since_last if since_last is not None else row[f"{way}times_s"])
 
 
-def _of_collectives(tables: Sequence[Held], scenario: Scenario) -> dict[str, Residuals]:
+def _held_out_errors(tables: Sequence[Held], scenario: Scenario) -> dict[str, Residuals]:
     """Return the errors of the refitted models at the held-out sizes."""
     by_operation: dict[str, list[Held]] = defaultdict(list)
     for held in tables:
@@ -158,9 +158,9 @@ def _of_collectives(tables: Sequence[Held], scenario: Scenario) -> dict[str, Res
         constants = constants_of(bases, [held.kept for held in own])
         errors, sizes = [], []
         for base, held in zip(bases, own, strict=True):
-            nothing = base.time_together(4)
+            nothing = base.seconds_from_common_start(4)
             for size, measured in zip(held.out.sizes_bytes, held.out.times_s, strict=True):
-                whole = base.time_together(size)
+                whole = base.seconds_from_common_start(size)
                 # t_0 of the formula: the model's time for next to no bytes.
                 empty = np.array(min(nothing, whole))
                 predicted = float(constants.seconds(empty, np.array(whole)))

@@ -24,7 +24,7 @@ from validate.microbench.precision import products_in
 from validate.node.methods import method_on
 from validate.node.task import ScenarioTask
 from validate.ranks.processes import World, first_line
-from validate.training import Method, Task, Training, alone, train
+from validate.training import Method, Task, Training, computing_step, train
 from validate.twins import Subject, subject_of, timed_subject
 
 _WARM = 3  # steps alone that do not count
@@ -97,7 +97,7 @@ def carry_out(job: Job, world: World, compute: str) -> Row:
         peak = face.peak_bytes()
         # Frees the training's memory first: the next replica need not fit beside it.
         gc.collect()
-        by_itself = _alone(method, task, training, world, working)
+        by_itself = _computing_only(method, task, training, world, working)
 
     return {
         **record.summary(),
@@ -115,14 +115,14 @@ def carry_out(job: Job, world: World, compute: str) -> Row:
     }
 
 
-def seconds_alone(job: Job, world: World) -> Row:
+def computing_seconds(job: Job, world: World) -> Row:
     """Return the seconds of one rank's computing, with all ranks at once and no communication."""
     method = method_on(job.scenario)
     with products_in(job.scenario.workload.precision):
         words = job.scenario.workload.words
         task = ScenarioTask(job, twin_of(job.scenario), world.face, world.rank, words)
         training = Training(steps=_MANY, batch=job.scenario.workload.batch_per_gpu)
-        return {"alone_s": _alone(method, task, training, world, working=True).seconds}
+        return {"alone_s": _computing_only(method, task, training, world, working=True).seconds}
 
 
 @contextmanager
@@ -151,7 +151,7 @@ def _training(
     when alone. The natural differences between ranks are in their real compute times.
     """
     workload, run = job.scenario.workload, job.scenario.run
-    told: dict[str, Any] = {
+    settings: dict[str, Any] = {
         "precision": "float32",
         "steps": job.counted.stop,
         "batch": workload.batch_per_gpu,
@@ -159,14 +159,14 @@ def _training(
     }
     factors = slow_downs(job) if compute == "real" else all_slow_downs(job)
     if (factors == 1).all():
-        return Training(**told)
-    of_rank = _alone(method, task, Training(**told), world, working)
+        return Training(**settings)
+    of_rank = _computing_only(method, task, Training(**settings), world, working)
     workers = np.array(world.gather(of_rank.typical)[: job.workers])
     seconds = (factors - 1).clip(min=0) * workers
-    return Training(**told, pauses_s=tuple(map(tuple, seconds.T.tolist())))
+    return Training(**settings, pauses_s=tuple(map(tuple, seconds.T.tolist())))
 
 
-class _Alone(NamedTuple):
+class _Computing(NamedTuple):
     """Steps without communication, and the share of their time with a processor working on them.
 
     On a GPU the share is of the host, which may well wait.
@@ -181,14 +181,16 @@ class _Alone(NamedTuple):
         return float(np.median(self.seconds))
 
 
-def _alone(method: Method, task: Task, training: Training, world: World, working: bool) -> _Alone:
+def _computing_only(
+    method: Method, task: Task, training: Training, world: World, working: bool
+) -> _Computing:
     """Measure some steps, on all workers at once, so that their spread shows, too."""
     world.barrier()
     if not working:
         world.barrier()
-        return _Alone([0.0], 1.0)
+        return _Computing([0.0], 1.0)
     face = world.face
-    step = alone(method, world, training, task)
+    step = computing_step(method, world, training, task)
     counted = min(max(training.steps, _FEW), _MANY)
     marks = []
     for turn in range(_WARM + counted):
@@ -201,4 +203,4 @@ def _alone(method: Method, task: Task, training: Training, world: World, working
     share = (time.process_time() - busy) / (time.perf_counter() - wall)
     times = [face.seconds(*both) for both in marks[_WARM:]]
     world.barrier()
-    return _Alone(times, share)
+    return _Computing(times, share)

@@ -112,28 +112,28 @@ class Rows:
 
     def _take(self, line: bytes) -> None:
         try:
-            told = json.loads(line)
+            record = json.loads(line)
         except ValueError:
             return  # cut off in the middle
-        if not isinstance(told, dict):
+        if not isinstance(record, dict):
             raise DpsimError(f"{self.path}: must be the rows of a node, but has {line[:40]!r}")
         last = self.attempts[-1] if self.attempts else None
-        if "world" in told:
-            self.world = told["world"]
+        if "world" in record:
+            self.world = record["world"]
             self.met = time.monotonic()
-        elif "begin" in told:
-            self.attempts.append(Attempt(told["begin"], told["item"], self.world))
+        elif "begin" in record:
+            self.attempts.append(Attempt(record["begin"], record["item"], self.world))
             self._began = time.monotonic()
         elif last is None:
             return
-        elif "of" in told:
-            last.rows.append({key: value for key, value in told.items() if key != "of"})
-        elif "note" in told:
-            last.notes.append(told["note"])
-        elif "end" in told:
+        elif "of" in record:
+            last.rows.append({key: value for key, value in record.items() if key != "of"})
+        elif "note" in record:
+            last.notes.append(record["note"])
+        elif "end" in record:
             for ended in ("failed", "cut"):
-                if ended in told:
-                    last.ended, last.why = ended, told[ended]
+                if ended in record:
+                    last.ended, last.why = ended, record[ended]
             last.ended = last.ended or "done"
 
 

@@ -56,7 +56,7 @@ def on_node(
 ) -> StepRun | None:
     """Run ``case`` here, and predict it; under a launcher return the result on rank 0, else None.
 
-    Raises PartialRunError if a rank fails, DpsimError for what this node cannot run.
+    Raises PartialRunError if a rank fails, and DpsimError if this node cannot run the scenario.
     """
     if compute not in COMPUTES:
         raise DpsimError(f"--compute must be real or timed here, but got {compute!r}")
@@ -73,11 +73,11 @@ def on_node(
     if compute == "real" and found.kind == "cpu" and launched is None:
         check_memory_here(scenario)
 
-    told = [case.file, case.set, device, backend, compute]
+    arguments = [case.file, case.set, device, backend, compute]
     if launched is not None:
-        gathered = _as_launched(told)
+        gathered = _as_launched(arguments)
         return None if gathered is None else beside_prediction(case, found, gathered, "")
-    rows, failed = _on_own_ranks(told, placement(scenario), timeout_s or _TIMEOUT_S)
+    rows, failed = _on_own_ranks(arguments, placement(scenario), timeout_s or _TIMEOUT_S)
     run = beside_prediction(case, found, rows, failed)
     if failed:
         raise PartialRunError(failed, [run])
@@ -85,13 +85,13 @@ def on_node(
 
 
 def _on_own_ranks(
-    told: Sequence[Any], placed: Placement, timeout_s: float
+    arguments: Sequence[Any], placed: Placement, timeout_s: float
 ) -> tuple[list[Row], str]:
     """Return the rows of ranks started for the run, and why it failed, "" if it did not.
 
     Raises PartialRunError if too few of its rows are left.
     """
-    command = program(__name__, json.dumps(told))
+    command = program(__name__, json.dumps(arguments))
     hosts = loopback(placed.ranks)
     try:
         run = launch(command, hosts, timeout_s=timeout_s, preload=[__name__, IMPORTED_LATE])
@@ -112,9 +112,9 @@ def as_rank(text: str) -> None:
         world.barrier()
 
 
-def _as_launched(told: Sequence[Any]) -> list[Row] | None:
+def _as_launched(arguments: Sequence[Any]) -> list[Row] | None:
     """Run as one of the ranks of a launcher: return all rows on rank 0, None elsewhere."""
-    file, sets, device, backend, compute = told
+    file, sets, device, backend, compute = arguments
     with joined(backend, device, _MEET_S) as world:
         rows: list[Row] = world.gather(carry_out(Case(file, tuple(sets)).job(), world, compute))
     return None if world.rank else rows
@@ -157,7 +157,7 @@ def as_measured(predicted: Result) -> Result:
     computing is measured without it.
     """
     job, steps = predicted.job, predicted.steps
-    if predicted.alone:
+    if predicted.independent_workers:
         return predicted
     lost = np.minimum(seconds_lost(job)[job.kind_of], steps.compute)
     moved = replace(steps, compute=steps.compute - lost, exposed_comm=steps.exposed_comm + lost)
@@ -174,7 +174,7 @@ def _memory(predicted: Run, rows: Sequence[Row]) -> dict[str, float | None]:
 
 
 def _by_another_library(job: Job, backend: str) -> Iterator[str]:
-    """Yield a note if collectives were predicted as those of another library than ran."""
+    """Yield a note if collectives were predicted for another library than the one that ran."""
     library = job.setting.library
     if job.workers > 1 and library in TRAITS and TRAITS[library].in_torch and library != backend:
         yield (
@@ -207,7 +207,7 @@ def _interrupted(node: Here, rows: Sequence[Row]) -> Iterator[str]:
 
 
 def _notes(parts: Sequence[Any], node: Here, predicted: Run) -> list[str]:
-    """Return what users should know about the comparison."""
+    """Return remarks for users about the comparison."""
     notes = []
     names = {part.accelerator.name for part in parts}
     if node.kind == "cpu":
@@ -227,10 +227,10 @@ def _notes(parts: Sequence[Any], node: Here, predicted: Run) -> list[str]:
 def steps_of(job: Job, rows: Rows) -> Steps:
     """Return the steps of all workers, from their ``rows`` in order of rank.
 
-    A worker's compute time is that of steps measured alone, one for each step of the training in
-    turn, plus its own delays. The rest of a step is waiting for slower workers, as far as they
-    compute longer, and otherwise communication. The steps alone are not those of the training:
-    single steps are divided as if they were, and the means are right.
+    A worker's compute time is from steps measured alone, one for each step of the training in turn,
+    plus its own delays. The rest of a step is waiting for slower workers, as far as they compute
+    longer, and otherwise communication. The steps measured alone are other steps than the
+    training's: single steps are divided as if they were, and the means are right.
     """
     workers = rows[: job.workers]
     whole = min(len(row["step_s"]) for row in workers)
@@ -248,7 +248,7 @@ def steps_of(job: Job, rows: Rows) -> Steps:
     # A step may be shorter than the steps measured alone: then all of it was computing.
     steps.compute[:] = np.minimum(own, rest)
     beyond = rest - steps.compute
-    if not job.acts_alone:
+    if not job.independent_workers:
         # (steps, workers): how much longer the slowest worker computes in each step.
         behind = own.max(axis=1, keepdims=True) - own
         steps.straggler_wait[:] = np.minimum(behind, beyond)

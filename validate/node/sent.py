@@ -1,4 +1,4 @@
-"""Models that have weights to send and compute next to nothing: one embedding row per step."""
+"""Models that send weights but hardly compute: one embedding row per step."""
 
 from __future__ import annotations
 

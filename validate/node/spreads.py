@@ -1,9 +1,9 @@
 """The spread of ranks that compute at once, for a profile, and its errors on held-out sizes.
 
-A synchronous step ends with the slowest worker. So three values are taken from steps that ranks
-computed at once: the mean time, to which the layers' times are scaled; the pace, the ratio of the
-mean with fewer ranks to it; and the jitter, the differences between ranks. For pace and jitter each
-third batch size is held out, and the mean time of its slowest rank is predicted.
+A synchronous step ends with the slowest worker. Three values are therefore taken from steps that
+ranks computed at once: the mean time, to which the layers' times are scaled; the pace, the ratio of
+the mean with fewer ranks to it; and the jitter, the differences between ranks. For pace and jitter
+each third batch size is held out, and the mean time of its slowest rank is predicted.
 """
 
 from __future__ import annotations
@@ -52,8 +52,8 @@ def spreads_of(runs: Sequence[RunFile]) -> tuple[tuple[RankSpread, ...], list[fl
         kept = [each for each in measured.steps if not each.held_out]
         pace = float(np.median([each.times.mean() / each.layers_s for each in kept]))
         jitter = _jitter([each.times for each in kept], measured.nodes)
-        told = jitter.model_dump(mode="json", exclude_unset=True)
-        spreads.append(RankSpread(ranks=ranks, pace=pace, jitter=told))
+        settings = jitter.model_dump(mode="json", exclude_unset=True)
+        spreads.append(RankSpread(ranks=ranks, pace=pace, jitter=settings))
 
         factor = pace * _slowest(jitter, measured.nodes)
         for each in measured.steps:
@@ -96,10 +96,10 @@ def at_once(model: MeasuredModel, run: RunFile) -> MeasuredModel:
     update = sum(model.optimizers[name].value for name in updates)
     factors = []
     for batch, *passes in zip(model.batch_sizes, model.forward_s, model.backward_s, strict=True):
-        alone = sum(map(sum, passes))
-        together = means.get(batch, alone + update) - update
+        pass_seconds = sum(map(sum, passes))
+        together = means.get(batch, pass_seconds + update) - update
         # The update was timed separately: for very short steps it may seem longer than the step.
-        factors.append(max(together, 0.0) / alone)
+        factors.append(max(together, 0.0) / pass_seconds)
     tables: dict[str, object] = {}
     for name, end in product(("forward", "backward"), ("s", "low_s", "high_s")):
         field = f"{name}_{end}"
@@ -109,8 +109,8 @@ def at_once(model: MeasuredModel, run: RunFile) -> MeasuredModel:
 
 
 def _which(row: Mapping[str, object], run: RunFile) -> tuple[object, ...]:
-    told = run.settings
-    words = told.memory_format, told.execution, told.optimizer_kernels
+    settings = run.settings
+    words = settings.memory_format, settings.execution, settings.optimizer_kernels
     return row["model"], row["precision"], row["batch_size"], *words
 
 

@@ -1,8 +1,8 @@
 """Costs of strategies beside collectives: torch's wrappers of a model, and parameter servers.
 
 Both are measured by running scenarios. The difference between a step of a bare model and one in a
-wrapper without communication is the wrapper's copies and calls. Workers that compute next to
-nothing and push and pull all weights measure the cost of that.
+wrapper without communication is the wrapper's copies and calls. The cost of servers is measured
+with workers that hardly compute, and push and pull all weights.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def _factory(name: str) -> str:
 def with_wrappers(
     models: Iterable[MeasuredModel], carried: Sequence[tuple[Item, Attempt]]
 ) -> list[MeasuredModel]:
-    """Return ``models`` with the added time of wrappers, where measured."""
+    """Return ``models`` with the added time of wrappers, if measured."""
     added: dict[tuple[str, str], dict[str, Parameter]] = {}
     for item, attempt in carried:
         if item.alone and item.scenario is not None:

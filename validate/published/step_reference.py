@@ -93,9 +93,9 @@ def compare_steps(
     with _folder(write_scenarios) as folder, prepared_by(KeptJobs().prepare):
         read = list(_read(rows, table, folder, result))
         folder.check_names(read)
-        told = _known(read, table, known) if regime == "calibrated" else {}
+        known_rows = _known(read, table, known) if regime == "calibrated" else {}
         calibrate: Calibrate = FittedToKnown(folder) if table.plans else ScaledToKnown(folder)
-        simulation = _Simulation(folder, table.identity, told, calibrate)
+        simulation = _Simulation(folder, table.identity, known_rows, calibrate)
         for done, step in enumerate(read, 1):
             try:
                 result.every.append(simulation.step(step))
@@ -220,8 +220,8 @@ class _Simulation:
 
     def _answer(self, step: PublishedStep, content: Mapping[str, Any]) -> _Answer:
         """Return the answer of ``dpsim run``, computed once for rows that differ only in name."""
-        told = {name: value for name, value in content.items() if name != "name"}
-        key = json.dumps(told, sort_keys=True)
+        unnamed = {name: value for name, value in content.items() if name != "name"}
+        key = json.dumps(unnamed, sort_keys=True)
         if key not in self._answers:
             self._answers[key] = _Answer.of(self._folder.scenario(step, content))
         return self._answers[key]

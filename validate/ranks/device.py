@@ -287,8 +287,8 @@ def why_no_gpu() -> str:
     """Return the reason why torch sees no GPU here, in one line."""
     if torch.version.cuda is None and torch.version.hip is None:
         return f"torch {torch.__version__} was built for processors alone"
-    if said := why_silent():
-        return said
+    if reason := why_silent():
+        return reason
     try:
         torch.cuda.init()
     except (RuntimeError, AssertionError) as error:

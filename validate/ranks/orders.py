@@ -1,8 +1,8 @@
 """Ranks that are started for one order after another, however the previous one ended.
 
 A process that measures for hours must not be a rank itself: a rank that fails may end all others,
-and leaves a GPU in an unknown state. So ranks are separate processes. Without a launcher, one
-process starts all of them. If torchrun has started processes on several nodes, each starts and
+and leaves a GPU in an unknown state. Ranks are therefore separate processes. Without a launcher,
+one process starts all of them. If torchrun has started processes on several nodes, each starts and
 watches one rank, on the orders of the first process.
 """
 
@@ -106,9 +106,9 @@ class OfALauncher(Orders):
 
 
 def orders_here() -> Orders | None:
-    """Return the orders of this process; None in one that has executed those of rank 0.
+    """Return the orders of this process; None in a process that has executed rank 0's orders.
 
-    Under a launcher all its processes must call it. Raises FailedError if they do not meet.
+    Under a launcher all its processes must call it. Raises FailedError if they do not connect.
     """
     if "RANK" not in os.environ:
         return OnThisMachine()
@@ -134,22 +134,22 @@ def _serve(place: Place, store: Any) -> None:
         key = f"order/{number}"
         while not store.check([key]):
             time.sleep(_LOOK_EVERY_S)
-        told = json.loads(store.get(key))
-        if told is not None and place.rank < told["ranks"]:
-            _own_part(place, store, key, told)
+        order = json.loads(store.get(key))
+        if order is not None and place.rank < order["ranks"]:
+            _own_part(place, store, key, order)
         store.add(f"{key}/gone", 1)
-        if told is None:
+        if order is None:
             return
 
 
-def _own_part(place: Place, store: Any, key: str, told: dict[str, Any]) -> None:
+def _own_part(place: Place, store: Any, key: str, order: dict[str, Any]) -> None:
     def look() -> None:
         if store.check([f"{key}/over"]):
             raise _Over
 
-    program = Program(tuple(told["program"]["command"]), tuple(told["program"]["preload"]))
+    program = Program(tuple(order["program"]["command"]), tuple(order["program"]["preload"]))
     try:
-        _launch(program, 1, _variables(place, told["ranks"], key), look)
+        _launch(program, 1, _variables(place, order["ranks"], key), look)
     except (_Over, _Lost):
         pass
     except FailedError as error:

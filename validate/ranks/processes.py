@@ -29,7 +29,7 @@ from validate.ranks.device import CpuFace, CudaFace, DeviceFace, why_no_gpu
 BACKENDS = ("gloo", "nccl", "mpi")
 DEVICES = ("cpu", "cuda")
 AUTO = "auto"
-_ALONE = timedelta(hours=1)
+_LONGEST_WAIT = timedelta(hours=1)
 # Messages of gloo and NCCL about a rank that is gone.
 _OF_LOST = re.compile(
     "closed by peer|reset by peer|broken pipe|remote process exited", re.IGNORECASE
@@ -40,7 +40,7 @@ _OTHER_LAUNCHERS = {"SLURM_STEP_NUM_TASKS": "srun", "OMPI_COMM_WORLD_SIZE": "mpi
 LOST = 2
 """The exit code of a rank that fails since another one is gone."""
 ORDER = "DPSIM_ORDER"
-"""The variable that tells the ranks of one order apart from those of others at the same store."""
+"""The variable that distinguishes the ranks of one order from other orders' at the same store."""
 IMPORTED_LATE = "torch._dynamo"
 """The module that torch imports in DDP's first pass, with sympy: a second for each rank."""
 
@@ -118,7 +118,7 @@ class World:
         return values
 
     @contextmanager
-    def alone(self, name: str) -> Iterator[bool]:
+    def on_rank_0(self, name: str) -> Iterator[bool]:
         """Yield True on rank 0, which works in the block while the others wait, an hour at most.
 
         The waiting ranks do not use their devices.
@@ -126,7 +126,7 @@ class World:
         if self.rank:
             yield False
             # Not at a barrier of the backend: NCCL's would keep their GPUs busy.
-            self.store.wait([name], _ALONE)
+            self.store.wait([name], _LONGEST_WAIT)
             return
         try:
             yield True
@@ -217,12 +217,12 @@ def usable_gpus(device: str) -> int:
     return gpus
 
 
-def agreed(world: World, asked: str) -> World:
-    """Return the world, with gloo if ranks share GPUs and ``asked`` leaves the backend open.
+def agreed(world: World, backend: str) -> World:
+    """Return the world, with gloo if ranks share GPUs and ``backend`` does not ask for NCCL.
 
-    All ranks call it once they have met. They compare the GPUs that they use, not how many each
-    sees: a scheduler may show each rank one of its own. Raises DpsimError if nccl was asked for and
-    ranks share a GPU.
+    All ranks call it once they are connected. They compare the GPUs that they use, not how many
+    each sees: a scheduler may show each rank one of its own. Raises DpsimError if nccl was asked
+    for and ranks share a GPU.
     """
     if world.backend != "nccl":
         return world
@@ -233,7 +233,7 @@ def agreed(world: World, asked: str) -> World:
         first = owners.setdefault(identity, rank)
         if first == rank:
             continue
-        if asked == "nccl":
+        if backend == "nccl":
             raise DpsimError(
                 f"--backend nccl must have a GPU for each rank, but ranks {first} and {rank} share "
                 f"GPU {identity}: start fewer ranks, or use --backend gloo"
@@ -274,7 +274,7 @@ def joined(
     host, if ranks do not meet.
     """
     place = place_from_environment()
-    # Before ranks meet: an error common to all is reported at once, not after a time-out.
+    # Before ranks connect: an error common to all is reported at once, not after a time-out.
     chosen, face = choose(place, backend, device)
     if chosen == "nccl" and not face.on_gpu:
         raise DpsimError("--backend must be gloo or mpi with --device cpu, but got nccl")
@@ -327,7 +327,7 @@ def meet(place: Place, timeout: float) -> Any:
     Raises FailedError, naming rank and host, if they do not meet in time.
     """
     if place.size == 1 and "MASTER_PORT" not in os.environ:
-        # A single rank has no others to meet: no port is opened.
+        # A single rank connects to no others: no port is opened.
         return dist.HashStore()
     patience = timedelta(seconds=timeout)
     try:
@@ -366,12 +366,12 @@ def leave(error: Exception) -> NoReturn:
     """
     if os.environ.get("DPSIM_DEBUG"):
         raise error
-    said = first_line(error)
-    sys.stderr.write(f"{said}\n")
+    line = first_line(error)
+    sys.stderr.write(f"{line}\n")
     sys.stdout.flush()
     sys.stderr.flush()
     # A separate code if another rank has left: that one is the cause.
-    os._exit(LOST if _OF_LOST.search(said) else 1)
+    os._exit(LOST if _OF_LOST.search(line) else 1)
 
 
 def same_clock(world: World) -> bool:

@@ -40,7 +40,7 @@ _MIB = 2**20
 
 @dataclass(frozen=True, slots=True)
 class GpuState:
-    """One GPU: bytes of memory, clocks in Hz, and what limits its clock at the moment."""
+    """One GPU: bytes of memory, clocks in Hz, and the current reasons for its clock limit."""
 
     name: str
     uuid: str
@@ -76,8 +76,8 @@ def why_silent() -> str:
     try:
         ask("-L")
     except subprocess.CalledProcessError as error:
-        said = (error.stdout or error.stderr or "").strip().splitlines()
-        return said[0] if said else f"nvidia-smi ended with {error.returncode}"
+        output = (error.stdout or error.stderr or "").strip().splitlines()
+        return output[0] if output else f"nvidia-smi ended with {error.returncode}"
     except (OSError, subprocess.SubprocessError):
         return ""
     return ""
@@ -116,10 +116,10 @@ def _query(what: str, fields: Sequence[str]) -> list[list[str]]:
     """Return a row per GPU or process, its fields in order; empty if a field is unknown."""
     words = f"--query-{what}={','.join(fields)}", "--format=csv,noheader,nounits"
     try:
-        said = ask(*words)
+        output = ask(*words)
     except (OSError, subprocess.SubprocessError):
         return []
-    rows = [line.split(", ") for line in said.splitlines()]
+    rows = [line.split(", ") for line in output.splitlines()]
     return [row for row in rows if len(row) == len(fields)]
 
 

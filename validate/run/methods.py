@@ -59,8 +59,8 @@ def _is_torchs(library: str) -> bool:
 
 def library_of(scenario: Scenario) -> str:
     """Return the all-reduce's library; for "auto", its choice on the scenario's cluster."""
-    asked = getattr(scenario.strategy.aggregation, "library", "")
-    return prepare(scenario).setting.library if asked == "auto" else asked
+    library = getattr(scenario.strategy.aggregation, "library", "")
+    return prepare(scenario).setting.library if library == "auto" else library
 
 
 def _all_reduced(scenario: Scenario) -> Method | None:

@@ -28,7 +28,7 @@ class Variant(Config):
 
 
 class Group(Config):
-    """Variants of one scenario that differ in what is to be chosen."""
+    """Variants of one scenario that differ in the choice to be made."""
 
     scenario: str = Field(description="The file, beside the plan or from where the command runs.")
     setting: str = Field(

@@ -2,7 +2,7 @@
 
 Each rank has its share of the processor. The prediction is for that network: its layers are
 measured on one rank alone first. Ranks beyond the cores then share them, which the prediction does
-not know of. What the scenario says of jitter and slow workers is waited for (`Waits`).
+not know of. The scenario's jitter and slow workers are reproduced by waiting (`Waits`).
 """
 
 from __future__ import annotations
@@ -93,11 +93,11 @@ def _predictable(case: Case, folder: Path) -> tuple[Case, Path]:
     # Twice with a profile: the waits need the seconds alone, and the prediction those stretched.
     waits = folder / "waits.json"
     batch = case.scenario().workload.batch_per_gpu
-    alone = _measured_profile(batch)
-    found: Waits = waits_of(_with_profile(case, folder / "alone.json", alone, batch).job())
+    measured = _measured_profile(batch)
+    found: Waits = waits_of(_with_profile(case, folder / "alone.json", measured, batch).job())
     write_whole(waits, json.dumps(found.seconds))
-    assert alone.measured is not None
-    longer = alone.model_copy(update={"measured": alone.measured.scaled(found.stretch)})
+    assert measured.measured is not None
+    longer = measured.model_copy(update={"measured": measured.measured.scaled(found.stretch)})
     return _with_profile(case, folder / "digits.json", longer, batch), waits
 
 
@@ -118,14 +118,14 @@ class Waits:
 def waits_of(job: Job) -> Waits:
     """The waits in all steps of ``job``, warm-up included.
 
-    Its times must be those of the computing alone.
+    Its times must be of computing only.
     """
     factors = slow_downs(job)
     stretch = 1 / min(float(factors.min()), 1.0)
     # The last position of a worker's kind is where its step ends: all that it computes.
-    alone = job.positions[-1, job.kind_of]
+    measured = job.positions[-1, job.kind_of]
     # Rounding may leave a wait just below nothing.
-    seconds = ((factors * stretch - 1) * alone).clip(min=0.0)
+    seconds = ((factors * stretch - 1) * measured).clip(min=0.0)
     return Waits(stretch, tuple(map(tuple, seconds.T.tolist())))
 
 
@@ -182,5 +182,5 @@ def as_rank(text: str, waits: str) -> None:
     scenario = Case(*json.loads(text)).scenario()
     with joined(_BACKEND, _DEVICE) as world:
         connected()
-        said = train(method_of(scenario), world, _training(scenario, Path(waits))).summary()
-        write_row({key: said[key] for key in ("step_s", "parts_s", "losses")})
+        summary = train(method_of(scenario), world, _training(scenario, Path(waits))).summary()
+        write_row({key: summary[key] for key in ("step_s", "parts_s", "losses")})

@@ -79,16 +79,16 @@ def _on_one(
         everything, failure = run_cases(
             sequence, [up.hosts[host] for host in placed.hosts], timeout=limit
         )
-    said = "" if failure is None else str(failure)
+    message = "" if failure is None else str(failure)
     found = []
     for number, (case, simulated) in enumerate(predicted.items()):
         # After a failure there are fewer: the last slices are short, or empty.
         repeated = everything[number * repetitions : (number + 1) * repetitions]
-        run = step_run(case, simulated, repeated, said)
+        run = step_run(case, simulated, repeated, message)
         if run is not None:
             found.append(run)
     if failure is not None:
-        raise PartialRunError(said, found) from failure
+        raise PartialRunError(message, found) from failure
     yield from found
 
 

@@ -22,7 +22,7 @@ class StepRun:
     ``collectives`` has mean seconds of each, predicted and measured. ``failed`` is the reason if
     the measurement is incomplete, else "". ``memory`` has the bytes of a rank, predicted and
     measured, if they were measured; ``hidden`` says whether overlapped communication was; ``notes``
-    is what users should know about the comparison.
+    are remarks for users about the comparison.
     """
 
     case: Case
@@ -79,7 +79,7 @@ class StepRun:
     def record(self, name: str = "", setting: str = "") -> RunRecord:
         """Return the record of it that comparisons read."""
         sides = {"predicted": self.predicted.to_json(), "measured": self.measured.to_json()}
-        kept = {side: {key: told[key] for key in OF_A_STEP} for side, told in sides.items()}
+        kept = {side: {key: values[key] for key in OF_A_STEP} for side, values in sides.items()}
         strategy = self.case.scenario().strategy
         case = {
             "scenario": self.case.file,
@@ -119,7 +119,7 @@ def step_run(
     counted = [steps for steps in counted if len(steps.compute)]
     if not counted:
         return None
-    steps = typical(counted, alone=predicted.alone)
+    steps = typical(counted, independent_workers=predicted.independent_workers)
     # The same bytes in another time: a link's utilisation is proportional to 1 / time.
     ratio = predicted.step_time_s["mean"] / float(steps.step.mean())
     traffic = replace(
@@ -135,7 +135,7 @@ def step_run(
         to_target=None,
         goodput=None,
     )
-    collectives = _collectives(run, repetitions) if not predicted.alone else {}
+    collectives = _collectives(run, repetitions) if not predicted.independent_workers else {}
     return StepRun(
         case,
         predicted,
@@ -183,19 +183,19 @@ def _message_seconds(run: Run) -> dict[str, list[float]]:
     return seconds
 
 
-def typical(repetitions: Sequence[Steps], *, alone: bool) -> Steps:
+def typical(repetitions: Sequence[Steps], *, independent_workers: bool) -> Steps:
     """The median repetition of each step: the lower of the two in the middle.
 
-    The steps of a scenario are the same ones in every repetition, since seeds are; what differs is
-    the machine's doing. A step that something else on the machine held up is so left out, and steps
-    that communicate more than others stay.
+    Every repetition has the same steps, since seeds are equal; differences are due to the machine.
+    The median excludes steps that were held up by something else on the machine, and keeps steps
+    that communicate more than others.
 
-    It is chosen for all workers at once, or where they act ``alone`` for each worker. Only steps
-    that all repetitions have count.
+    It is chosen for all workers at once, or for each of ``independent_workers``. Only steps that
+    all repetitions have count.
     """
     whole = min(len(each.compute) for each in repetitions)
     totals = np.stack([each.step[:whole] for each in repetitions])
-    if not alone:
+    if not independent_workers:
         totals = np.broadcast_to(totals.mean(axis=2, keepdims=True), totals.shape)
     # From (repetitions, steps, workers) to the number of a repetition, (steps, workers).
     middle = np.argsort(totals, axis=0, kind="stable")[(len(repetitions) - 1) // 2]

@@ -21,7 +21,7 @@ from validate.training.rank_record import Event, RankRecord
 from validate.training.replay import Replayed, replay
 from validate.training.settings import Training
 from validate.training.task import Task, cnn
-from validate.training.train import METHODS, alone, method_named, train
+from validate.training.train import METHODS, computing_step, method_named, train
 
 __all__ = [
     "METHODS",
@@ -32,9 +32,9 @@ __all__ = [
     "Replayed",
     "Task",
     "Training",
-    "alone",
     "blocks_of",
     "cnn",
+    "computing_step",
     "method_named",
     "names_of",
     "prove",

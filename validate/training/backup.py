@@ -1,4 +1,4 @@
-"""Backup workers: the first m changes of an update count, those of the b slowest are dropped.
+"""Backup workers: the first m changes of an update count, the b slowest are dropped.
 
 A worker whose change was dropped continues from the newest weights, so that no worker waits for the
 b slowest. The run ends when the number of updates equals the number of steps. The last rank is the

@@ -67,7 +67,7 @@ class Fsdp(Method):
             worker.compute_gradient(step, model, lambda: self._unsynchronised(model))
             worker.update()
 
-    def alone(self, worker: Worker) -> Callable[[], None]:
+    def computing_step(self, worker: Worker) -> Callable[[], None]:
         """Return a step in a group that sends nothing: gathers copy the rank's own part."""
         from torch.distributed.device_mesh import DeviceMesh
 
@@ -157,7 +157,7 @@ def blocks_of(model: nn.Module) -> list[nn.Module]:
         part for part in model.modules() if isinstance(part, (nn.Sequential, nn.ModuleList))
     ]
     large = [part for part in sequences if _weights(part) >= _SHARE * whole]
-    # Of equally long ones, max takes the outermost, which comes first.
+    # Among equally long ones, max takes the outermost, which comes first.
     longest = max(large, key=len, default=None)
     return [] if longest is None else [block for block in longest if _weights(block)]
 

@@ -46,7 +46,7 @@ class Gossip(Method):
             with worker.part("communication"):
                 worker.replica.weights.copy_(turn.mean())
             worker.update()
-            for neighbour in turn.heard:
+            for neighbour in turn.neighbours:
                 worker.note(HEARD, neighbour, step)
         consensus(worker, worker.replica.weights)
 
@@ -54,20 +54,20 @@ class Gossip(Method):
 class _Turn:
     """One worker's part of a turn, through host memory.
 
-    It sends its model to some workers and receives those of ``heard``.
+    It sends its model to some workers and receives its ``neighbours``' models.
     """
 
     def __init__(self, worker: Worker, schedule: Schedule) -> None:
         (edges,) = schedule.each_round()
-        self.heard = [int(source) for source in edges.source[edges.destination == worker.rank]]
+        self.neighbours = [int(source) for source in edges.source[edges.destination == worker.rank]]
         # A copy, since the replica may change while its model is being sent.
         own = worker.replica.weights.to("cpu", copy=True)
-        self.models = [own, *(torch.empty_like(own) for _ in self.heard)]
+        self.models = [own, *(torch.empty_like(own) for _ in self.neighbours)]
         group = worker.host_group
         # Receives before sends: gloo sends at once to a rank that is known to wait.
         self.works = [
             dist.irecv(model, source, group)
-            for source, model in zip(self.heard, self.models[1:], strict=True)
+            for source, model in zip(self.neighbours, self.models[1:], strict=True)
         ]
         listeners = edges.destination[edges.source == worker.rank]
         self.works += [dist.isend(own, int(to), group) for to in listeners]

@@ -80,7 +80,7 @@ class Learners(Method):
         average.join()
         worker.replica.weights.copy_(average.weights)
 
-    def alone(self, worker: Worker) -> Callable[[], None]:
+    def computing_step(self, worker: Worker) -> Callable[[], None]:
         """Return a step of all learners of the rank, with corrections towards a fixed model."""
         group = LearnerGroup(worker, self.learners)
         threads, pull = ThreadPoolExecutor(group.threads), self.pull_factor(group.total_learners)

@@ -87,7 +87,7 @@ class Replica:
 def flattened(model: nn.Module) -> tuple[Tensor, Tensor]:
     """Make all parameters, in order, views of one vector of weights and one of gradients.
 
-    Each keeps its layout in memory: that of convolutions may be channels_last.
+    Each keeps its memory layout: convolutions may be channels_last.
     """
     parameters = list(model.parameters())
     weights = torch.cat([_in_memory(parameter.detach()) for parameter in parameters])

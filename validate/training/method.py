@@ -54,7 +54,7 @@ class Method(Config):
         All start with the same weights, and each ends with the final ones in its replica.
         """
 
-    def alone(self, worker: Worker) -> Callable[[], None]:
+    def computing_step(self, worker: Worker) -> Callable[[], None]:
         """Return one step of a worker's computing, without communication."""
         batch = worker.task.batch(torch.empty(0))
 

@@ -67,9 +67,11 @@ def prove(
     for name in chosen:
         method_named(name).workers(ranks)  # raises if there are too few ranks
     with own_folder() as folder:
-        told = json.dumps([str(folder), chosen, training.model_dump(mode="json"), device, backend])
+        arguments = json.dumps(
+            [str(folder), chosen, training.model_dump(mode="json"), device, backend]
+        )
         launch(
-            program(__name__, told),
+            program(__name__, arguments),
             loopback(ranks),
             timeout_s=_TIMEOUT_S,
             preload=[__name__, IMPORTED_LATE],
@@ -81,8 +83,8 @@ def prove(
 
 def as_rank(text: str) -> None:
     """Run the methods on one rank, started by `prove`, and write its records."""
-    folder, names, told, device, backend = json.loads(text)
-    training = Training.model_validate(told)
+    folder, names, arguments, device, backend = json.loads(text)
+    training = Training.model_validate(arguments)
     records = {}
     with joined(backend, device) as world:
         connected()

@@ -13,7 +13,7 @@ import numpy as np
 from dpsim.base.arrays import RealArray
 
 READ, UPDATED = "read", "updated"
-"""What a worker's event may be wherever others change the weights that it works on."""
+"""Kinds of events in methods in which others change the weights that a worker computes on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +57,6 @@ class RankRecord:
     def summary(self) -> dict[str, Any]:
         """Return all but the weights, as plain values for JSON."""
         # Not by `asdict`, which would copy the weights first.
-        told = {each.name: getattr(self, each.name) for each in fields(self)}
-        del told["weights"]
-        return {**told, "log": [asdict(event) for event in self.log]}
+        content = {each.name: getattr(self, each.name) for each in fields(self)}
+        del content["weights"]
+        return {**content, "log": [asdict(event) for event in self.log]}

@@ -48,7 +48,7 @@ class Ddp(Method):
                 worker.compute_gradient(step, wrapped, wrapped.no_sync)
                 worker.update()
 
-    def alone(self, worker: Worker) -> Callable[[], None]:
+    def computing_step(self, worker: Worker) -> Callable[[], None]:
         """Return a step with torch's own work on buckets, in a group that sends nothing."""
         group = silent_group(worker, worker.workers)
         with _first_bucket(int(self.first_bucket)):
@@ -92,7 +92,7 @@ def _first_bucket(nbytes: int) -> Iterator[None]:
 
 
 class WholeBatch(Method):
-    """Rank 0 takes the batches of all workers as one; the other ranks stand by."""
+    """Rank 0 takes the batches of all workers as one; the other ranks are idle."""
 
     kind: ClassVar[str] = "whole-batch"
 
@@ -110,7 +110,7 @@ class DataParallel(Method):
         return "" if torch.cuda.is_available() else "nn.DataParallel needs GPUs, and there are none"
 
     def run(self, worker: Worker) -> None:
-        """Train on the whole batch on rank 0, split by torch; the other ranks stand by."""
+        """Train on the whole batch on rank 0, split by torch; the other ranks are idle."""
         if worker.rank == 0:
             learn_whole_batches(worker, nn.DataParallel(worker.replica.model))
 
@@ -142,11 +142,11 @@ class ZeroOne(Ddp):
         worker.replica.optimiser = self._optimiser(worker)
         super().run(worker)
 
-    def alone(self, worker: Worker) -> Callable[[], None]:
+    def computing_step(self, worker: Worker) -> Callable[[], None]:
         """Return a step with the optimiser of the rank's own part only."""
         # The inner optimiser, of this rank's parameters, broadcasts nothing.
         worker.replica.optimiser = self._optimiser(worker).optim
-        return super().alone(worker)
+        return super().computing_step(worker)
 
     def _optimiser(self, worker: Worker) -> Any:
         from torch.distributed.optim import ZeroRedundancyOptimizer

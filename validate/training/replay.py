@@ -291,8 +291,10 @@ def replay_gossip(method: Gossip, records: Sequence[RankRecord], training: Train
         models = [replica.weights.clone() for replica in workers.replicas]
         for worker, replica in enumerate(workers.replicas):
             log = records[worker].log
-            heard = [event.worker for event in log if event.what == HEARD and event.clock == step]
-            own_and_heard = [models[worker], *(models[other] for other in heard)]
+            neighbours = [
+                event.worker for event in log if event.what == HEARD and event.clock == step
+            ]
+            own_and_heard = [models[worker], *(models[other] for other in neighbours)]
             replica.weights.copy_(mean(own_and_heard))
             replica.update()
     return workers.done(mean([replica.weights for replica in workers.replicas]))

@@ -2,8 +2,8 @@
 
 Each epoch is a new permutation of all samples, which all workers draw from the seed and the epoch.
 Worker r of m takes every m-th sample from the r-th on, in batches. Samples that do not fill a batch
-on every worker are left out of that epoch. So the shards of a step are disjoint and equal, and the
-mean of the workers' mean gradients is the mean over the whole batch.
+on every worker are left out of that epoch. The shards of a step are therefore disjoint and equal,
+and the mean of the workers' mean gradients is the mean over the whole batch.
 """
 
 from __future__ import annotations

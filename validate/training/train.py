@@ -96,11 +96,11 @@ def replicate(model: nn.Module, optimiser: Any = None, group: Any = None) -> Non
         optimiser.load_state_dict(state[0])
 
 
-def alone(
+def computing_step(
     how: Method, world: World, training: Training, task: Task | None = None
 ) -> Callable[[], None]:
     """Return a step of a worker's computing without communication; all workers must call this."""
-    return how.alone(_worker(how, world, training, task, via_host_memory=False))
+    return how.computing_step(_worker(how, world, training, task, via_host_memory=False))
 
 
 def _worker(

@@ -84,7 +84,7 @@ class Worker:
 
     @contextmanager
     def timed_step(self) -> Iterator[None]:
-        """Time one iteration: its seconds, and those of its parts, go to the record.
+        """Time one iteration, and record its seconds and its parts'.
 
         Measured between marks of the device, without waiting in between, so timing does not slow
         it.

@@ -150,7 +150,7 @@ def _sizes(factory: Any, sequence_length: int | None) -> tuple[str, Sizes] | Non
 
 
 def _twin(name: str, home: str, sizes: Sizes) -> Subject | None:
-    """Return the twin with those of ``sizes`` that it takes; None for a LLaMA that it lacks."""
+    """Return the twin with the ``sizes`` that it accepts; None for an unknown LLaMA."""
     module, _, function = _TWINS[home].partition(":")
     build = getattr(importlib.import_module(f"validate.twins.{module}"), function)
     known = inspect.signature(build).parameters

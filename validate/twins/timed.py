@@ -1,7 +1,7 @@
 """A model whose layers only take time: the weights of the scenario's model, and its seconds.
 
 Each layer spins for its predicted time, forward and backward, and has the predicted number of
-weights. So every aggregation treats it like a real model, whatever the scenario trains.
+weights. Every aggregation therefore treats it like a real model, whatever the scenario trains.
 """
 
 from __future__ import annotations

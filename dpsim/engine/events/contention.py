@@ -1,7 +1,7 @@
 """The collectives that each communicator of a job uses, and the links that several share.
 
-The vector path times one collective at a time on links of its own, so these decide where it is
-exact.
+The vector engine times one collective at a time on links of its own; these functions decide when
+that is exact.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def conditions_of(job: Job) -> Conditions:
 
 
 def contended_links(job: Job) -> IntArray:
-    """Return the links where an operation may meet another group, other traffic or a change."""
+    """Return the links that an operation may share with other traffic or groups, or that change."""
     # The group that loads each link: its number, `_NOBODY` or `_SEVERAL`.
     users = np.full(len(job.network.capacities), _NOBODY)
     numbers: dict[tuple[Group, bytes], int] = {}  # of partitions of the workers
@@ -123,7 +123,7 @@ def _disturbed(job: Job) -> IntArray:
 
 
 def inexact_because(job: Job) -> str | None:
-    """Return what the vector path leaves out of ``job``, or None where it is exact.
+    """Return what the vector engine neglects in ``job``, or None if it is exact.
 
     Operations that all workers run in the same order never overlap if no worker leaves before all
     have entered. Simulated by messages they may: the last messages of one and the first of the next
@@ -153,7 +153,8 @@ def _by_messages(job: Job) -> str | None:
     for used in used_collectives(job):
         if not _note_ends(used.model, first, last):
             return "copies and pushes of different workers share links, each at its own time"
-    # (2, links), senders and receivers: where either are one rank alone, messages cannot meet.
+    # (2, links), senders and receivers: with a single sender or receiver, messages never share the
+    # link.
     several = ((first < last)[:, :-1]).all(axis=0)
     if several.any():
         link = job.network.link_name(int(np.flatnonzero(several)[0]))

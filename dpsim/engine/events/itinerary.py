@@ -77,7 +77,7 @@ class Itinerary:
 class Planner:
     """Planner of a job's steps, in order, because a step may wait for calls of an earlier one.
 
-    It follows a compute stream through each step, and stands at position ``_at`` of it.
+    It follows a compute stream through each step; ``_at`` is its position.
     """
 
     def __init__(self, job: Job) -> None:
@@ -158,7 +158,7 @@ class Planner:
             self._do(Code("decode", seconds))
 
     def _to(self, position: int) -> None:
-        """Compute up to ``position``, and handle what is ready or needed on the way."""
+        """Compute up to ``position``, and handle calls that are ready or needed on the way."""
         marks = [] if self._last is None else [self._last]
         stops = {*self._in_passing, *self._needed, *marks, position}
         for stop in sorted(stop for stop in stops if stop <= position):

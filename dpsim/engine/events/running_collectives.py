@@ -102,7 +102,7 @@ class Together(RunningCollective):
             self.leave_at(range(len(self.starts)), self.outcome().finishes.tolist())
 
     def outcome(self) -> Outcome:
-        """Return when each rank leaves, and what links carry, by the model."""
+        """Return when each rank leaves, and the bytes on each link, by the model."""
         shared_links = self.shared_links
         outcome = self.party.model.finish_after(self.starts, self.nbytes, shared_links.rested_at)
         shared_links.rested_at = outcome.rested_at
@@ -116,16 +116,16 @@ class OneByOne(RunningCollective):
     far in the future.
     """
 
-    _asked = False
+    _scheduled = False
 
     def entered(self, place: int) -> None:
         """Ask the model once all ranks of this instant have entered."""
-        if not self._asked:
-            self._asked = True
+        if not self._scheduled:
+            self._scheduled = True
             self.env.timeout(0).callbacks.append(self._ask)
 
     def _ask(self, _: simpy.Event) -> None:
-        self._asked = False
+        self._scheduled = False
         far = self.env.now + _FAR
         starts = np.where(np.isnan(self.starts), far, self.starts)
         model, shared_links = self.party.model, self.shared_links
@@ -176,17 +176,17 @@ class Bundle(Together):
         if not len(links):
             self.leave_at(range(len(self.starts)), outcome.finishes.tolist())
             return
-        alone = np.maximum(outcome.finishes - self.env.now, 0.0)
-        self._start(links, loads[loads > 0], alone)
+        undisturbed = np.maximum(outcome.finishes - self.env.now, 0.0)
+        self._start(links, loads[loads > 0], undisturbed)
 
-    def _start(self, links: IntArray, loads: FloatArray, alone: FloatArray) -> None:
+    def _start(self, links: IntArray, loads: FloatArray, undisturbed: FloatArray) -> None:
         """Start the flow; rank i leaves after ``alone[i]`` s if no one else uses ``links``."""
         seconds = loads / self.shared_links.shared.network.capacities[links]
         # The part of a link that a library cannot use is not available to other collectives either.
         seconds /= self.party.model.sustained()
         busiest = int(seconds.argmax())
         # Bytes sent before the last rank had entered are no longer on the links.
-        duration = float(alone.max())
+        duration = float(undisturbed.max())
         self._on_links = min(float(seconds[busiest]) / duration, 1.0) if duration else 0.0
 
         # In bytes of the busiest link; the bundle uses every other link in proportion to its load
@@ -194,8 +194,8 @@ class Bundle(Together):
         self._rate = float(self.shared_links.shared.network.capacities[links[busiest]])
         self._route = Routes(links[None], np.zeros(1), (loads / loads[busiest])[None])
 
-        order = np.argsort(alone, kind="stable")
-        gaps = alone[order]
+        order = np.argsort(undisturbed, kind="stable")
+        gaps = undisturbed[order]
         gaps[1:] -= gaps[:-1].copy()
         gaps[gaps <= _SAME * duration] = 0.0
         # The next to leave comes last, where it is popped.

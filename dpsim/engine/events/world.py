@@ -46,7 +46,7 @@ def run_events(
     """Simulate one step per row of ``factors``, (steps, workers), worker by worker.
 
     Gives the same result as `dpsim.engine.vector_engine.run_vector`, the fast equivalent. Raises
-    DpsimError where a cut link stops a transfer for good.
+    DpsimError if a cut link stops a transfer forever.
     """
     return World(job, factors, progress, timeline, log).run()
 

@@ -58,7 +58,7 @@ def cells_of(
     at_link, at_group = np.lexsort((link_mark, of_link)), np.lexsort((group_mark, of_group))
     count = len(names)
     kind_of = _mixed(_sums(of_link, link_mark, count), _sums(of_group, group_mark, count))
-    # Where two links of a cell are alike, which one stands for which is not known.
+    # If two links of a cell are alike, it is not known which one corresponds to which.
     same = _same(of_link[at_link], link_mark[at_link])
     kind_of[same] = _mixed(kind_of[same], same)
     cells = Cells(

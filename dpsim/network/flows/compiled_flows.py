@@ -91,8 +91,8 @@ class CompiledFlows:
         network = self._network
         network.flows = network.actives = network.changes = network.chief_count = 0
         self._sort_cells(self._at)
-        told = under_way[["route", "call", "number", "weight", "size"]].tolist()
-        for flow, nbytes in zip(told, left, strict=True):
+        flows = under_way[["route", "call", "number", "weight", "size"]].tolist()
+        for flow, nbytes in zip(flows, left, strict=True):
             self._add(self._at, *flow, nbytes)
 
     def _keep_routes(self, found: Reduction) -> None:
@@ -186,8 +186,8 @@ class CompiledFlows:
         if self.count + len(routes) > len(self._flows):
             self._make_room(self.count + len(routes))
         columns = routes, arrival.number, arrival.weight, arrival.size, arrival.left
-        told = zip(*(column.tolist() for column in columns), strict=True)
-        for route, number, weight, size, left in told:
+        flows = zip(*(column.tolist() for column in columns), strict=True)
+        for route, number, weight, size, left in flows:
             self._add(self._at, route, arrival.batch, number, weight, size, left)
 
     def add_one(self, arrival: OneArrival) -> None:

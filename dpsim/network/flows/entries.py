@@ -13,7 +13,7 @@ from dpsim.base.arrays import BoolArray, FloatArray, IntArray
 class Entries:
     """Links by route, or by hub: entries ``begin[i]`` to ``begin[i + 1]`` belong to number i.
 
-    ``share`` is what a flow takes of each link, per B/s of its rate.
+    ``share`` is the rate that a flow uses on each link, per B/s of its own rate.
     """
 
     begin: IntArray

@@ -1,4 +1,4 @@
-"""What is equal among transfers: values, or whole transfers of one call."""
+"""Find equal values, and equal transfers of one call."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ class CollectiveRun:
         self._under_way: list[_RoundUnderWay | None] = []
         self._leave = leave
 
-    def alone(self, starts: FloatArray) -> Outcome:
+    def run(self, starts: FloatArray) -> Outcome:
         """Run it with ranks that enter at ``starts`` (s), beside no other collective."""
         self.enter_at(starts)
         # Not until the event queue is empty, because background flows never end.

@@ -46,8 +46,8 @@ _CHECKED = 16  # solves between two checks of the time limit
 class FluidEnvironment(simpy.Environment):
     """Calls ``ring`` at ``alarm`` (s), after all events of that instant.
 
-    The next end of a flow moves with every start and end of others. An alarm that is one number
-    costs a third of an event that waits in a queue until nobody needs it.
+    The next end of a flow moves with every start and end of others. Storing the alarm as one number
+    costs a third of an event in a queue that is later not needed.
     """
 
     def __init__(self, begin: float = 0.0) -> None:

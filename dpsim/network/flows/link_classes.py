@@ -117,8 +117,8 @@ class LinkClasses:
         self._renumber(touched, number[part_of], np.append(parent, number))
 
         # No flow crosses class 0, so links that leave it need no report.
-        told = ~stays & (parent > 0)
-        return list(_one_child_each(parent[told], number[told], len(self.capacity)))
+        is_reported = ~stays & (parent > 0)
+        return list(_one_child_each(parent[is_reported], number[is_reported], len(self.capacity)))
 
     def _renumber(self, links: IntArray, classes: IntArray, changed: IntArray) -> None:
         self._routes.clear()  # they use the old numbers

@@ -116,18 +116,18 @@ def _never_full(entries: Entries, capacity: FloatArray) -> BoolArray:
     """
     row, links = entries.row, len(capacity)
     with np.errstate(divide="ignore"):
-        alone = capacity[entries.link] / entries.share
+        by_link = capacity[entries.link] / entries.share
         part = entries.share / capacity[entries.link]  # infinite for a cut link
     # The most that each route could carry alone, by its tightest link.
     most = np.full(len(entries.begin) - 1, np.inf)
-    np.minimum.at(most, row, alone)
+    np.minimum.at(most, row, by_link)
 
     order = np.argsort(entries.link, kind="stable")
     column = np.searchsorted(entries.link[order], np.arange(links + 1))
     of_other = np.zeros(len(most))  # each route's demand on B
     flows = np.diff(column)
     # No search for a link that each route's tightest, another one, keeps from being full.
-    tightest_of = np.bincount(entries.link, alone <= most[row], links)
+    tightest_of = np.bincount(entries.link, by_link <= most[row], links)
     at_most = np.bincount(entries.link, entries.share * most[row], links)
     dropped: BoolArray = (tightest_of == 0) & (at_most <= capacity)
     for link in _on_long_routes(entries, links, ~dropped):

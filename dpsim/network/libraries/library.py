@@ -54,7 +54,7 @@ def chooses(library: str) -> bool:
 
 
 def default_algorithm(library: str) -> str:
-    """Return what ``library`` runs if no algorithm is named: its own choice, or else the ring."""
+    """Return the algorithm if none is named: "auto" if ``library`` chooses one, else the ring."""
     return "auto" if chooses(library) else "ring"
 
 

@@ -1,6 +1,6 @@
-"""Rounds confirmed by flows, which correct them where rounds may meet on a link.
+"""Rounds, corrected by flows if transfers of different rounds may share a link.
 
-If rounds never meet (`rounds_stay_apart`), they are exact from equal starts and need no correction.
+If they never do (`rounds_stay_apart`), rounds are exact from equal starts and need no correction.
 Otherwise a transfer may begin on a link while one of an earlier round still uses it and shares the
 link with it, which rounds do not model. The schedule is then simulated as flows once for each size,
 with all ranks starting together, and each rank's finish is shifted by the difference, so the result
@@ -61,7 +61,7 @@ class ConfirmedRounds(ScheduleModel):
         if nbytes not in self._later:
             phases = self.schedule.phases
             many = sum(len(phase.source) * phase.rounds for phase in phases) > MOST_TRANSFERS
-            # A single round cannot meet another.
+            # A single round shares links with no other.
             single = self.schedule.rounds <= 1
             exact = single or many or rounds_stay_apart(self.rounds, nbytes)
             self._later[nbytes] = None if exact else self._beside_flows(nbytes)
@@ -70,14 +70,14 @@ class ConfirmedRounds(ScheduleModel):
     def _beside_flows(self, nbytes: int) -> FloatArray:
         from dpsim.network.flows_model import FlowsModel
 
-        together = np.zeros(self.schedule.ranks)
+        starts = np.zeros(self.schedule.ranks)
         flows = FlowsModel(self.schedule, self.network, self.costs, itemsize=self.itemsize)
-        by_flows = flows.finish(together, nbytes).finishes
-        return np.asarray(by_flows - self.rounds.finish(together, nbytes).finishes)
+        by_flows = flows.finish(starts, nbytes).finishes
+        return np.asarray(by_flows - self.rounds.finish(starts, nbytes).finishes)
 
 
 def rounds_stay_apart(model: RoundsModel, nbytes: int) -> bool:
-    """Return whether rounds of ``nbytes`` never meet on a link when all ranks start together."""
+    """Return whether rounds of ``nbytes`` never share a link when all ranks start at once."""
     return _Play(model, nbytes).apart
 
 
@@ -105,7 +105,7 @@ class _Play:
             if np.ptp(advance) <= _SAME * float(np.abs(self.ready).max()):
                 break  # all further turns equal this one, shifted in time
         else:
-            # Ranks still drift apart, but pairs with links of their own never meet.
+            # Ranks still drift apart, but pairs with links of their own never share one.
             return phase.rounds <= _MOST_ROUNDS or self._own_links(number)
         return True
 

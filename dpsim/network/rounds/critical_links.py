@@ -6,9 +6,9 @@ message to rank i+1: a linear map in max-plus algebra. After R rounds rank i is 
 r_j plus the seconds of a walk of R turns from j to i, which in a turn crosses link e in t_e, or
 stays at a rank for the slower of its two links. With T the seconds of the slowest, or critical,
 links, a walk loses, relative to R (o + g + T), nothing where it stays at an end of a critical link,
-and T - t_e where it crosses link e. So the optimal walk goes the cheapest way to a critical link,
-stays there, and goes on to i. Source: Baccelli, Cohen, Olsder and Quadrat, Synchronization and
-Linearity, 1992, section 3.7 (powers of a matrix by its critical graph).
+and T - t_e where it crosses link e. The optimal walk therefore takes the cheapest way to a critical
+link, stays there, and continues to i. Source: Baccelli, Cohen, Olsder and Quadrat, Synchronization
+and Linearity, 1992, section 3.7 (powers of a matrix by its critical graph).
 """
 
 from __future__ import annotations
@@ -115,8 +115,8 @@ class CriticalLinks:
 
         # A critical link receives from its segment and from the next one.
         # With slices, because `numpy.roll` takes several times as long on few links.
-        heard = np.maximum(on, np.concatenate((back[:, 1:], back[:, :1]), axis=1))
-        after = self._heard_all_round(heard) + self.paced
+        arrivals = np.maximum(on, np.concatenate((back[:, 1:], back[:, :1]), axis=1))
+        after = self._latest_arrivals(arrivals) + self.paced
         before = np.concatenate((after[:, -1:], after[:, :-1]), axis=1)
         through = np.maximum(before.ravel() - self.behind, after.ravel() - self.ahead)
 
@@ -132,16 +132,16 @@ class CriticalLinks:
         """The reach of each critical link, and again with one round trip added."""
         return np.concatenate((self.reach, self.reach + self.around), axis=1)
 
-    def _heard_all_round(self, heard: FloatArray) -> FloatArray:
+    def _latest_arrivals(self, arrivals: FloatArray) -> FloatArray:
         """Return the latest time that reaches each critical link, in both directions.
 
         Going twice round the ring accounts for its closure; the time from another link is reduced
         by the difference of their reaches, so running maxima cover all pairs.
         """
-        count, reach, twice = heard.shape[1], self.reach, self._twice
+        count, reach, twice = arrivals.shape[1], self.reach, self._twice
         # From e to a later f the loss is reach[f] - reach[e]: one term can be applied before the
         # maximum, and the other after it.
-        again = np.concatenate((heard, heard), axis=1)
+        again = np.concatenate((arrivals, arrivals), axis=1)
         latest_behind = np.maximum.accumulate(again + twice, axis=1)
         onwards = latest_behind[:, count:] - twice[:, count:]
         latest_ahead = np.maximum.accumulate((again - twice)[:, ::-1], axis=1)[:, ::-1]

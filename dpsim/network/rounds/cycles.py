@@ -63,9 +63,9 @@ class Cycles:
 def cycles_of(source: IntArray, destination: IntArray, ranks: int) -> Cycles | None:
     """Return the cycles of the permutation source -> destination, or None if it is none."""
     sends = np.bincount(source, minlength=ranks)
-    heard = np.bincount(destination, minlength=ranks)
+    receives = np.bincount(destination, minlength=ranks)
     # Every rank that sends must receive from exactly one, so that the transfers form cycles.
-    if np.any(sends > 1) or np.any(heard != sends):
+    if np.any(sends > 1) or np.any(receives != sends):
         return None
     successor = np.arange(ranks)
     successor[source] = destination

@@ -148,7 +148,7 @@ def _permutation_step(timed: TimedRound) -> Callable[[FloatArray], FloatArray] |
     predecessor = np.argsort(successor)
     overhead, reduction = timed.overhead, timed.reduction
     pays, reduces = bool(overhead.any()), bool(reduction.any())
-    ends, heard = np.empty(ranks), np.empty(ranks)
+    ends, received = np.empty(ranks), np.empty(ranks)
 
     def step(ready: FloatArray) -> FloatArray:
         if pays:
@@ -157,8 +157,8 @@ def _permutation_step(timed: TimedRound) -> Callable[[FloatArray], FloatArray] |
         ready.take(successor, out=ends, mode="clip")
         np.maximum(ends, ready, out=ends)
         np.add(ends, seconds, out=ends)
-        ends.take(predecessor, out=heard, mode="clip")
-        np.maximum(ends, heard, out=ready)
+        ends.take(predecessor, out=received, mode="clip")
+        np.maximum(ends, received, out=ready)
         return np.add(ready, reduction, out=ready) if reduces else ready
 
     return step

@@ -1,6 +1,6 @@
 """Messages over links with rate limiters, piece by piece.
 
-They queue, wait for windows, and use what a limiter has saved up while it was idle.
+They queue, wait for windows, and use tokens that a limiter has saved up while it was idle.
 
 A limiter is a token bucket: it passes ``rate`` B/s in the order in which bytes arrive, and after a
 pause the unused amount, at most ``burst`` s of its rate, at once. As a virtual clock (the generic

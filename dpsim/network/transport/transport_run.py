@@ -127,7 +127,7 @@ class _Pair:
         run = self.run
 
         def come() -> None:
-            run.events.after(run.latency, partial(self._heard, received))
+            run.events.after(run.latency, partial(self._announced, received))
 
         run.links.move(self.back, run.transport.header, come)
 
@@ -136,7 +136,7 @@ class _Pair:
         self._sends.append((nbytes, sent))
         self._match()
 
-    def _heard(self, received: Callable[[], None]) -> None:
+    def _announced(self, received: Callable[[], None]) -> None:
         self._receives.append(received)
         self._match()
 

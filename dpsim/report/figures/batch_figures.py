@@ -189,7 +189,7 @@ def cost_figure(
             x=[factor * times[number] for number in which],
             y=[costs[number] for number in which],
             marker={"size": 9, "color": COLOURS[0] if which is best else COLOUR["grey"]},
-            customdata=[_said(answers[number]) for number in which],
+            customdata=[_hover_text(answers[number]) for number in which],
             hovertemplate="%{customdata}<br>%{x:.4g}, %{y:,.4g}<extra></extra>",
             **look,
         )
@@ -251,6 +251,6 @@ def _batch(each: Answer) -> int:
     return int(target["global_batch"] // each["workers"]) if target else 0
 
 
-def _said(each: Answer) -> str:
+def _hover_text(each: Answer) -> str:
     took = human(float(each["step_time_s"]["mean"]), TIME)
     return f"{each['workers']:,} GPUs, {_batch(each):,} a GPU, {took} a step"

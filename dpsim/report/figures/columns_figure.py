@@ -48,13 +48,13 @@ def columns_figure(
         figure.add_scatter(**_points(number, name, members, across, up))
     drawn = aims is not None and _add_front(figure, kept, across, up, aims)
 
-    said = f"{len(kept):,} points"
+    subtitle = f"{len(kept):,} points"
     if len(kept) < len(rows):
-        said += f"; {len(rows) - len(kept):,} lack one of the two"
+        subtitle += f"; {len(rows) - len(kept):,} lack one of the two"
     if aims is not None and drawn:
-        said += f"; the line joins what no other beats ({aims[0]} {across}, {aims[1]} {up})"
+        subtitle += f"; the line joins what no other beats ({aims[0]} {across}, {aims[1]} {up})"
     by = "" if colour is None else f" by {colour}"
-    title = f"{y_title} against {x_title}{by}<br><sub>{said}</sub>"
+    title = f"{y_title} against {x_title}{by}<br><sub>{subtitle}</sub>"
     return styled(figure, title, x_title, y_title, legend_title=colour or "")
 
 

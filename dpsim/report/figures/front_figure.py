@@ -31,7 +31,7 @@ def front_figure(tuning: Tuning) -> go.Figure:
                 name=name,
                 x=[each.time_s for each in shown],
                 y=[each.cost for each in shown],
-                customdata=[_said(each) for each in shown],
+                customdata=[_hover_text(each) for each in shown],
                 marker=marker,
                 hovertemplate="%{customdata}<br>%{x:.4g}, %{y:.4g}",
                 **{"mode": "markers", **look},
@@ -43,7 +43,7 @@ def front_figure(tuning: Tuning) -> go.Figure:
     )
 
 
-def _said(evaluation: Evaluation) -> str:
+def _hover_text(evaluation: Evaluation) -> str:
     values = "<br>".join(f"{path}: {value}" for path, value in evaluation.values.items())
     return values or "nothing changed"
 

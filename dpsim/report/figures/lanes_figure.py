@@ -26,7 +26,7 @@ _HEAD = {
     "pad": {"t": 12},
     "font": {"size": 16},
 }
-# What is drawn, in the order of a step: colour, and place in a worker's row (computing above).
+# The drawn parts in the order of a step: colour, and place in a worker's row (computing above).
 _ABOVE, _BELOW = (-0.42, 0.44), (0.08, 0.3)
 _DOING = {
     "forward": (PART_COLOURS["compute"], _ABOVE),

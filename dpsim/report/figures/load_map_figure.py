@@ -50,14 +50,14 @@ def load_map_figure(classes: Sequence[LinkClass]) -> go.Figure:
         hoverinfo="skip",
         cliponaxis=False,
     )
-    said = _title(classes)
+    title = _title(classes)
     rows = len({y for _, y in place.values()})
     axes = {
         "xaxis": {"visible": False, "range": [-0.9, 2.1], "fixedrange": True},
         "yaxis": {"visible": False, "fixedrange": True},
     }
     height = 110 + _ROW * max(rows, 2)
-    return styled(figure, said, "", "", showlegend=False, height=height, **axes)
+    return styled(figure, title, "", "", showlegend=False, height=height, **axes)
 
 
 def _title(classes: Sequence[LinkClass]) -> str:

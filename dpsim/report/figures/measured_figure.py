@@ -106,7 +106,7 @@ def _points(
         "x": [pair.measured for pair in pairs],
         "y": [pair.predicted for pair in pairs],
         "error_y": _intervals(pairs),
-        "text": [_said(pair, unit) for pair in pairs],
+        "text": [_hover_text(pair, unit) for pair in pairs],
         "hovertemplate": f"%{{text}}<br>{where}<extra></extra>",
         "mode": "markers",
         "name": name,
@@ -114,11 +114,11 @@ def _points(
     }
 
 
-def _said(pair: Pair, unit: str) -> str:
-    said = f"{pair.name}<br>{pair.predicted / pair.measured - 1:+.1%}"
+def _hover_text(pair: Pair, unit: str) -> str:
+    text = f"{pair.name}<br>{pair.predicted / pair.measured - 1:+.1%}"
     if pair.low is None or pair.high is None:
-        return said
-    return f"{said}, interval {pair.low:.4g} to {pair.high:.4g} {unit}"
+        return text
+    return f"{text}, interval {pair.low:.4g} to {pair.high:.4g} {unit}"
 
 
 def _intervals(pairs: Sequence[Pair]) -> dict[str, object] | None:

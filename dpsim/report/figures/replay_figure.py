@@ -86,5 +86,5 @@ def _title(answers: Mapping[str, Answer]) -> str:
         f"{config['model']}, batch {config['batch']}, learning rate {config['learning_rate']:g}, "
         f"momentum {config['momentum']:g}"
     )
-    said = f"{first['workers']} workers; {learns}; seed {first['seed']}"
-    return f"Training in simulated time<br><sub>{said}</sub>"
+    title = f"{first['workers']} workers; {learns}; seed {first['seed']}"
+    return f"Training in simulated time<br><sub>{title}</sub>"

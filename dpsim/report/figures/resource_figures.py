@@ -61,11 +61,11 @@ def footprint_figure(use: MemoryUse | Answer) -> go.Figure:
         colour = _COLOURS[number % len(_COLOURS)]
         # More parts than colours: colours are reused, hatched.
         hatched = number >= len(_COLOURS)
-        said = f"{PART_NAMES[part]}: {human(size, DATA, 3)}"
+        label = f"{PART_NAMES[part]}: {human(size, DATA, 3)}"
         figure.add_bar(
             y=[memory["gpu"]],
             x=[size / _GIGA],
-            name=said,
+            name=label,
             orientation="h",
             width=0.45,
             marker={
@@ -78,7 +78,7 @@ def footprint_figure(use: MemoryUse | Answer) -> go.Figure:
             insidetextanchor="middle",
             textangle=0,
             textfont={"color": ink_on(colour)},
-            hovertemplate=f"{said}, {size / total:.0%}<extra></extra>",
+            hovertemplate=f"{label}, {size / total:.0%}<extra></extra>",
         )
 
     capacity = memory["capacity_bytes"] / _GIGA

@@ -30,7 +30,7 @@ _BINARY = ("B", "KiB", "MiB", "GiB", "TiB")
 def scaling_figure(results: Sequence[Result | Answer], current: int | None = None) -> go.Figure:
     """Draw the throughput of a GPU against workers: tokens/s for text, otherwise samples/s.
 
-    Also draws the throughput of a GPU without communication, and the model's error as a band.
+    It also draws the throughput of a GPU without communication, and the model's error as a band.
     ``current``: the number of workers whose point is ringed.
     """
     answers = sorted((answer(result) for result in results), key=lambda each: each["workers"])
@@ -51,7 +51,7 @@ def scaling_figure(results: Sequence[Result | Answer], current: int | None = Non
         mode="lines",
         name="without communication",
         line={"color": COLOUR["grey"], "dash": "dash"},
-        hoverinfo="skip",  # what is pressed is a point of the prediction, which may lie below
+        hoverinfo="skip",  # clicks select a point of the prediction, which may lie below
     )
     figure.add_scatter(
         x=workers,
@@ -137,14 +137,14 @@ def algorithms_figure(rows: Sequence[CollectiveRow | Mapping[str, Any]]) -> go.F
         # Names of neighbours alternate between two heights, so that they do not cover one another.
         _add_name(figure, algorithm, low, high, lower=number % 2 == 1)
 
-    said = ", ".join(f"{algorithm} from {_size(low)}" for low, _, algorithm in found)
+    ranges = ", ".join(f"{algorithm} from {_size(low)}" for low, _, algorithm in found)
     sizes = sorted({row["bytes"] for row in listed})
     few = sizes[:: -(-len(sizes) // _MOST_TICKS)]
     axes = {
         "xaxis": {"type": "log", "tickvals": few, "ticktext": [_size(size) for size in few]},
         "yaxis": {"type": "log", "dtick": 1, "tickformat": "~s", "ticksuffix": "s"},
     }
-    return styled(figure, f"Fastest: {said}", "size (bytes)", "time", **axes)
+    return styled(figure, f"Fastest: {ranges}", "size (bytes)", "time", **axes)
 
 
 def _add_name(figure: go.Figure, name: str, low: float, high: float, *, lower: bool) -> None:

@@ -22,7 +22,7 @@ def breakdown_figure(results: Sequence[Result | Answer], names: Sequence[str] = 
     """Draw the parts of the mean step of each result as one stacked bar, in a suitable unit.
 
     Bars have ``names``, by default the results' own. Parts with enough room show time and share;
-    with one or two bars the legend shows those of the others.
+    with one or two bars the legend also shows the other parts.
     """
     answers = [answer(result) for result in results]
     labels = list(names) or [str(each["name"]) for each in answers]
@@ -100,7 +100,7 @@ def step_distribution_figure(result: Result) -> go.Figure:
     """
     factor, unit = time_unit(float(result.steps.step.max()))
     times = factor * result.steps.step.ravel()
-    # The square-root rule, limited to what is distinguishable on a page.
+    # The square-root rule, limited to as many bars as are distinguishable on a page.
     bars = min(_MOST_BARS, max(10, round(np.sqrt(len(times)))))
     count, edges = np.histogram(times, bins=bars, range=_ends(times))
 

@@ -58,8 +58,8 @@ def _keeps_most(names: Sequence[str], kept: Mapping[str, float]) -> str:
     if not names:
         return "What slow workers cost"
     first, last = names[0], names[-1]
-    said = f"Beside slow workers {first} keeps {kept[first]:.0%} of its throughput"
-    return said if first == last else f"{said}, {last} {kept[last]:.0%}"
+    title = f"Beside slow workers {first} keeps {kept[first]:.0%} of its throughput"
+    return title if first == last else f"{title}, {last} {kept[last]:.0%}"
 
 
 def step_times_figure(results: Mapping[str, Result]) -> go.Figure:

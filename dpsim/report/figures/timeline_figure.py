@@ -131,12 +131,12 @@ def _whom(intervals: Sequence[Interval], called: Mapping[int, str] | None) -> st
 
 def _bars(intervals: Sequence[Interval], called: Mapping[int, str], close: float) -> Iterator[_Bar]:
     """Yield the bars of all workers, one worker after the other."""
-    alone = len({each.worker for each in intervals}) == 1
+    one_worker = len({each.worker for each in intervals}) == 1
     # `Run.intervals` is grouped by worker.
     for worker, group in groupby(intervals, lambda each: each.worker):
         own = list(group)
         # The title names a single worker.
-        name = "" if alone else f"{called.get(worker, f'worker {worker}')}<br>"
+        name = "" if one_worker else f"{called.get(worker, f'worker {worker}')}<br>"
         computing, sent, loaded = (
             [each for each in own if each.stream == stream]
             for stream in ("compute", "communication", "input")

@@ -82,7 +82,7 @@ def _as_glyphs(
         node = node_of(device)
         if node is None:
             whole.add_node(device, **data)
-        # Of a network card's kind, by which the layout finds the tiers of the fabric.
+        # The kind of a network card, by which the layout finds the tiers of the fabric.
         elif f"{node}/{_GLYPH}" not in whole:
             whole.add_node(f"{node}/{_GLYPH}", kind="nic", glyph=True, inside=0.0, gpus=0, about="")
         if node is not None and data.get("kind") == "gpu":
@@ -243,14 +243,14 @@ def _frames(figure: go.Figure, place: Layout) -> None:
 
 def _title(name: str, cluster: Cluster, loads: LinkLoads, nodes: int, drawn: int) -> str:
     """Return the title, with the busiest link of all, drawn or not."""
-    said = f"{nodes:,} node{'s' if nodes > 1 else ''}, {cluster.ranks:,} GPUs"
+    title = f"{nodes:,} node{'s' if nodes > 1 else ''}, {cluster.ranks:,} GPUs"
     if drawn < nodes:
-        said += f" (only the first {drawn} nodes are drawn)"
+        title += f" (only the first {drawn} nodes are drawn)"
     if loads.bytes.any():
         (link,) = busiest_links(cluster, loads, 1)
-        said += f"; busiest: {link['link']} at {link['utilisation']:.0%}"
+        title += f"; busiest: {link['link']} at {link['utilisation']:.0%}"
     head = f"{name}: load" if name else "Load"
-    return f"{head} of the links<br><sub>{said}</sub>"
+    return f"{head} of the links<br><sub>{title}</sub>"
 
 
 def _how_to_read(loads: LinkLoads) -> str:

@@ -15,7 +15,7 @@ Frame = tuple[float, float, float, float]  # left, bottom, right, top
 Graph = nx.DiGraph  # its nodes are device names: node3/gpu0, leaf1
 
 # From the top of a node to its bottom: network cards near the fabric, sockets above their switches.
-# NVSwitches are under the GPUs, so that their links do not cross those of PCIe.
+# NVSwitches are under the GPUs, so that their links do not cross PCIe links.
 _ROWS = {"nic": 0.0, "cpu": -1.2, "pcie-switch": -2.2, "gpu": -3.6, "nvswitch": -5.2}
 TITLES = {
     "nic": "network card",
@@ -143,7 +143,7 @@ def _add_fabric(graph: Graph[str], places: dict[str, Point], *, whole: bool) -> 
 def _tiers(graph: Graph[str], places: dict[str, Point], *, whole: bool) -> list[list[str]]:
     """Return switches by their hops from the network cards.
 
-    Those without a drawn card are beside others of their kind, if all nodes are drawn.
+    Switches without a drawn card are placed beside others of their kind, if all nodes are drawn.
     """
     tiers: list[list[str]] = []
     tier_of_kind: dict[str, int] = {}

@@ -71,8 +71,8 @@ def report_page(sources: Sequence[Source]) -> str:
 def run_page(run: Run) -> str:
     """Return the page of one run that has recorded a step.
 
-    It also shows what only a run has: the timeline of that step, of a typical worker first, and the
-    distribution of all steps.
+    It also shows the timeline of that step, a typical worker first, and the distribution of all
+    steps, which only a run has.
     """
     source = Source(run.result.name, "run", (run.result.to_json(),), (run.result.name,))
     workers = run.extremes()
@@ -191,20 +191,20 @@ def _model_error(row: Answer) -> dict[str, str]:
     if interval is None:
         return {}
     heading = f"{interval['confidence']:.0%} by the model's error"
-    said = {heading: f"{human(interval['low'], TIME)} to {human(interval['high'], TIME)}"}
+    cells = {heading: f"{human(interval['low'], TIME)} to {human(interval['high'], TIME)}"}
     if interval["extrapolated"]:
-        said["extrapolated"] = "; ".join(interval["extrapolated"])
-    return said
+        cells["extrapolated"] = "; ".join(interval["extrapolated"])
+    return cells
 
 
 def _rates(row: Answer) -> dict[str, str]:
     """Return samples per second, and for text tokens per second and MFU."""
-    said = {"samples/s": amount(row["throughput_samples_per_s"])}
+    cells = {"samples/s": amount(row["throughput_samples_per_s"])}
     tokens, mfu = row.get("tokens_per_s"), row.get("mfu")
     if tokens is not None:
-        said["tokens/s"] = amount(tokens)
-        said["MFU"] = "" if mfu is None else f"{mfu:.1%}"
-    return said
+        cells["tokens/s"] = amount(tokens)
+        cells["MFU"] = "" if mfu is None else f"{mfu:.1%}"
+    return cells
 
 
 def source_figures(source: Source) -> Iterator[go.Figure]:
@@ -257,16 +257,16 @@ def _fastest_by_workers(rows: Iterable[Answer]) -> list[Answer]:
 
 
 def _provenance(answers: Sequence[Answer]) -> str:
-    said: list[str] = []
+    lines: list[str] = []
     for each in answers:
         versions = each.get("provenance", {})
         line = ", ".join(f"{key} {value}" for key, value in versions.items())
-        if "provenance" in each and line not in said:
-            said.append(line)
+        if "provenance" in each and line not in lines:
+            lines.append(line)
     seeds = sorted({each["seed"] for each in answers if "seed" in each})
     if seeds:
-        said.append(f"seeds {', '.join(map(str, seeds))}")
-    return "; ".join(said or [f"dpsim {__version__}"])
+        lines.append(f"seeds {', '.join(map(str, seeds))}")
+    return "; ".join(lines or [f"dpsim {__version__}"])
 
 
 def _assumptions(answers: Iterable[Answer]) -> list[str]:
@@ -288,7 +288,7 @@ def _calibrations(answers: Iterable[Answer]) -> list[str]:
     used = [each["calibration"] for each in answers if "calibration" in each]
     notes = list(dict.fromkeys(map(calibration_note, used)))
     if "catalogue" in used:
-        # Of the fitted constants on models that were left out of the fit.
+        # Errors of the fitted constants on models that were left out of the fit.
         what = "each publisher left out"
         error = constants_file()["errors"][what]["all"]
         notes.append(

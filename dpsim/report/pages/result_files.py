@@ -76,9 +76,9 @@ def as_printed(name: str) -> Iterator[None]:
         raise DpsimError(f"{name}: {_PRINTED}, but lacks {error}") from error
     except (ArithmeticError, AttributeError, IndexError, TypeError, ValueError) as error:
         # plotly explains a wrong value in many lines.
-        said = str(error).strip().partition("\n")[0]
+        reason = str(error).strip().partition("\n")[0]
         raise DpsimError(
-            f"{name}: {_PRINTED}, but has a value that cannot be shown: {said}"
+            f"{name}: {_PRINTED}, but has a value that cannot be shown: {reason}"
         ) from error
 
 

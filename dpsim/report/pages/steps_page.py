@@ -32,11 +32,11 @@ def steps_page(walks: Sequence[Walkthrough]) -> str:
     """Return a self-contained HTML page with ``walks`` side by side."""
     title = " and ".join(_title(walk.schedule) for walk in walks)
     # Names in the data must not end the script element; in JSON the escape is equivalent.
-    told = json.dumps([drawn(walk) for walk in walks]).replace("<", "\\u003c")
+    data = json.dumps([drawn(walk) for walk in walks]).replace("<", "\\u003c")
     body = (
         f'<h1>{escape(title)}, round by round</h1><div class="dpsim-steps"></div>\n'
         f"<script>{player('js')}\n"
-        f'drawSteps(document.querySelector(".dpsim-steps"), {told});</script>'
+        f'drawSteps(document.querySelector(".dpsim-steps"), {data});</script>'
     )
     return document(title, body, style=_STYLE + player("css"), figures=False)
 
@@ -110,21 +110,21 @@ def _round(number: int, each: WalkedRound, walk: Walkthrough) -> dict[str, Any]:
     """Return a round's transfers, text, and the bytes on each capacity in use."""
     of = each.transfers
     columns = (of.source, of.destination, of.chunk, of.count, of.reduce)
-    said = [
+    lines = [
         f"round {number} of {len(walk.rounds)}",
         f"{human(each.sent, DATA, 3)} sent so far, {human(each.sent_by_busiest, DATA, 3)} by the "
         "rank that sent most",
     ]
     if each.seconds is not None:
-        said.append(f"{human(each.seconds, TIME, 4)} so far")
-    told: dict[str, Any] = {
+        lines.append(f"{human(each.seconds, TIME, 4)} so far")
+    data: dict[str, Any] = {
         "moves": [list(row) for row in zip(*(one.tolist() for one in columns), strict=True)],
-        "said": "; ".join(said),
+        "said": "; ".join(lines),
         "seconds": each.seconds,
     }
     if each.loads is not None:
-        told["links"] = {str(link): int(each.loads[link]) for link in each.loads.nonzero()[0]}
-    return told
+        data["links"] = {str(link): int(each.loads[link]) for link in each.loads.nonzero()[0]}
+    return data
 
 
 def _picture(cluster: Cluster) -> dict[str, Any]:

@@ -31,7 +31,7 @@ def answer_figure(content: Mapping[str, Any], name: str) -> go.Figure:
 
 
 def figure_of(answer: Any) -> go.Figure:
-    """Return the figure of an answer, of its JSON, or of what is in a sweep's folder.
+    """Return the figure of an answer, of its JSON, or of a sweep's folder.
 
     For a sweep it shows the parts of a step of its fastest points, for a search its front.
     """

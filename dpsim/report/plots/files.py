@@ -56,7 +56,7 @@ def write_figure(figure: go.Figure, path: Path) -> None:
 
 
 def _missing() -> str:
-    """Return what pictures need and this machine lacks; empty if nothing."""
+    """Return the programs that pictures need and this machine lacks, or ""."""
     if find_spec("kaleido") is None:
         return f"pictures need kaleido and Chrome or Chromium: {how_to_install('plot')}"
     # kaleido drives the browser by this library.

@@ -105,7 +105,7 @@ _BY_ALIAS: dict[str, Callable[[], Mapping[str, Gpu] | Mapping[str, Link] | Mappi
 
 def short(row: Row) -> Row:
     """Return the part of a row that fits a line: without prose, sources and lists of peaks."""
-    # Of an algorithm the description is all there is.
+    # An algorithm has nothing but its description.
     prose = {"source"} if "operation" in row else {"source", "description", "peak"}
     return {heading: value for heading, value in row.items() if heading not in prose}
 

@@ -55,8 +55,10 @@ def collective_table(rows: Sequence[CollectiveRow]) -> Table:
 
 def collective_notes(rows: Sequence[CollectiveRow]) -> list[str]:
     """Return the corrections of times, and the models' extrapolations, each once."""
-    told = dict.fromkeys(note for row in rows for note in nearest_notes(row.nearest_machines or ()))
-    return [*told, *extrapolation_notes(row.interval for row in rows)]
+    nearest = dict.fromkeys(
+        note for row in rows for note in nearest_notes(row.nearest_machines or ())
+    )
+    return [*nearest, *extrapolation_notes(row.interval for row in rows)]
 
 
 def nearest_notes(nearest_machines: Sequence[str]) -> list[str]:

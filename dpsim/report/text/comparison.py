@@ -26,7 +26,7 @@ _COMPARED: dict[str, PartName] = {
 
 
 def comparison_table(found: Comparison) -> Table:
-    """Return variants side by side, best first; ``change`` is that of the ranking's figure."""
+    """Return variants side by side, best first, with the change of the ranking's figure."""
     changes = [found.change(row) for row in found.rows]
     # The best is equivalent to itself, which needs no mark.
     alike = [row is not found.best and bool(found.is_best_too(row)) for row in found.rows]
@@ -108,9 +108,9 @@ def _figures(results: Iterable[Result], *, money: bool) -> list[dict[str, str]]:
     tokens = any(result.utilisation.tokens_per_s is not None for result in listed)
     figures = [rate_cells(result, tokens=tokens) for result in listed]
     totals = [result.total for result in listed]
-    asked = money or any(totals) or any(result.cost is not None for result in listed)
+    has_totals = money or any(totals) or any(result.cost is not None for result in listed)
     prices = [result.spending for result in listed if result.spending.hourly is not None]
-    if asked and prices:
+    if has_totals and prices:
         currencies = {each.currency for each in prices}
         currency = next(iter(currencies)) if len(currencies) == 1 else None
         for cells, result in zip(figures, listed, strict=True):

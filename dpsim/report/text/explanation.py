@@ -159,7 +159,7 @@ def _percent(share: float | None) -> str:
 
 
 def uncertainty_notes(found: Uncertainty) -> list[str]:
-    """Return what each input is, its basis, and what would narrow the interval."""
+    """Return each input's meaning and basis, and how to narrow the interval."""
     notes = []
     for each in found.inputs:
         notes.append(f"{each.name}: {each.title}; {each.basis}")
@@ -191,7 +191,7 @@ def sources_table(found: Trust) -> Table:
 
 
 def basis_notes(found: Trust) -> list[str]:
-    """Return the basis of the interval, the nearest measurements, and what is extrapolated."""
+    """Return the basis of the interval, the nearest measurements, and the extrapolations."""
     return [f"basis       {found.interval.basis}", *trust_notes(found.interval)]
 
 

@@ -38,14 +38,14 @@ def parts_table(name: str, use: MemoryUse) -> Table:
 
 
 def total_of_capacity(use: MemoryUse) -> str:
-    """Return the memory that a GPU holds, and what it has; without activations "at least"."""
+    """Return the memory in use on a GPU, and its capacity; without activations "at least"."""
     least = "at least " if use.is_partial else ""
     unknown = ", activations not known" if use.is_partial else ""
     return f"{least}{_size(use.held.total)} of {_size(use.capacity)} on each {use.gpu}{unknown}"
 
 
 def sample_notes(words: Mapping[str, Any]) -> list[str]:
-    """Return what a sample is, if its length, or that of its second sequence, is assumed."""
+    """Return what a sample is, if its length or its second sequence's length is assumed."""
     is_pair = " and " in words["sample"] or "pair" in words["sample"]
     # A scenario states the length of the first sequence alone.
     assumed = [*words["assumed"], *(["second length"] if is_pair else [])]

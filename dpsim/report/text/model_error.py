@@ -24,7 +24,7 @@ def within_cell(interval: PredictionInterval | None) -> str:
 
 
 def extrapolation_notes(intervals: Iterable[PredictionInterval | None]) -> list[str]:
-    """Return what the models' errors extrapolate, each once."""
+    """Return the extrapolations of the models' errors, each once."""
     known = (interval for interval in intervals if interval is not None)
     every = dict.fromkeys(each for interval in known for each in interval.extrapolated)
     return [f"extrapolated: {each}" for each in every]

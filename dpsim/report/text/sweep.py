@@ -31,18 +31,18 @@ _TOTAL: dict[str, tuple[tuple[str, ...], Callable[..., str]]] = {
 
 
 def sweep_table(answer: Answer, most: int | None = None, among: Answer | None = None) -> Table:
-    """Return points of ``select * from results``: what differs among them, and five results.
+    """Return points of ``select * from results``: the columns that differ, and five results.
 
     Only the first ``most`` of them, in the order of the answer. ``among``: all points, if the
     answer has some of them only.
     """
     places = {name: number for number, name in enumerate(answer.columns)}
-    told = _telling_apart(among or answer, places)
+    distinct = _distinguishing_columns(among or answer, places)
 
-    varied = headings(told)
+    varied = headings(distinct)
     text = [
         heading
-        for name, heading in zip(told, varied, strict=True)
+        for name, heading in zip(distinct, varied, strict=True)
         if any(isinstance(row[places[name]], str) for row in answer.rows)
     ]
     # Older folders lack totals of the whole training.
@@ -51,25 +51,28 @@ def sweep_table(answer: Answer, most: int | None = None, among: Answer | None = 
     shown = _SHOWN | _TOTAL if asks_total else _SHOWN
     rows = []
     for row in answer.rows[:most]:
-        results = [([row[places[name]] for name in names], said) for names, said in shown.values()]
+        results = [
+            ([row[places[name]] for name in names], formatted)
+            for names, formatted in shown.values()
+        ]
         cells = (
             str(row[0]),
-            *(cell(row[places[name]], name) for name in told),
-            *("" if None in found else said(*found) for found, said in results),
+            *(cell(row[places[name]], name) for name in distinct),
+            *("" if None in found else formatted(*found) for found, formatted in results),
         )
         rows.append(cells)
     return table("", ("point", *varied, *shown), rows, left=text)
 
 
 def sweep_notes(answer: Answer, most: int | None = None) -> list[str]:
-    """Return what the models' errors extrapolate in the first ``most`` points, each once."""
+    """Return the extrapolations of the models' errors in the first ``most`` points, each once."""
     place = answer.columns.index("extrapolated")
-    told = (row[place] or "" for row in islice(answer.rows, most))
-    every = dict.fromkeys(each for text in told for each in text.split(BETWEEN_SENTENCES) if each)
+    texts = (row[place] or "" for row in islice(answer.rows, most))
+    every = dict.fromkeys(each for text in texts for each in text.split(BETWEEN_SENTENCES) if each)
     return [f"extrapolated: {each}" for each in every]
 
 
-def _telling_apart(answer: Answer, places: dict[str, int]) -> list[str]:
+def _distinguishing_columns(answer: Answer, places: dict[str, int]) -> list[str]:
     """Return the columns in which points differ."""
     # The file, the name, the seed and the varied fields are between the point's number and the
     # results.

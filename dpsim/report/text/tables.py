@@ -94,13 +94,13 @@ def _software_notes(words: dict[str, Any] | None) -> list[str]:
     """Return the software in use, and which of it is assumed."""
     if words is None:
         return []
-    said = ", ".join(
+    words_in_use = ", ".join(
         f"{value} cluster" if name == "cluster" else value
         for name, value in words.items()
         if name not in _OF_SAMPLE
     )
     assumed = ", ".join(word for word in words["assumed"] if word not in _OF_SAMPLE)
-    software = f"software    {said}" + (f" (assumed: {assumed})" if assumed else "")
+    software = f"software    {words_in_use}" + (f" (assumed: {assumed})" if assumed else "")
     of_sample = [word for word in words["assumed"] if word in _OF_SAMPLE]
     return [*sample_notes({**words, "assumed": of_sample}), software]
 
@@ -145,7 +145,7 @@ def _engine_note(result: Result) -> str:
 def calibration_note(calibration: str | dict[str, Any]) -> str:
     """Return the calibration of a prediction, and its error if it is known."""
     if isinstance(calibration, str):
-        # Rows of a sweep have only the name of what else was used.
+        # Rows of a sweep have only the name of another profile.
         source = {
             "profile": ": compute times as measured in the model's profile",
             "catalogue": ": compute times from the catalogue's figures, not measured",
@@ -172,7 +172,7 @@ def calibration_note(calibration: str | dict[str, Any]) -> str:
 
 
 def _resource_notes(result: Result) -> list[str]:
-    """Return what steps hold and load, if there is something to report.
+    """Return the memory and link loads of steps, if there is something to report.
 
     Memory, input, epoch, crashes and learners.
     """

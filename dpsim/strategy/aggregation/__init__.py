@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from dpsim.base.kinds import Kinds
 from dpsim.base.lazy import on_demand
-from dpsim.strategy.aggregation.aggregation import Aggregation, Meeting, Sent, Turns
+from dpsim.strategy.aggregation.aggregation import Aggregation, Coordination, Sent, Turns
 from dpsim.strategy.aggregation.allreduce import AllReduceConfig
 from dpsim.strategy.aggregation.collective_call import (
     ELEMENT,
@@ -42,11 +42,11 @@ __all__ = [
     "AllReduceConfig",
     "Calls",
     "CollectiveCall",
+    "Coordination",
     "GossipConfig",
     "Group",
     "HostConfig",
     "LibraryChoice",
-    "Meeting",
     "OffloadConfig",
     "ParameterServerConfig",
     "Sent",

@@ -19,12 +19,12 @@ Turns = tuple[CollectiveModel, ...]
 Stages = tuple[tuple[str, int], ...]
 
 
-class Meeting(Enum):
-    """The topology in which workers communicate."""
+class Coordination(Enum):
+    """How workers coordinate: in collectives of all, at servers, or in pairs."""
 
-    TOGETHER = "together"
-    AT_SERVERS = "at servers"
-    IN_PAIRS = "in pairs"
+    COLLECTIVE = "collective"
+    SERVERS = "servers"
+    PAIRWISE = "pairwise"
 
 
 class Sent(NamedTuple):
@@ -57,8 +57,8 @@ class Aggregation(KindConfig):
     a Python property of the same name.
     """
 
-    meeting: ClassVar[Meeting] = Meeting.TOGETHER
-    """How workers meet whose rule lets each go its own way."""
+    coordination: ClassVar[Coordination] = Coordination.COLLECTIVE
+    """How workers coordinate if the synchronisation does not make them wait for each other."""
     averaged_by: ClassVar[str]
     """The collective that averages whole models, where workers step on their own."""
     one_version: ClassVar[bool] = True
@@ -66,56 +66,56 @@ class Aggregation(KindConfig):
     in_groups: ClassVar[bool] = False
     """Whether its collectives can run in groups of workers, all at once."""
     through_host: ClassVar[bool] = False
-    """Whether gradients meet inside a node, in what its processor holds of all its GPUs."""
+    """Whether the gradients of a node's GPUs are added up in its host memory."""
     updates_elsewhere: ClassVar[bool] = False
-    """Whether others than the workers take the optimiser's step, where gradients meet."""
+    """Whether servers or CPUs apply the optimiser's update, instead of the workers."""
     shards: ClassVar[bool] = False
-    """Whether each worker holds and updates a part of the model only."""
+    """Whether each worker holds and updates only a part of the model."""
     timed_by_flows: ClassVar[bool] = False
-    """Whether what travels in a step is simulated flow by flow, which takes long."""
+    """Whether the transfers of a step are simulated flow by flow, which is slow."""
     drawn: ClassVar[bool] = False
     """Whether its collectives depend on the seed."""
     single_process: ClassVar[bool] = False
-    """Whether one process drives all GPUs, with one model that it hands out."""
+    """Whether one process drives all GPUs and copies its model to them."""
     shards_in_part: ClassVar[bool] = False
-    """Whether a model is divided among some of those who exchange gradients, not all."""
+    """Whether a model is sharded among only some of the workers that exchange gradients."""
     units_ahead: ClassVar[int | None] = 0
     """Units of weights that are gathered beyond the one in use; None for all of them."""
     sharding_stage: ClassVar[int | None] = None
-    """How much each worker holds a part of only, None where it holds all."""
+    """The ZeRO stage; None if each worker holds the whole model, gradients and optimiser state."""
     reduces_each_pass: ClassVar[bool] = True
-    """Whether workers that hold shards of gradients do so after each pass, not whole ones."""
+    """Whether workers reduce sharded gradients after each pass, rather than keeping whole ones."""
     views_buckets: ClassVar[bool] = False
-    """Whether gradients are views of the buckets in which they travel, and not copied to them."""
+    """Whether gradients are views of their buckets, so that they are not copied into them."""
     rebuilds_buckets: ClassVar[bool] = True
-    """Whether buckets follow the order in which gradients were ready, not that of parameters."""
+    """Whether buckets follow the order in which gradients are ready, not the parameters' order."""
     kept_away: ClassVar[OffloadConfig] = OffloadConfig()
     """The state that is kept outside the GPUs' memory."""
     torch_libraries: ClassVar[tuple[str, ...]] = ("ideal", "auto")
-    """Values of ``library`` that real ranks can carry out on processors."""
+    """Values of ``library`` that real ranks can run on CPUs."""
 
     @property
     def compresses_replies(self) -> bool:
-        """Whether the codec also packs what servers send back."""
+        """Whether the codec also compresses the servers' replies."""
         return False
 
     @property
-    def moves_alone(self) -> bool:
-        """Whether a single worker communicates as well."""
+    def single_worker_communicates(self) -> bool:
+        """Whether even a single worker communicates, such as with servers or its CPU."""
         return False
 
     @property
     def all_reduce(self) -> AllReduceChoice | None:
-        """The all-reduce of gradients, None where another collective is used."""
+        """The all-reduce of gradients, None if another collective is used."""
         return None
 
     @property
     def adding_rate(self) -> AddingRate | None:
-        """How fast gradients are added outside the GPUs, None where no CPU or server adds them."""
+        """The rate at which CPUs or servers add gradients; None if the GPUs do."""
         return None
 
     def between_groups(self) -> Aggregation:
-        """Return how groups of workers exchange that each aggregate inside in this way."""
+        """Return the aggregation between groups, which use this one internally."""
         return self
 
     def server_hosts(self, hosts: int) -> tuple[int, ...]:
@@ -134,7 +134,7 @@ class Aggregation(KindConfig):
         return 1 / self.shard_size(mesh)
 
     def host_copies(self, model: Model, mesh: Mesh) -> HostCopies:
-        """Return a worker's copies between its GPU and the host, where it offloads anything."""
+        """Return a worker's copies between its GPU and the host, if it offloads anything."""
         raise NotImplementedError
 
     def searched_nodes(self, model: Model) -> float:
@@ -178,7 +178,7 @@ class Aggregation(KindConfig):
         # worker.
         return 1 if sums_in_flight else workers
 
-    def repeats_alone(self, workers: int, seed: int, turn: int) -> float:
+    def sends_per_iteration(self, workers: int, seed: int, turn: int) -> float:
         """Return how often a turn's calls are sent per iteration of asynchronous workers."""
         return 1.0
 
@@ -195,4 +195,4 @@ class Aggregation(KindConfig):
             return 0.0
         # As in DDP: replicas that start different stay different, since only gradients are
         # averaged.
-        return setting.broadcast().time_together(state_bytes)
+        return setting.broadcast().seconds_from_common_start(state_bytes)

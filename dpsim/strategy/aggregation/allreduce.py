@@ -168,5 +168,5 @@ class AllReduceConfig(Aggregation):
         """Return an all-reduce of payloads that add up, or else an all-gather from all workers."""
         if sent.sums_in_flight or collective != "all-reduce":
             return tuple((collective, nbytes) for nbytes in sent.encoded)
-        # The size of an all-gather is that of its result, as in nccl-tests: all workers' payloads.
+        # The size of an all-gather is its result's size, as in nccl-tests: all workers' payloads.
         return tuple(("all-gather", mesh.ranks * nbytes) for nbytes in sent.encoded)

@@ -1,7 +1,7 @@
 """Calls of collectives in a step, which connect the parts of a strategy.
 
-A call states its payload, what it waits for and what waits for it, as positions in the program of a
-step (`dpsim.workload.Program`).
+A call states its payload, when it is ready and when its result is needed, as positions in the
+program of a step (`dpsim.workload.Program`).
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ class CollectiveCall:
     ``payload``: overlap policies merge and order gradients; codecs compress gradients and whole
     models. ``width`` is the bytes of one element.
 
-    ``group``: the workers that exchange: all, those of each group, the groups, or replicas of a
-    shard. Calls of one group run one after the other; each group has its own communicator and does
-    not wait for the others. ``lag``: steps that run before the result is needed. ``overtakes``: it
-    runs before gradients that become ready at the same position.
+    ``group``: the workers that exchange: all, each group's, the groups, or replicas of a shard.
+    Calls of one group run one after the other; each group has its own communicator and does not
+    wait for the others. ``lag``: steps that run before the result is needed. ``overtakes``: it runs
+    before gradients that become ready at the same position.
     """
 
     name: str

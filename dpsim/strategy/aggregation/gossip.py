@@ -17,7 +17,7 @@ import numpy as np
 from pydantic import Field
 
 from dpsim.collectives import Schedule
-from dpsim.strategy.aggregation.aggregation import Aggregation, Meeting, Turns
+from dpsim.strategy.aggregation.aggregation import Aggregation, Coordination, Turns
 from dpsim.strategy.aggregation.collective_call import Calls, CollectiveCall, whole_model
 from dpsim.strategy.aggregation.setting import Setting
 from dpsim.topology import Mesh
@@ -27,7 +27,7 @@ from dpsim.workload import Model, Program
 class GossipConfig(Aggregation):
     """Each worker averages its model with a few neighbours."""
 
-    meeting: ClassVar[Meeting] = Meeting.IN_PAIRS
+    coordination: ClassVar[Coordination] = Coordination.PAIRWISE
     averaged_by: ClassVar[str] = "gossip"
     one_version: ClassVar[bool] = False
     drawn: ClassVar[bool] = True  # of random pairs
@@ -79,16 +79,16 @@ class GossipConfig(Aggregation):
 
         return gossip_turns(self.graph, workers, seed)
 
-    def repeats_alone(self, workers: int, seed: int, turn: int) -> float:
+    def sends_per_iteration(self, workers: int, seed: int, turn: int) -> float:
         """Return one message each way per worker with a partner, over the messages of the turn."""
         # A synchronous turn has a message along every edge. An asynchronous worker picks one
         # neighbour, and exchanges models with it.
         phases = self.turns(workers, seed)[turn].phases
-        heard = np.concatenate([phase.destination.at(0) for phase in phases])
-        return 2 * len(np.unique(heard)) / len(heard)
+        receivers = np.concatenate([phase.destination.at(0) for phase in phases])
+        return 2 * len(np.unique(receivers)) / len(receivers)
 
     def consensus(self, model_bytes: int, setting: Setting) -> float:
         """Return the seconds of a ring all-reduce, after which all hold the mean of all models."""
         if setting.cluster.ranks == 1:
             return 0.0
-        return setting.timed("ring").time_together(model_bytes)
+        return setting.timed("ring").seconds_from_common_start(model_bytes)

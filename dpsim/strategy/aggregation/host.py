@@ -27,7 +27,7 @@ _SPREADS = ("broadcast", "scatter", "gather", "reduce")
 
 
 class HostConfig(Aggregation):
-    """Gradients meet on the CPU, or on GPU 0 of a single process."""
+    """Gradients are added up on the CPU, or on GPU 0 of a single process."""
 
     label: ClassVar[str] = "through the host's memory"
     averaged_by: ClassVar[str] = "host-path"
@@ -35,7 +35,7 @@ class HostConfig(Aggregation):
     timed_by_flows: ClassVar[bool] = True  # copies share the links to the processor
 
     kind: Literal["host"] = Field(
-        description="Gradients meet on the CPU, or on GPU 0 of a single process."
+        description="Gradients are added up on the CPU, or on GPU 0 of a single process."
     )
     way: Literal["copies", "single-process"] = Field(
         default="copies",
@@ -69,7 +69,7 @@ class HostConfig(Aggregation):
         return self.way == "single-process"
 
     @property
-    def moves_alone(self) -> bool:
+    def single_worker_communicates(self) -> bool:
         """Whether a single worker communicates: a GPU still copies to the CPU and back.
 
         A single process with one GPU has nothing to copy.

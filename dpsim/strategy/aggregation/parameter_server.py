@@ -19,7 +19,7 @@ from dpsim.base.units import BytesPerSecond
 from dpsim.strategy.aggregation.aggregation import (
     AddingRate,
     Aggregation,
-    Meeting,
+    Coordination,
     Sent,
     Stages,
     Turns,
@@ -39,10 +39,12 @@ class ParameterServerConfig(Aggregation):
     """Servers hold the parameters: workers push gradients and pull updated parameters."""
 
     label: ClassVar[str] = "parameter servers"
-    meeting: ClassVar[Meeting] = Meeting.AT_SERVERS
+    coordination: ClassVar[Coordination] = Coordination.SERVERS
     averaged_by: ClassVar[str] = _COLLECTIVE
     updates_elsewhere: ClassVar[bool] = True
-    moves_alone: ClassVar[bool] = True  # servers apply the update of a single worker, too
+    single_worker_communicates: ClassVar[bool] = (
+        True  # servers apply the update of a single worker, too
+    )
     timed_by_flows: ClassVar[bool] = True  # pushes and pulls share the servers' links
     also_called: ClassVar[tuple[str, ...]] = ("ps",)
 
@@ -108,14 +110,14 @@ class ParameterServerConfig(Aggregation):
         """Return a push of the encoded payload, then a pull of parameters."""
         if collective != _COLLECTIVE:
             return tuple((collective, nbytes) for nbytes in sent.encoded)
-        # Parameters come back, not gradients. Feedback makes up for what a codec loses of a
-        # gradient, not of parameters. So they are sent uncompressed unless the scenario asks
-        # otherwise.
+        # Parameters come back, not gradients. Error feedback compensates for the codec's loss of a
+        # gradient, not of parameters. Replies are therefore sent uncompressed unless the scenario
+        # asks otherwise.
         back = sum(sent.encoded) if self.compress_pull else sent.plain
         return (("push", sum(sent.encoded)), ("pull", back))
 
     def payloads(self, workers: int, *, sums_in_flight: bool) -> int:
-        """Return 1 where replies are compressed, else 0; servers decode what is pushed."""
+        """Return 1 if replies are compressed, else 0; servers decode the pushes."""
         return int(self.compress_pull)
 
     def startup(self, model: Model, state_bytes: int, setting: Setting) -> float:
@@ -123,12 +125,12 @@ class ParameterServerConfig(Aggregation):
         from dpsim.network import ServersModel
 
         pull = ServersModel(self.place(setting), "pull")
-        return pull.time_together(model.parameters * model.parameter_bytes)
+        return pull.seconds_from_common_start(model.parameters * model.parameter_bytes)
 
     def place(self, setting: Setting) -> Servers:
         """Return the servers on the cluster's CPUs, the same objects on every call.
 
-        Raises DpsimError where the network has no place for them.
+        Raises DpsimError if the network has no place for them.
         """
         if self not in setting.placed:
             setting.placed[self] = self._place(setting)

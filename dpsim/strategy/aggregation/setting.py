@@ -42,7 +42,7 @@ class Setting:
 
     ``config`` is the cluster as described, ``cluster`` as built, ``transport`` the measured
     messages. ``disturbances(network, workers)`` returns the background traffic and link changes on
-    a network in which worker i is rank ``workers[i]``; None where there are none, or where models
+    a network in which worker i is rank ``workers[i]``; None if there are none, or where models
     can ignore them. ``disturbed``: whether there are any. ``groups``: the groups that exchange,
     unless all workers do. ``libraries`` collects the scenario's library choices, and ``cautions``
     its unrealistic assumptions. ``models`` are the models already built on this cluster, also for
@@ -79,14 +79,14 @@ class Setting:
         # Only models of the undisturbed cluster, without measured messages, are cached.
         if self.transport is not None or self._conditions_of(library):
             return self._timed(algorithm, operation, library, groups)
-        asked = self._key(algorithm, operation, library, groups)
-        if asked not in self.models:
-            self.models[asked] = self._timed(algorithm, operation, library, groups)
-        return self.models[asked]
+        key = self._key(algorithm, operation, library, groups)
+        if key not in self.models:
+            self.models[key] = self._timed(algorithm, operation, library, groups)
+        return self.models[key]
 
-    def _key(self, *asked: Hashable) -> Hashable:
+    def _key(self, *key: Hashable) -> Hashable:
         """Return all that a model depends on besides the cluster, which owns the cache."""
-        return self.kind, self.costs, *asked
+        return self.kind, self.costs, *key
 
     def _conditions_of(self, library: str) -> Conditions | None:
         """Return the background traffic and link changes that a model by ``library`` needs, if any.
@@ -156,9 +156,9 @@ class Setting:
     ) -> tuple[str, CollectiveModel | None]:
         """Return ``library``, or the library that "auto" selects for an algorithm ("auto": any).
 
-        Also returns the model of the operation, where it was built to find the library. "auto"
-        selects no library where messages were measured, links are cut, or a network model is
-        requested. The choice and its reason are appended to ``libraries``.
+        It also returns the operation's model, if it was built to find the library. "auto" selects
+        no library where messages were measured, links are cut, or a network model is requested. The
+        choice and its reason are appended to ``libraries``.
         """
         found = AutomaticLibrary(library, _ASKED)
         if library == "auto":
@@ -192,16 +192,16 @@ class Setting:
             why = "auto: around links that are cut messages go other ways, by no library"
             return AutomaticLibrary("ideal", why)
         # The model that is checked here is the one that is used later.
-        asked = self._key(algorithm, operation, "nccl", groups)
+        key = self._key(algorithm, operation, "nccl", groups)
         chosen = automatic_library(
             algorithm,
             self.cluster,
             operation=operation,
             groups=groups,
-            kept=self.models.get(asked),
+            kept=self.models.get(key),
         )
         if chosen.model is not None:
-            self.models[asked] = chosen.model
+            self.models[key] = chosen.model
         return chosen
 
     @property

@@ -232,7 +232,7 @@ class ShardedConfig(Aggregation):
         return weights, again + gradients
 
     def _gathered(self, model: Model) -> int:
-        """Return the bytes of a gathered weight, at most those of the stored one."""
+        """Return the bytes of a gathered weight, at most as many as stored."""
         return min(self.weight_bytes, model.parameter_bytes)
 
     @property

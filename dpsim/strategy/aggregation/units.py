@@ -29,13 +29,13 @@ def units_of(model: Model, size: float) -> list[Unit]:
 def units_of_blocks(model: Model) -> list[Unit]:
     """Return each numbered block, and the layers before and after; only those that have weights."""
     ranges: list[tuple[int, int]] = []
-    alone = False  # whether the layers since the last block belong to none
+    outside_blocks = False  # whether the layers since the last block belong to none
     for first, end in model.blocks:
         numbered = model.layers[first].block is not None
         # All layers between two blocks are one unit.
-        begin = ranges.pop()[0] if alone and not numbered else first
+        begin = ranges.pop()[0] if outside_blocks and not numbered else first
         ranges.append((begin, end))
-        alone = not numbered
+        outside_blocks = not numbered
     sizes = [sum(layer.own_weights for layer in model.layers[a:b]) for a, b in ranges]
     return [(a, b, size) for (a, b), size in zip(ranges, sizes, strict=True) if size]
 

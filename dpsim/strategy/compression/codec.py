@@ -4,9 +4,9 @@ Time is a memory-traffic model: the bytes that the codec's kernels read and writ
 over its bandwidth, or its FLOP over the peak rate where that is more (only low-rank codecs come
 close). A pass is one read or write of all elements as float32, 4 bytes each; each codec states its
 passes. Kernel launches are not included, and the caller gives the bandwidth. Codecs do few
-operations per byte, so they are memory-bound, and many passes can cost what compression saves on
-the wire: Agarwal et al., "On the utility of gradient compression in distributed training systems",
-MLSys 2022. The passes are counted from the algorithms, not measured.
+operations per byte, so they are memory-bound, and many passes can cost as much as compression saves
+on the wire: Agarwal et al., "On the utility of gradient compression in distributed training
+systems", MLSys 2022. The passes are counted from the algorithms, not measured.
 """
 
 from __future__ import annotations

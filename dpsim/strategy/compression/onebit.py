@@ -1,11 +1,11 @@
 """1-bit: the sign of each element, and the means of each column's plus and minus elements.
 
-The means make the column's squared error smallest, so that an encoded vector is never further from
-its own than 0 is; what is lost is fed back. 1 bit an element and 8 bytes a column. Columns of a
-flat vector are its successive runs of ``column`` elements (the paper's are those of the weight
-matrices, a neuron each). Gathered. One pass in: a column stays in shared memory. Source: Seide, Fu,
-Droppo, Li and Yu, "1-bit stochastic gradient descent and its application to data-parallel
-distributed training of speech DNNs", Interspeech 2014.
+The means minimise the column's squared error, so that an encoded vector is never further from the
+original than 0 is; the error is fed back. It takes 1 bit per element and 8 bytes per column.
+Columns of a flat vector are its successive runs of ``column`` elements (the paper's are those of
+the weight matrices, a neuron each). Gathered. One pass in: a column stays in shared memory. Source:
+Seide, Fu, Droppo, Li and Yu, "1-bit stochastic gradient descent and its application to
+data-parallel distributed training of speech DNNs", Interspeech 2014.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class OneBitConfig(QuantisingCodec):
 
 
 def _means(rows: Floats, chosen: np.ndarray[tuple[int, ...], np.dtype[np.bool_]]) -> Floats:
-    """Return each row's mean over its chosen elements, 0 where there are none."""
+    """Return each row's mean over its chosen elements, 0 if there are none."""
     sums = rows.sum(axis=1, where=chosen, dtype=np.float64)
     counts = np.maximum(chosen.sum(axis=1), 1)
     means: Floats = (sums / counts).astype(np.float32)

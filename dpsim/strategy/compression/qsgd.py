@@ -1,7 +1,7 @@
 """QSGD: elements are rounded at random to a few levels of their bucket's norm.
 
-The mean is right. Of the levels 0, 1/s, .., 1 the two around |x| / norm are taken with the
-probabilities that make the expectation |x| / norm. With the Euclidean norm of buckets of d elements
+The mean is right. |x| / norm is rounded to one of the two nearest levels 0, 1/s, .., 1, with
+probabilities that make its expectation |x| / norm. With the Euclidean norm of buckets of d elements
 the expected squared error is at most min(d / s**2, sqrt(d) / s) times the vector's square; an
 element is off by at most norm / s. Sign and level travel together in ceil(log2(2 s + 1)) bits, and
 4 bytes a bucket hold the norm (the paper's Elias code is shorter where most levels are 0, but its

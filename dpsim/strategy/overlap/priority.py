@@ -28,7 +28,7 @@ _MOST_SLICES = 10_000
 
 
 class PriorityConfig(Overlap):
-    """Gradients of front layers overtake those of later ones."""
+    """Gradients of front layers overtake later layers' gradients."""
 
     kind: Literal["priority"] = Field(
         description="Gradients of front layers overtake; the next forward pass starts early."

@@ -36,7 +36,7 @@ class BackupConfig(Sync):
         return "gradients are dropped" if self.backups else ""
 
     def gate(self, workers: int) -> Gate:
-        """Return a gate of all but the backups. Raises DpsimError where no worker is left."""
+        """Return a gate of all but the backups. Raises DpsimError if no worker is left."""
         if self.backups >= workers and self.backups:
             raise DpsimError(
                 f"strategy.sync.backups: must be below the {workers} workers, but got "

@@ -82,7 +82,7 @@ class Gate(ABC):
     """The rule for ``workers`` workers, all of which have begun on version 0.
 
     ``gradients``: how many make an update where workers are asynchronous. ``quorum``: how many
-    workers must be ready for a collective to begin; the others take part with what they have.
+    workers must be ready for a collective to begin; the others contribute zeros or a late gradient.
     ``lag``: steps that a worker may run ahead of the collectives. ``drops``: a gradient that comes
     after its update is lost, instead of part of a later one.
     """
@@ -148,7 +148,7 @@ class Gate(ABC):
         return (not self._late_are_lost) | (read == update)
 
     def hand_over(self, worker: int) -> GradientOutcome:
-        """Tick the clock of ``worker``, and return what becomes of the gradient it hands over."""
+        """Tick the clock of ``worker``, and return the outcome of the gradient it hands over."""
         self.clocks.tick(worker)
         # With too few workers left no update ever completes: a held gradient would wait forever.
         hopeless = self.clocks.living < self.gradients

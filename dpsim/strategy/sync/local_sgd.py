@@ -5,9 +5,9 @@ SGD). With H = 1, plain SGD and no overlap it is BSP, in time and in weights. So
 SGD converges fast and communicates little", ICLR 2019; Lin et al., "Don't use large mini-batches,
 use local SGD", ICLR 2020 (post-local).
 
-With an outer step there are two levels. Workers average inside their group every H steps (with
-H = 1 they exchange gradients, as under BSP). Every K averagings the groups meet: how far each has
-moved since the last time is averaged over all, and an optimiser of its own takes that for a
+With an outer step there are two levels. Workers average inside their group every H steps (with H =
+1 they exchange gradients, as under BSP). Every K averagings the groups synchronise: their movements
+since the last time are averaged, and an outer optimiser applies the average as if it were a
 gradient. The model may travel in fragments, each at its own time of the period of H K steps, while
 computing goes on for some steps. Sources: Douillard et al., "DiLoCo: Distributed low-communication
 training of language models", 2023; Douillard et al., "Streaming DiLoCo with overlapping

@@ -44,7 +44,7 @@ class SspConfig(Sync):
 
 
 class StalenessGate(Gate):
-    """Every gradient is an update as it comes; clocks are at most ``staleness`` apart.
+    """Every gradient is applied as it arrives; clocks are at most ``staleness`` apart.
 
     With a collective of all workers the rule applies to whole steps: it may lag as many steps
     behind.
@@ -53,7 +53,8 @@ class StalenessGate(Gate):
     in_rounds: ClassVar[bool] = True
 
     def __init__(self, workers: int, staleness: int) -> None:
-        # SSP bounds who may go on, not what counts: no gradient waits for another.
+        # SSP limits which workers may continue, not which gradients count: no gradient waits for
+        # another.
         super().__init__(workers, 1, workers, lag=staleness)
 
     @property

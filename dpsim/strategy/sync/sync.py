@@ -16,7 +16,7 @@ Exchanged = Literal["gradients", "models", "nothing"]
 
 
 class Sync(KindConfig):
-    """When workers synchronise. The defaults are those of bulk-synchronous steps.
+    """When workers synchronise. The defaults are for bulk-synchronous steps.
 
     Class variables hold the properties of a kind. Where one depends on its fields, the kind defines
     a Python property of the same name.
@@ -31,15 +31,15 @@ class Sync(KindConfig):
     first_own_step: ClassVar[int] = 0
     """The first step in which it is itself: others may be BSP's."""
     lag: ClassVar[int] = 0
-    """Steps that a worker may begin before what it communicated in a step has arrived."""
+    """Steps that a worker may begin before the results of a step's communication have arrived."""
     has_groups: ClassVar[bool] = False
-    """Whether workers exchange with those of their group alone, from its first own step on."""
+    """Whether workers exchange only within their group, from its first own step on."""
     outer_step: ClassVar[OuterConfig | None] = None
     """The outer step between groups of workers; None without two levels."""
     barrier: ClassVar[bool] = True
-    """Whether all workers end each step together: so for a kind without a gate of its own."""
+    """Whether all workers end each step together, as without a gate of its own."""
     difference: ClassVar[str] = ""
-    """How its updates differ from those of plain synchronous training; "" where they do not."""
+    """How its updates differ from synchronous training; "" if they do not."""
 
     @classmethod
     def __pydantic_init_subclass__(cls, **arguments: Any) -> None:
@@ -54,7 +54,7 @@ class Sync(KindConfig):
     def gate(self, workers: int) -> Gate:
         """Return the rule by which ``workers`` workers wait for one another, at the start of a run.
 
-        Raises DpsimError where the rule is impossible with so many workers.
+        Raises DpsimError if the rule is impossible with so many workers.
         """
         return BarrierGate(workers, lag=self.lag)
 
@@ -100,6 +100,6 @@ class Sync(KindConfig):
     def moved(self, central: RealArray, before: RealArray, total: RealArray) -> RealArray:
         """Return the next central model (P,), given ``total``, the sum of all corrections.
 
-        ``before`` is what ``central`` was before its last move.
+        ``before`` is the value of ``central`` before its last move.
         """
         return central + total

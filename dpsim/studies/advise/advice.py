@@ -22,13 +22,13 @@ _LAGS = 0.5  # of the number of scatters: this many more gathers mean a second g
 class Advice:
     """The recommended change, as times, settings and code; ``strategy`` is ddp or fsdp.
 
-    ``step_s`` is the traced step time, ``best_s`` that less what the change saves by the model;
-    where the trace does not tell its step, both are the model's. ``gain`` is the share of the step
-    saved. ``error`` is the model's error relative to the step. ``idle_s`` is the time of the traced
-    step in which no kernel runs, ``communication_s`` that in which collectives run, and
-    ``exposed_s`` of it that without concurrent computing; None where the trace does not tell.
-    DistributedDataParallel uses the two bucket sizes (MiB); FSDP the unit size (MiB of gathered
-    weights), the number of units prefetched, and whether weights are freed after forward.
+    ``step_s`` is the traced step time, and ``best_s`` the same minus the saving predicted by the
+    model; if the trace does not show its step time, both are the model's. ``gain`` is the share of
+    the step saved. ``error`` is the model's error relative to the step. ``idle_s`` is the time of
+    the traced step in which no kernel runs, ``communication_s`` the time in which collectives run,
+    and ``exposed_s`` the part of it without concurrent computing; None if the trace does not show
+    them. DistributedDataParallel uses the two bucket sizes (MiB); FSDP the unit size (MiB of
+    gathered weights), the number of units prefetched, and whether weights are freed after forward.
     """
 
     strategy: str
@@ -75,8 +75,8 @@ class StepParts(NamedTuple):
 def advise(profile: ModelProfile, parts: StepParts | None = None) -> Advice:
     """Recommend a change to the program whose step ``profile`` holds.
 
-    ``parts`` are those of the traced step, if the trace tells them. Raises DpsimError if the trace
-    has no collectives with sizes, or no layer times.
+    ``parts`` are the parts of the traced step, if the trace shows them. Raises DpsimError if the
+    trace has no collectives with sizes, or no layer times.
     """
     measured = profile.measured
     calls = [call for call in profile.collectives if call.payload_bytes and call.duration_s]
@@ -84,14 +84,14 @@ def advise(profile: ModelProfile, parts: StepParts | None = None) -> Advice:
     if measured is None or not any(measured.backward_s[0]):
         raise DpsimError(f"{profile.name}: must have a backward pass, but the trace has none")
     if gathers and scatters:
-        found = _of_units(profile, measured, gathers, scatters)
+        found = _advise_fsdp(profile, measured, gathers, scatters)
     elif reduces:
-        found = _of_buckets(profile, measured, reduces)
+        found = _advise_ddp(profile, measured, reduces)
     else:
         raise DpsimError(
             f"{profile.name}: must have collectives of gradients, with their sizes: profile a step "
-            f"on two GPUs or more, with record_shapes=True{_told(profile, parts)}; dpsim import "
-            "kineto says where the time of any step goes"
+            f"on two GPUs or more, with record_shapes=True{_known_without_sizes(profile, parts)}; "
+            "dpsim import kineto says where the time of any step goes"
         )
     if parts is None:
         return found
@@ -104,8 +104,8 @@ def advise(profile: ModelProfile, parts: StepParts | None = None) -> Advice:
     )
 
 
-def _told(profile: ModelProfile, parts: StepParts | None) -> str:
-    """Return what a trace whose collectives have no sizes tells all the same."""
+def _known_without_sizes(profile: ModelProfile, parts: StepParts | None) -> str:
+    """Return the communication times of a trace whose collectives have no sizes."""
     if not profile.collectives or parts is None:
         return ""
     whole, exposed = (human(each, TIME) for each in (parts.communication_s, parts.exposed_s))
@@ -118,7 +118,7 @@ def _called(kind: str, calls: Sequence[MeasuredCollective]) -> list[MeasuredColl
     return [call for call in calls if call.operation.replace("_", "").startswith(kind)]
 
 
-def _of_buckets(
+def _advise_ddp(
     profile: ModelProfile, measured: MeasuredTimes, calls: list[MeasuredCollective]
 ) -> Advice:
     line = through(calls)
@@ -163,14 +163,14 @@ def _of_buckets(
     )
 
 
-def _of_units(
+def _advise_fsdp(
     profile: ModelProfile,
     measured: MeasuredTimes,
     gathers: list[MeasuredCollective],
     scatters: list[MeasuredCollective],
 ) -> Advice:
     ranks = gathers[0].ranks or 1
-    # A gather reports the bytes of one rank's shard, a scatter those of the whole input.
+    # A gather reports the bytes of one rank's shard, a scatter the bytes of the whole input.
     whole = [
         call.model_copy(update={"payload_bytes": call.payload_bytes * ranks}) for call in gathers
     ]
@@ -184,7 +184,7 @@ def _of_units(
     weights = _weights(profile, gathered, notes)
     layers = _layers(measured, weights, reduced / max(gathered, 1))
     passes = units.Passes(layers, through(whole), through(scatters))
-    # Units of a program are seldom all alike; the median stands for the requested size.
+    # A program's units are seldom all equal; the median represents the requested size.
     size = median(call.payload_bytes for call in whole)
     traced = _span(measured, [*whole, *scatters])
     # Calls do not show how far ahead units were gathered: take the value that best matches the

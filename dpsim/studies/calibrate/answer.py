@@ -11,7 +11,7 @@ from statistics import fmean, median
 from typing import Any
 
 from dpsim.engine import simulate
-from dpsim.hardware import CalibrationProfile, tell_network
+from dpsim.hardware import CalibrationProfile, show_network
 from dpsim.scenario import Scenario
 from dpsim.studies.calibrate.fit import Fitted, MeasuredRun, fitted, links_too_slow
 from dpsim.studies.calibrate.next_runs import Proposed, measure_next
@@ -82,17 +82,19 @@ class Calibration:
     def warnings(self) -> list[str]:
         """Warnings about runs that cannot be so, unknown constants, and a poor fit."""
         found = self.found
-        said = [each for each in map(links_too_slow, found.runs, found.jobs) if each is not None]
+        warnings = [
+            each for each in map(links_too_slow, found.runs, found.jobs) if each is not None
+        ]
         several = sum(part.nodes for part in self.target.cluster.parts) > 1
-        if several and not tell_network(found.known):
-            said.append(_NO_NODES)
+        if several and not show_network(found.known):
+            warnings.append(_NO_NODES)
         rms = float((found.residuals**2).mean() ** 0.5)
         if rms > _HIGH:
-            said.append(
+            warnings.append(
                 f"the runs are off by {rms:.0%} though they were fitted to: these constants do not "
                 "describe all that differs on this cluster"
             )
-        return said
+        return warnings
 
     def to_json(self, written: str | PathLike[str] | None = None) -> dict[str, Any]:
         """Return the JSON of `dpsim calibrate`; ``written`` is the file of the profile."""

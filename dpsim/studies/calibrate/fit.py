@@ -2,8 +2,8 @@
 
 Each measured run is a scenario; the engine predicts its step with trial constants. The fitted
 constants minimise the squares of ln(predicted / measured) and of the distances from the priors. The
-posterior is approximated by a normal distribution (of logarithms), from the curvature there. What
-the constants leave of a run, runs nearby share (`dpsim.engine.known_residuals`).
+posterior is approximated by a normal distribution (of logarithms), from the curvature there. Nearby
+runs share a part of their residuals (`dpsim.engine.known_residuals`).
 """
 
 from __future__ import annotations
@@ -41,7 +41,9 @@ _MOST_STEPS = 20  # of a disturbed run, in the fit
 _EVALUATIONS = 15
 _ROUNDING = 0.02  # of a measured step
 _SHARES = ("overlap",)
-_ALONE = 0.2  # of a run's own variance to that without it: with less, it alone fixes a constant
+_SOLE_EVIDENCE = (
+    0.2  # of a run's own variance to that without it: with less, it alone fixes a constant
+)
 _IDENTIFIED = 0.5  # of the prior's spread: the most that an identified constant has left
 
 
@@ -70,11 +72,12 @@ class MeasuredRun:
 class Fitted:
     """Fitted constants with their posterior, and their predictions of the runs.
 
-    ``jobs`` are those of the ``runs``, without step constants. ``free`` are the priors of the
+    ``jobs`` are the jobs of the ``runs``, without step constants. ``free`` are the priors of the
     fitted constants, ``at`` is the posterior's centre in their units (logarithms, logits) and
     ``covariance`` its covariance. ``residuals`` are ln(measured / predicted) of the runs by the
     constants alone, and ``slopes`` the derivatives of the predictions' logarithms by ``at``.
-    ``noise`` is the unexplained spread of a run, and ``shared`` what runs nearby share besides.
+    ``noise`` is the unexplained spread of a run, and ``shared`` the prior of the residual that
+    nearby runs share.
     """
 
     runs: tuple[MeasuredRun, ...]
@@ -101,7 +104,7 @@ class Fitted:
 
     @cached_property
     def _covariance_of_runs(self) -> FloatArray:
-        """The covariance of the runs' residuals: what runs nearby share, and noise."""
+        """The covariance of the runs' residuals: shared residuals, and noise."""
         return known_covariance(self.known, self.shared)
 
     @cached_property
@@ -142,7 +145,9 @@ class Fitted:
         NaN for a run that alone determines a constant: without it, only the prior does.
         """
         own = np.diag(self._covariance_of_runs)
-        return np.where(self._precision * own > _ALONE, self._weights / self._precision, np.nan)
+        return np.where(
+            self._precision * own > _SOLE_EVIDENCE, self._weights / self._precision, np.nan
+        )
 
     @property
     def intervals(self) -> list[tuple[float, float]]:
@@ -210,7 +215,7 @@ def fitted(runs: Sequence[MeasuredRun]) -> Fitted:
 
 
 def links_too_slow(run: MeasuredRun, job: Job) -> str | None:
-    """Return a sentence if the links of a run's ``job`` could not carry what its step sent."""
+    """Return a sentence if the links of a run's ``job`` are too slow for the bytes of its step."""
     if len(job.calls_of) > 1:
         return None  # steps differ in what they send
     loads, capacities = link_loads(job).bytes, job.cluster.capacities
@@ -281,9 +286,9 @@ def _decoded(name: str, value: float) -> float:
 
 
 def exposed_seconds(job: Job, constants: StepConstants, step: float) -> float:
-    """Exposed communication (s) of ``job``, whose step takes ``step`` s with these constants.
+    """Return the exposed communication (s) of ``job``, whose step takes ``step`` s.
 
-    What computing loses beside communication counts too: with nothing sent it loses nothing.
+    The delay of computing by concurrent communication is included.
     """
-    alone = adjusted(job, constants.model_copy(update={"overlap": 1.0}))
-    return step - max(times.step for times in alone.times)
+    computing = adjusted(job, constants.model_copy(update={"overlap": 1.0}))
+    return step - max(times.step for times in computing.times)

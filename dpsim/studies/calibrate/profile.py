@@ -104,5 +104,5 @@ def _logged(runs: Sequence[MeasuredRun]) -> list[MeasuredRun]:
 
 
 def _job(run: MeasuredRun) -> TimedJob:
-    """Return a run's whole steps as those of one rank."""
+    """Return a run's whole steps as if they were one rank's."""
     return TimedJob(np.array(run.steps)[:, None], [0], [0])

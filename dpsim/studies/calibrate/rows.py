@@ -132,7 +132,7 @@ class _Reader(NamedTuple):
 
 
 def _check(found: StepLog, column: str, scenario: Scenario, where: str) -> None:
-    """Raise DpsimError where a file does not tell the steps of the scenario."""
+    """Raise DpsimError if a file does not have step times of the scenario."""
     passes, ranks = scenario.workload.gradient_accumulation, scenario.cluster.ranks
     if found.counts_passes and passes > 1:
         raise DpsimError(

@@ -1,4 +1,4 @@
-"""Knobs of a step's samples: the batch, the passes it comes in, and what they keep for backward."""
+"""Knobs of a step's samples: the batch, its accumulated passes, and activation checkpointing."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ def batch(scenario: Scenario) -> Options:
 
 
 def accumulation(scenario: Scenario) -> Options:
-    """Double the passes of a step, so that gradients meet half as often."""
+    """Double the passes of a step, so that gradients are exchanged half as often per sample."""
     now = scenario.workload.gradient_accumulation
     values = _doubled(scenario, {_PASSES: 2 * now})
     return (Change(f"gradient accumulation {now} -> {2 * now} passes", values, 2.0),)
 
 
 def _doubled(scenario: Scenario, values: dict[str, Any]) -> dict[str, Any]:
-    together = scenario.workload.global_batch
-    if together is None:
+    global_batch = scenario.workload.global_batch
+    if global_batch is None:
         return values
     # First, since values are set one by one, and the number of passes must stay whole in between.
-    return {"workload.global_batch": 2 * together, **values}
+    return {"workload.global_batch": 2 * global_batch, **values}
 
 
 def passes(scenario: Scenario) -> Options:
@@ -70,11 +70,11 @@ def _that_fits(scenario: Scenario, change: Change) -> Change:
         return change
     now = turned.workload.gradient_accumulation
     for number, split in _in_passes(turned):
-        for said, way in (("", {}), (", which divide their gradients", _synced(turned))):
+        for suffix, way in (("", {}), (", which divide their gradients", _synced(turned))):
             values = {**change.values, **split, **way}
             if number >= now and memory_use(changed(scenario, values)).fits:
                 passes = "1 pass" if number == 1 else f"{number} passes"
-                return Change(f"{change.words}, in {passes} of as many samples{said}", values)
+                return Change(f"{change.words}, in {passes} of as many samples{suffix}", values)
     return change
 
 

@@ -80,7 +80,7 @@ def critical_path(run: Run, step: int) -> CriticalPath:
     ends = run.all_steps.step[: number + 1].sum(axis=0)
     # Asynchronous workers have no common end: the last one is merely the slowest, and no other
     # waited for it.
-    if run.job.acts_alone:
+    if run.job.independent_workers:
         chosen = int(np.abs(lengths - np.median(lengths)).argmin())
     else:
         chosen = int(ends.argmax())
@@ -92,7 +92,7 @@ def critical_path(run: Run, step: int) -> CriticalPath:
         float(ends[chosen]),
         chosen,
         _CLOSE * float(lengths.max()),
-        meets_all=not run.job.acts_alone and not of_neighbours,
+        meets_all=not run.job.independent_workers and not of_neighbours,
     )
     return CriticalPath(step, chosen, segments)
 
@@ -120,8 +120,8 @@ class _StepIntervals:
         if not there:
             return None
 
-        # Of several that end together, take the one that began last, so that the walk takes short
-        # steps and skips nothing that happened in between.
+        # If several end at once, take the one that began last, so that the walk takes short steps
+        # and skips nothing in between.
         return min(there, key=lambda each: (each.stream == "communication", -each.start))
 
     def before(self, worker: int, time: float) -> float:

@@ -127,7 +127,7 @@ def explain(
     uncertainty: bool = False,
     found: Callable[[CriticalPath | Turn], None] = lambda part: None,
 ) -> Explanation:
-    """Explain what limits ``scenario``, with ``uncertainty`` also what determines its interval.
+    """Explain what limits ``scenario``, and with ``uncertainty`` also what determines its interval.
 
     ``progress`` gets the number of knobs turned so far; ``found`` gets the critical path, and each
     knob as soon as it is turned, the quickest first; ``tick`` is called at every simulated step.
@@ -212,9 +212,9 @@ def _enough(base: Result, scenario: Scenario) -> int:
     """
     # Compared along each worker's steps: workers may differ, steps may not.
     times = base.steps.step
-    if not base.alone and np.ptp(times, axis=0).max() <= _STEADY * times.mean():
+    if not base.independent_workers and np.ptp(times, axis=0).max() <= _STEADY * times.mean():
         return _FEW
-    by_flows = not base.alone and scenario.strategy.aggregation.timed_by_flows
+    by_flows = not base.independent_workers and scenario.strategy.aggregation.timed_by_flows
     return _SOME if by_flows else scenario.run.steps
 
 

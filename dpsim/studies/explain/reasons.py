@@ -34,7 +34,7 @@ def _same(after: Result) -> str:
 
 
 def _shift(before: Result, after: Result, step: float) -> str | None:
-    """Return which part takes what another saves, None if no part takes more."""
+    """Return the part that grows by as much as another saves; None if no part grows."""
     moved = {part: after.parts_s[part] - before.parts_s[part] for part in PARTS}
     saves = min(PARTS, key=lambda part: moved[part])
     takes = max(PARTS, key=lambda part: moved[part])
@@ -42,7 +42,7 @@ def _shift(before: Result, after: Result, step: float) -> str | None:
     taken = moved[takes]
     least = _LITTLE * step / 2
     more = f"takes {human(taken, TIME, 2)} more"
-    # Parts add up to the step: if one shrinks and the step does not, others take what it saved.
+    # Parts add up to the step: if one shrinks and the step does not, others grow.
     if saved > least and taken > _SHIFTED * saved:
         already = before.parts_s[takes] / step
         return (

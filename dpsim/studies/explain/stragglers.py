@@ -1,7 +1,7 @@
 """The cost of stragglers: waiting times, the workers and causes behind them, and other strategies.
 
 A step's whole waiting time is attributed to the worker that waits least in it, since the last to
-arrive at a meeting does not wait. The cost of a cause is the change of the step without it, with
+arrive at a collective does not wait. The cost of a cause is the change of the step without it, with
 the same seed. Costs of causes need not add up, since the slowest worker hides the others.
 """
 
@@ -149,8 +149,8 @@ def _disturbances(scenario: Scenario) -> Iterator[tuple[str, tuple[str, Any]]]:
 
 def _waited_for(wait: FloatArray, compute: FloatArray) -> FloatArray:
     """Return the seconds waited for each worker; both arrays have shape (steps, workers)."""
-    # Of those that wait equally little, the one that computes longest arrived last. The last key of
-    # lexsort is the primary one. Each row of `order` ranks the workers of a step.
+    # Among workers that wait equally little, the one that computes longest arrived last. The last
+    # key of lexsort is the primary one. Each row of `order` ranks the workers of a step.
     order = np.lexsort((-compute, wait), axis=1)
     last = order[:, 0]
     waited = np.zeros(wait.shape[1])

@@ -82,7 +82,7 @@ def codec(scenario: Scenario) -> Options:
 def averaging(scenario: Scenario) -> Options:
     """Average models periodically instead of gradients in every step.
 
-    Groups that already do so meet less often, or overlap the exchange with steps.
+    Groups that already do so exchange less often, or overlap the exchange with steps.
     """
     sync = scenario.strategy.sync
     if sync.has_groups:
@@ -104,7 +104,7 @@ def averaging(scenario: Scenario) -> Options:
 
 
 def _whole_models_of_nodes(scenario: Scenario) -> list[Change]:
-    """Give each node a model of its own, sharded among its workers; nodes meet periodically."""
+    """Give each node a model of its own, sharded among its workers, averaged periodically."""
     if sum(part.nodes for part in scenario.cluster.parts) == 1:
         return []
     groups = {"kind": "local-sgd", "every": 1, "group": "node"}

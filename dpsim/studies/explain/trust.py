@@ -84,8 +84,8 @@ def _measures(run: Run, width: float) -> Iterator[Measure]:
     four = tuple(each.run for each in plan(job.scenario))
     fitted = calibrated_error(job, four, fitted=True)
     how = "dpsim calibrate --plan FILE, then dpsim calibrate FILE STEPS.csv -o PROFILE.json"
-    together = of_whole_steps(fitted, errors.rest + errors.exposed)
-    tried["the four steps of dpsim calibrate --plan"] = how, together
+    whole_steps = of_whole_steps(fitted, errors.rest + errors.exposed)
+    tried["the four steps of dpsim calibrate --plan"] = how, whole_steps
     for what, (how, then) in tried.items():
         interval = errors_interval(then)
         if interval.width < width:

@@ -1,4 +1,4 @@
-"""A turned knob: its change, the result, and what to say of it."""
+"""A turned knob: its change, the result, and the words that describe them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _NOTHING = 0.005  # a smaller change counts as none
 class Turn:
     """A turned knob: its best change and the result.
 
-    Both are None if there is nothing to turn; ``why`` is the reason if nothing is gained.
+    Both are None if the knob does not apply; ``why`` is the reason if nothing is gained.
     """
 
     name: str
@@ -49,7 +49,7 @@ class Turn:
         """
         # Asynchronous workers are chaotic: another seed gives other steps, and so does a knob
         # without effect.
-        if self.result is None or not self.base.alone:
+        if self.result is None or not self.base.independent_workers:
             return _NOTHING
         return max(_NOTHING, math.hypot(_scatter(self.base), _scatter(self.result)))
 
@@ -68,7 +68,7 @@ class Turn:
 
     @property
     def changed_strategy(self) -> list[str]:
-        """The parts of the changed strategy that make other updates of the model, in words."""
+        """The parts of the changed strategy that change the model's updates, in words."""
         if self.result is None:
             return []
         own = self.base.job.scenario.strategy.inexact
@@ -76,7 +76,7 @@ class Turn:
 
     @property
     def changes_updates(self) -> list[str]:
-        """What makes other updates of the model, in words: those parts, and the batch."""
+        """The changes that affect the model's updates, in words: strategy and global batch."""
         if self.result is None:
             return []
         before, after = (each.job.scenario.global_batch for each in (self.base, self.result))
@@ -85,7 +85,7 @@ class Turn:
 
     @property
     def unclear(self) -> bool:
-        """Whether the scatter of the means hides if the change gains or loses anything."""
+        """Whether the scatter of the means is larger than the effect of the change."""
         return _NOTHING <= abs(self.change_per_sample) < self.nothing
 
     @property
@@ -122,20 +122,20 @@ class Turn:
 
 
 def gain(turn: Turn) -> str:
-    """Return the effect of a change that makes training faster, and what is in doubt."""
+    """Return the effect of a change that makes training faster, with its caveats."""
     assert turn.change is not None
-    doubt = ", which the models' errors leave open" if turn.within_error else ""
+    caveats = ", which the models' errors leave open" if turn.within_error else ""
     before, after = (_memory_warnings(each) for each in (turn.base, turn.result))
-    # A doubt that the scenario as it is has too is no matter of the knob.
-    doubt += "".join(f"; {each}" for each in after) if not before else ""
+    # Warnings that the unchanged scenario has, too, are not due to the knob.
+    caveats += "".join(f"; {each}" for each in after) if not before else ""
     if abs(turn.step_change - turn.change_per_sample) < _NOTHING:
-        return f"{turn.change.words}: {percent(turn.step_change)}{doubt}"
+        return f"{turn.change.words}: {percent(turn.step_change)}{caveats}"
     per_sample, step = percent(turn.change_per_sample), percent(turn.step_change)
-    return f"{turn.change.words}: {per_sample} per sample (step {step}){doubt}"
+    return f"{turn.change.words}: {per_sample} per sample (step {step}){caveats}"
 
 
 def no_gain(turn: Turn) -> str:
-    """Return the effect of a change that gains nothing, or too little to tell, and why."""
+    """Return the effect of a change that gains nothing or too little to measure, and why."""
     assert turn.change is not None
     size = "no gain"
     if turn.unclear or turn.change_per_sample >= turn.nothing:

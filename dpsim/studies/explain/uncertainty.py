@@ -110,7 +110,7 @@ def uncertainty_of(run: Run) -> Uncertainty:
     sending = errors.sending if len(errors.parts) > 1 else ModelError("nothing is communicated")
     inputs = [
         _input("computing", errors.computing, errors.computing.basis),
-        # A log of nccl-tests corrects the time, but the interval stays that of the uncorrected
+        # A log of nccl-tests corrects the time, but the interval remains as for the uncorrected
         # model.
         _input("communication", sending, sending.basis),
         _input("jitter", jitter, "the mean of the run's steps, resampled"),
@@ -201,10 +201,10 @@ def _ends(seconds: FloatArray) -> tuple[float, float]:
 def _latency_share(job: Job) -> float:
     """Return the share of the collectives' time that remains with one element to send."""
     stages = [stage for calls in job.calls_of.values() for call in calls for stage in call.stages]
-    together = np.zeros(job.workers)
+    starts = np.zeros(job.workers)
     latency = transfer = 0.0
     for name, nbytes in stages:
         model = job.collective(name)
-        transfer += float(model.finish(together, nbytes).finishes.max())
-        latency += float(model.finish(together, min(nbytes, model.itemsize)).finishes.max())
+        transfer += float(model.finish(starts, nbytes).finishes.max())
+        latency += float(model.finish(starts, min(nbytes, model.itemsize)).finishes.max())
     return min(1.0, latency / transfer) if transfer else 0.0

@@ -69,14 +69,14 @@ def _full_link(result: Result, computing: float, exposed: float) -> str:
 
 def _computing(result: Result, shares: Mapping[PartName, float]) -> str:
     """Describe a step that mostly computes, and the little else in it."""
-    said = f"{shares['compute']:.0%} computing"
+    text = f"{shares['compute']:.0%} computing"
     if result.traffic.busiest_link is None:
-        return f"{said}: nothing is sent that could slow it."
+        return f"{text}: nothing is sent that could slow it."
     if shares["exposed_comm"] >= _SOME:
-        return f"{said}, {shares['exposed_comm']:.0%} exposed communication."
+        return f"{text}, {shares['exposed_comm']:.0%} exposed communication."
     waits = shares["straggler_wait"]
     late = f"; {waits:.0%} waits for slower workers" if waits >= _SMALL else ""
-    return f"{said}: the network is not your problem{late}."
+    return f"{text}: the network is not your problem{late}."
 
 
 def _largest(result: Result, shares: Mapping[PartName, float]) -> str:

@@ -102,7 +102,7 @@ def draw_faults(machine: Machine, seconds: float, generator: np.random.Generator
     gaps = generator.exponential(1 / machine.first_rate, count)
     units = _units(causes, machine.workers, generator)
     faults = [_with_relapses(fault, generator) for fault in map(Fault, causes, repairs, units)]
-    return Faults(gaps, faults, _of_earlier(machine, generator))
+    return Faults(gaps, faults, _earlier_relapses(machine, generator))
 
 
 def looked_back(cause: Cause) -> float:
@@ -112,7 +112,9 @@ def looked_back(cause: Cause) -> float:
     return _EARLIER * (cause.repair_time + cause.relapse_time) / (1 - cause.relapse)
 
 
-def _of_earlier(machine: Machine, generator: np.random.Generator) -> list[tuple[float, Fault]]:
+def _earlier_relapses(
+    machine: Machine, generator: np.random.Generator
+) -> list[tuple[float, Fault]]:
     """Return the relapses that are due in the run from faults before it, in the steady state."""
     due = []
     for cause in machine.causes:

@@ -26,7 +26,7 @@ def simulate_job(machine: Machine, seconds: float, faults: Faults) -> History:
 
 def course_of(job: Machine, seconds: float, faults: Faults) -> Course:
     """Return the course of one run of ``seconds``, whatever the interval between checkpoints."""
-    told = Course()
+    course = Course()
     now, pending, out, reads_copy = 0.0, 0.0, 0.0, False
     coming = Coming(faults)
     repairs: list[tuple[float, float]] = []  # (when it ends, workers), the first to end first
@@ -37,7 +37,7 @@ def course_of(job: Machine, seconds: float, faults: Faults) -> Course:
         is_short = missing > 1e-9  # sums of workers of unequal racks are not exact
         if is_short and (not job.elastic or missing >= job.workers):
             back = min(repairs[0][0], seconds)
-            told.waiting += back - now
+            course.waiting += back - now
             now = back
             continue
 
@@ -49,7 +49,7 @@ def course_of(job: Machine, seconds: float, faults: Faults) -> Course:
         end = min(fails, returns, seconds)
         # The job restarts before it computes, and may fail again while it restarts.
         restarting = min(pending, end - now)
-        told.restarting += restarting
+        course.restarting += restarting
         computing = end - now - restarting
         pending -= restarting
         coming.passed(end - now, strength)
@@ -62,10 +62,10 @@ def course_of(job: Machine, seconds: float, faults: Faults) -> Course:
         stop = None
         if fault is not None and end < seconds:
             stop = Stop(now, fault.cause.name, 0.0, pending)
-        told.stretches.append(Stretch(computing, strength, kept, stop))
+        course.stretches.append(Stretch(computing, strength, kept, stop))
         if fault is None:
             continue
         if fault.workers and fault.repair > 0:
             heapq.heappush(repairs, (now + fault.repair, fault.workers))
             out += fault.workers
-    return told
+    return course

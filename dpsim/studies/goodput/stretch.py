@@ -45,7 +45,7 @@ class Kept(IntEnum):
 
 
 class Stretch(NamedTuple):
-    """Seconds of computing by a share ``strength`` of the job, and what is kept at the end.
+    """Seconds of computing by a share ``strength`` of the job, and which part of it is kept.
 
     ``stop`` is the interruption that ends it, without its lost work; None if there is none.
     """
@@ -58,7 +58,7 @@ class Stretch(NamedTuple):
 
 @dataclass(slots=True)
 class Course:
-    """What one simulated run is with any checkpoint interval: its stretches, and other time (s)."""
+    """The parts of a simulated run that do not depend on the checkpoint interval (s)."""
 
     restarting: float = 0.0
     waiting: float = 0.0
@@ -66,7 +66,7 @@ class Course:
 
 
 def kept_of(cause: Cause | None, *, has_copies: bool) -> Kept:
-    """Return what is kept after a fault; all without a fault, when a repaired worker returns."""
+    """Return which work survives ``cause``; all of it for None, a repaired worker's return."""
     if cause is None or cause.planned:
         return Kept.ALL
     return Kept.COPY if cause.leaves_copies and has_copies else Kept.CHECKPOINT
@@ -97,8 +97,8 @@ class Books:
         columns = [(each.segments, each.work, each.segment, each.whole) for each in periods]
         self._segments, self._work, self._segment, self._whole = np.array(columns).T[..., None]
         self.booked = np.zeros((4, len(periods), runs))
-        # The progress since the last checkpoint: copies made, and what was booked for them, which
-        # is lost if they are.
+        # The progress since the last checkpoint: copies made, and the seconds booked for them,
+        # which are lost if the copies are.
         self._copies, *self._place = np.zeros_like(self.booked)
 
     def book(self, stretches: Sequence[Stretch]) -> FloatArray:
@@ -127,7 +127,7 @@ class Books:
         checkpoints = seconds - lost - worked
         # The work of missing workers counts as waiting for them.
         spent = np.stack([worked * strength, worked * (1 - strength), checkpoints])
-        # Without a checkpoint, what was booked for copies is taken back with them.
+        # Without a checkpoint, the seconds booked for lost copies are taken back.
         self.booked[:3] += np.where(to_checkpoint & (periods == 0), np.negative(self._place), spent)
         self.booked[3] += lost
 
@@ -147,8 +147,8 @@ def histories(
     """Return each run's history on machine ``own``, and all useful seconds, (machines, runs)."""
     books = Books(machines, len(courses))
     # Runs that have ended get stretches without computing.
-    together = zip_longest(*(each.stretches for each in courses), fillvalue=Stretch())
-    lost = [books.book(stretches)[own].tolist() for stretches in together]
+    aligned = zip_longest(*(each.stretches for each in courses), fillvalue=Stretch())
+    lost = [books.book(stretches)[own].tolist() for stretches in aligned]
     found = []
     for run, course in enumerate(courses):
         ended = zip(course.stretches, lost, strict=False)  # others may have more stretches

@@ -50,16 +50,16 @@ class ServerAggregator:
     """Servers that decode pushed gradients and add them up.
 
     A gradient that is an update by itself is divided by the number of workers and has its worker's
-    velocity. If the gradients of a quorum are one update (``together``), their mean is taken, with
+    velocity. If the gradients of a quorum are one update (``gathers``), their mean is taken, with
     one velocity.
     """
 
     def __init__(
-        self, links: list[CodecLink], momentum: float, *, together: bool, total: bool
+        self, links: list[CodecLink], momentum: float, *, gathers: bool, total: bool
     ) -> None:
         self._links = links
         self._momentum = momentum
-        self._together = together
+        self._gathers = gathers
         self._total = total
         self._velocities: dict[int, RealArray] = {}
 
@@ -68,7 +68,7 @@ class ServerAggregator:
             self._links[worker].carry(gradient)
             for worker, gradient in zip(workers.tolist(), gradients, strict=True)
         )
-        owner = 0 if self._together else int(workers[0])
+        owner = 0 if self._gathers else int(workers[0])
         before = self._velocities.get(owner, np.zeros_like(gradients[0]))
 
         velocity = self._velocities[owner] = self._momentum * before + total
@@ -78,4 +78,4 @@ class ServerAggregator:
         """Return the divisor of the sum of ``pushed`` gradients."""
         if self._total:
             return 1
-        return pushed if self._together else len(self._links)
+        return pushed if self._gathers else len(self._links)

@@ -43,7 +43,7 @@ class CodecLink(CodecMean):
 
     def carry(self, vector: RealArray) -> RealArray:
         """Return ``vector`` (P,) as it arrives."""
-        # The mean over a single sender is what its receivers decode.
+        # The mean over a single sender is the vector that its receivers decode.
         return self.mean(vector[None])
 
 

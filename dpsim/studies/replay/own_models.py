@@ -2,12 +2,12 @@
 
 Used for local SGD, synchronous model averaging and gossip.
 
-Workers meet when the simulation lets them meet; in between they are independent, so that all
-gradients of a step are computed at once. If a codec compresses models, workers send differences
-from what the receivers know, since a model itself would not survive compression: for averages the
-last average, for gossip the neighbours' copy (Koloskova, Stich and Jaggi, "Decentralized stochastic
-optimization and gossip algorithms with compressed communication", ICML 2019). The loss of one
-difference is contained in the next, so that gossip and the central average need no error feedback.
+Workers exchange when the simulation says; in between they are independent, so that all gradients of
+a step are computed at once. If a codec compresses models, workers send differences from the
+receivers' copy, since a model itself would not survive compression: from the last average, or for
+gossip from the neighbours' copy (Koloskova, Stich and Jaggi, "Decentralized stochastic optimization
+and gossip algorithms with compressed communication", ICML 2019). The loss of one difference is
+contained in the next, so that gossip and the central average need no error feedback.
 """
 
 from __future__ import annotations
@@ -142,8 +142,8 @@ class CentralModel(OwnModels):
         corrections = self._sync.corrections(self.models, self._centre)
         self.models = self.models - self.moves(gradients) - corrections
         of_workers = corrections.reshape(self.job.workers, -1, corrections.shape[1]).sum(axis=1)
-        # A worker's learners meet on its GPU, so their sum is sent. z moves by the sum over all
-        # learners; the collective returns the mean over workers.
+        # A worker's learners are added up on its GPU, so their sum is sent. z moves by the sum over
+        # all learners; the collective returns the mean over workers.
         total = self.job.workers * self._average.mean(of_workers)
         moved = self._sync.moved(self._centre, self._before, total)
         self._centre, self._before = moved, self._centre

@@ -69,12 +69,12 @@ class Pairs:
             return
         # A compressed model is not the model: both move by the difference of their copies of one
         # another, which preserves their mean.
-        mine = self._told(worker, partner)
-        theirs = self._told(partner, worker)
+        mine = self._received_model(worker, partner)
+        theirs = self._received_model(partner, worker)
         moves = np.stack([theirs - mine, mine - theirs])
         self.models[both] += self._step_size / 2 * moves
 
-    def _told(self, worker: int, partner: int) -> RealArray:
+    def _received_model(self, worker: int, partner: int) -> RealArray:
         """Send a worker's changes to its partner, and return the partner's copy of its model."""
         ends = (worker, partner)
         if ends not in self._links:

@@ -3,7 +3,7 @@
 The simulation decides which worker reads which parameters when, and real gradients are computed on
 them.
 
-Workers and their timing are the scenario's. The trained model is that of ``replay``; each of its
+Workers and their timing are the scenario's. The trained model is ``replay``'s; each of its
 gradients takes the time of one of the scenario's model. Codecs are applied to whole gradients. A
 worker's learners form a larger batch if gradients are averaged, and have models of their own if
 models are.
@@ -184,7 +184,7 @@ def _bytes_after(job: Job, gradients: Gradients, log: Log) -> RealArray:
     """
     # Meetings that differ from step to step, such as gossip's neighbours, repeat after this many.
     turns = max((len(models) for models in job.collectives.values()), default=1)
-    if not job.acts_alone:
+    if not job.independent_workers:
         steps = range(len(log.times))
         kinds = [(job.exchange(step), step % turns) for step in steps]
         # Steps of a kind send the same: each kind is added up once, by its first step.
@@ -212,12 +212,12 @@ class _Training:
         strategy = job.scenario.strategy
         # Without communication nothing is encoded.
         self._codec: Codec = _PLAIN if job.silent else strategy.compression
-        self.own_reads = job.one_version and not job.acts_alone and strategy.sync.lag > 0
+        self.own_reads = job.one_version and not job.independent_workers and strategy.sync.lag > 0
         self.versions: IntArray = np.zeros(0, dtype=np.int64)
 
     def run(self) -> RealArray:
         """Train; return the final parameters."""
-        if self._job.acts_alone and not self._job.one_version:
+        if self._job.independent_workers and not self._job.one_version:
             pairs = Pairs(self._trainer, self._codec)
             parameters = pairs.run(self._log.acts, self._recorder)
             self.versions = np.array(pairs.stale)
@@ -252,9 +252,9 @@ class _Training:
         config, workers = self._trainer.config, self._trainer.workers
         elements, seed = self._trainer.network.parameters, self._trainer.seed
         total, gate = config.reduction == "sum", self._job.gate()
-        if self._job.acts_alone:
+        if self._job.independent_workers:
             links = [CodecLink(self._codec, elements, seed, worker) for worker in range(workers)]
-            return ServerAggregator(links, config.momentum, together=gate.gathers, total=total)
+            return ServerAggregator(links, config.momentum, gathers=gate.gathers, total=total)
         mean = CodecMean(self._codec, workers, elements, seed)
         return AllReduceAggregator(mean, workers, config.momentum, drops=gate.drops, total=total)
 

@@ -78,7 +78,7 @@ class SharedParameters:
         self._forget_before(update + 1)
 
     def _forget_before(self, newest: int) -> None:
-        """Drop versions that will not be read any more, to free their memory."""
+        """Drop versions that will not be read again, to free their memory."""
         oldest = newest
         if self._next < len(self._waiting):
             oldest = min(int(self._read[self._waiting[self._next]]), newest)

@@ -105,7 +105,7 @@ class TwoLevels(OwnModels):
         self._common = self.of_workers(models)
 
     def _averaged(self, vectors: RealArray, *, grouped: bool) -> RealArray:
-        """Return each worker's mean over the workers it meets."""
+        """Return each worker's mean over the workers with which it averages."""
         averaged = np.empty_like(vectors)
         for rows, mean in self._means[grouped]:
             averaged[rows] = mean.mean(vectors[rows]) if len(rows) > 1 else vectors[rows]

@@ -69,17 +69,17 @@ def query(folder: str | os.PathLike[str], sql: str = ALL) -> Answer:
     if sql == ALL:
         return Answer(tuple(table.types), tuple(table.rows), len(table.rows), points, damage)
     # In a process of its own: a query may take unlimited time and memory.
-    asked = Child()
+    child = Child()
     try:
-        columns, rows = asked.run(_asked, table, sql)
+        columns, rows = child.run(_query, table, sql)
     except FailedError as error:
         raise FailedError(f"--sql: {error}") from None
     finally:
-        asked.end()
+        child.end()
     return Answer(columns, rows, len(table.rows), points, damage)
 
 
-def _asked(table: Table, sql: str) -> tuple[tuple[str, ...], tuple[tuple[Any, ...], ...]]:
+def _query(table: Table, sql: str) -> tuple[tuple[str, ...], tuple[tuple[Any, ...], ...]]:
     """Return the columns and rows of the result of ``sql``."""
     import duckdb
 
@@ -97,7 +97,7 @@ def _asked(table: Table, sql: str) -> tuple[tuple[str, ...], tuple[tuple[Any, ..
 
 
 def results(folder: str | os.PathLike[str]) -> tuple[Table, int, str | None]:
-    """Return the table of finished points, the number of all points, and what was damaged.
+    """Return the table of finished points, the number of all points, and the damage found.
 
     Raises DpsimError if there is no sweep.
     """

@@ -120,8 +120,8 @@ def combine(config: SweepConfig, varied: list[Axis]) -> tuple[int, Iterator[Valu
         return config.samples, islice(draws, _capped(config, config.samples))
     values = [axis.values for axis in varied]
     total = len(values[0]) if config.method == "zip" else math.prod(map(len, values))
-    together = zip(*values, strict=True) if config.method == "zip" else product(*values)
-    return total, islice(together, _capped(config, total))
+    combinations = zip(*values, strict=True) if config.method == "zip" else product(*values)
+    return total, islice(combinations, _capped(config, total))
 
 
 def _capped(config: SweepConfig, total: int) -> int:
@@ -143,7 +143,7 @@ def split(path: str) -> list[str | int]:
 
 
 def below(value: object, part: str | int) -> object:
-    """Return what a model's value has under a key or index; ``...`` if there is nothing.
+    """Return the value under a key or index of a model's value; ``...`` if there is nothing.
 
     None may be a value.
     """

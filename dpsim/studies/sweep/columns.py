@@ -1,4 +1,4 @@
-"""The columns of a sweep's results, each computed from a `Result`, and the varied fields' names."""
+"""The columns of a sweep's results, and the names of the varied fields."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ _TOTAL = ("time_s", "gpu_hours", "price", "energy_kwh")
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column: its name, its type, and its value of a result, which may be missing.
+    """A column: its name, its type, and a function from a result to its value, which may be None.
 
-    docs/json.md says what each is.
+    The columns are described in docs/json.md.
     """
 
     name: str
@@ -35,12 +35,12 @@ class Column:
 
 
 def _column(name: str, kind: type, path: str = "") -> Column:
-    """Return a column of what is at ``path`` of a result, by default at its own name."""
+    """Return a column that reads a result's attribute at ``path``, by default of its own name."""
     return Column(name, kind, lambda result: _at(result, (path or name).split(".")))
 
 
 def _at(value: Any, path: list[str]) -> Any:
-    """Return what is below ``value`` at a path of attributes and keys; None if a part is None."""
+    """Return the value at a path of attributes and keys below ``value``; None if a part is None."""
     for part in path:
         if value is not None:
             value = value[part] if isinstance(value, dict) else getattr(value, part)
@@ -61,8 +61,8 @@ def _extrapolated(result: Result) -> str:
 
 
 def _calibration(result: Result) -> str:
-    told = result.calibration
-    return told if isinstance(told, str) else json.dumps(told, sort_keys=True)
+    calibration = result.calibration
+    return calibration if isinstance(calibration, str) else json.dumps(calibration, sort_keys=True)
 
 
 COLUMNS = (

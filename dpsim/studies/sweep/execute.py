@@ -77,8 +77,8 @@ def execute(
         chunks = _Chunks(waiting, workers, at_once)
         lost = yield from _until_death(chunks, waiting, store, workers, client)
         while lost:
-            alone = _Chunks(lost, 1, 1, most=1)
-            for key in (yield from _until_death(alone, waiting, store, 1, client)):
+            one_by_one = _Chunks(lost, 1, 1, most=1)
+            for key in (yield from _until_death(one_by_one, waiting, store, 1, client)):
                 store.add(in_log({"key": key, "error": _KILLER, "retry": True}))
                 del waiting[key]
                 yield key
@@ -239,13 +239,13 @@ def _next(done: SimpleQueue[Future[T]], client: Client | None) -> Future[T]:
     Raises FailedError if a cluster has had no workers for long. A worker that hangs no longer
     counts once its scheduler has not heard from it for ``distributed.scheduler.worker-ttl``.
     """
-    heard = monotonic()
+    last_seen = monotonic()
     while client is not None:
         with suppress(Empty):
             return done.get(timeout=_LOOKS_EVERY)
         if _has_workers(client):
-            heard = monotonic()
-        elif monotonic() - heard > _BACK_WITHIN:
+            last_seen = monotonic()
+        elif monotonic() - last_seen > _BACK_WITHIN:
             raise FailedError(
                 f"--dask: the scheduler has had no workers for {_BACK_WITHIN:g} s (--resume goes "
                 "on)"
@@ -275,8 +275,8 @@ def _pool(workers: int, client: Client | None) -> Iterator[Executor]:
     if client is not None:
         yield client.get_executor(pure=False)
         return
-    # loky's processes do not run the caller's script again, as those of the standard library do: a
-    # script needs no `if __name__ == "__main__"`.
+    # loky's processes do not run the caller's script again, as the standard library's do: a script
+    # needs no `if __name__ == "__main__"`.
     from loky import ProcessPoolExecutor
 
     for _ in range(_STARTS):

@@ -36,7 +36,7 @@ Maker: TypeAlias = Callable[[bytes, Sequence[Values]], list[Point]]
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The points of a sweep in order, and notes on what was left out of the files."""
+    """The points of a sweep in order, and notes on the parts of files that were left out."""
 
     points: tuple[Point, ...]
     notes: tuple[str, ...] = ()
@@ -78,7 +78,7 @@ def plan(
                     f"{path}: left out, no scenario: it has none of {', '.join(_OF_A_SCENARIO)}"
                 )
                 continue
-            own, note = _of_file(apply_overrides(document, fixed, Scenario), make)
+            own, note = _points_of_file(apply_overrides(document, fixed, Scenario), make)
             points += own
             notes += [note] if note else []
         except ScenarioError as problem:
@@ -117,8 +117,8 @@ def _inside(folder: Path) -> Iterator[Path]:
             yield path
 
 
-def _of_file(document: Document, make: Maker) -> tuple[list[Point], str | None]:
-    """Return the points of one file, and a note on what is left out. Raises ScenarioError."""
+def _points_of_file(document: Document, make: Maker) -> tuple[list[Point], str | None]:
+    """Return the points of one file, and a note on omitted parts. Raises ScenarioError."""
     scenario = validate(document, Scenario)
     config = scenario.sweep
     if config is None:
@@ -150,19 +150,19 @@ def _refuse_mistakes(points: list[Point], varied: list[Axis], values: Sequence[V
         (each.error, chosen) for each, chosen in zip(points, values, strict=True) if each.error
     ]
     # Refused code aborts the whole sweep.
-    lines = [line for said, _ in broken for line in said.splitlines()]
+    lines = [line for message, _ in broken for line in message.splitlines()]
     if (refused := next((line for line in lines if CODE_REFUSED in line), None)) is not None:
         raise ScenarioError(refused)
     if broken and len(broken) == len(points):
-        said_of = dict.fromkeys(said for said, _ in broken)
-        raise ScenarioError("\n".join(list(said_of)[:SHOWN_PROBLEMS]))
+        messages = dict.fromkeys(message for message, _ in broken)
+        raise ScenarioError("\n".join(list(messages)[:SHOWN_PROBLEMS]))
     # A value refused in every point that has it is wrong itself. If only some are refused, it
     # conflicts with other varied values.
     found: dict[tuple[str, ...], list[str | None]] = defaultdict(list)
-    for said, chosen in broken:
+    for message, chosen in broken:
         for axis, value in zip(varied, chosen, strict=True):
-            found[_named(axis, value)].append(line_about(said, axis.path, _places(value)))
-    fine = _of_valid_points(points, varied, values) if broken else set()
+            found[_named(axis, value)].append(line_about(message, axis.path, _places(value)))
+    fine = _valid_values(points, varied, values) if broken else set()
     mistakes = dict.fromkeys(
         own[0] for named, own in found.items() if None not in own and named not in fine
     )
@@ -170,7 +170,7 @@ def _refuse_mistakes(points: list[Point], varied: list[Axis], values: Sequence[V
         raise ScenarioError("\n".join(line for line in mistakes if line))
 
 
-def _of_valid_points(
+def _valid_values(
     points: list[Point], varied: list[Axis], values: Sequence[Values]
 ) -> set[tuple[str, ...]]:
     """Return the values that valid points have."""

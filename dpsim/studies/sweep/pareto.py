@@ -42,20 +42,20 @@ class Pareto:
             return [
                 f"one point is best in both {self.first} and {self.second}"
                 + (f", as are all {len(figures):,} that equal it" if len(figures) > 1 else "")
-                + _of_one_ratio(self.all, self.first, self.second)
+                + _why_one_best(self.all, self.first, self.second)
             ]
-        said = []
+        notes = []
         for column, other in ((self.first, self.second), (self.second, self.first)):
             place = self.front.columns.index(column)
             rows = sorted(self.front.rows, key=lambda row: row[place])
             near = [row for row in rows if row[place] <= _NEAR * rows[0][place]]
             if len(near) > 1:
                 points = ", ".join(str(row[0]) for row in near)
-                said.append(
+                notes.append(
                     f"points {points} are within {_NEAR - 1:.0%} of the least {column}: choose "
                     f"among them by {other}"
                 )
-        return said
+        return notes
 
 
 def pareto_points(folder: str | os.PathLike[str], figures: str) -> Pareto:
@@ -72,14 +72,14 @@ def pareto_points(folder: str | os.PathLike[str], figures: str) -> Pareto:
     first, second = map(answer.columns.index, columns)
     known = [row for row in answer.rows if row[first] is not None and row[second] is not None]
     front = pareto_front(known, lambda row: row[first], lambda row: row[second])
-    # Points that are equal in both are as good as the one that stands for them.
+    # Points that are equal in both are as good as the one that represents them.
     places = {(row[first], row[second]): place for place, row in enumerate(front)}
     tied = [row for row in known if (row[first], row[second]) in places]
     front = sorted(tied, key=lambda row: places[row[first], row[second]])
     return Pareto(columns[0], columns[1], answer, replace(answer, rows=tuple(front)))
 
 
-def _of_one_ratio(answer: Answer, first: str, second: str) -> str:
+def _why_one_best(answer: Answer, first: str, second: str) -> str:
     """Return the reason why one point is best, if all have one ratio of the two figures."""
     places = [answer.columns.index(each) for each in (first, second)]
     pairs = [[row[place] for place in places] for row in answer.rows]

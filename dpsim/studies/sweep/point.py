@@ -56,8 +56,8 @@ def scenario_of(content: Content) -> Scenario:
 class Point:
     """A scenario of a sweep: its file, the values of its varied fields by path, and its key.
 
-    ``content`` is the scenario, pickled if it holds what this machine's files say. For values that
-    make no valid scenario it is empty, ``key`` is None and ``error`` is the reason.
+    ``content`` is the scenario, pickled if it depends on this machine's files. For values that make
+    no valid scenario it is empty, ``key`` is None and ``error`` is the reason.
     """
 
     file: str
@@ -80,8 +80,8 @@ def base_of(document: Document, axes: Sequence[Axis]) -> bytes:
     It is the document without its sweep, and the axes' paths, pickled once for all points.
     """
     assert isinstance(document.root.value, dict)
-    alone = {key: node for key, node in document.root.value.items() if key != "sweep"}
-    bare = replace(document, root=replace(document.root, value=alone))
+    entries = {key: node for key, node in document.root.value.items() if key != "sweep"}
+    bare = replace(document, root=replace(document.root, value=entries))
     return zlib.compress(pickle.dumps((bare, tuple(axis.path for axis in axes))))
 
 
@@ -121,8 +121,8 @@ def _made(base: bytes, values: Values) -> tuple[Point, bool]:
         scenario = validate(_with(document, paths, values), Scenario, folder)
     except ScenarioError as error:
         return _broken(document, given, str(error)), folder.is_needed
-    varied = {path: _told(scenario, path, value) for path, value in given.items()}
-    # Pickled, it holds what was read now, and needs neither the file nor its folder.
+    varied = {path: _scenario_value(scenario, path, value) for path, value in given.items()}
+    # The pickle contains the files' present content, and needs neither the file nor its folder.
     content = pickle.dumps(scenario) if folder.is_needed else Recipe(base, values)
     key, seed = scenario_key(scenario), scenario.run.seed
     made = Point(document.source, scenario.name, seed, varied, key, content)
@@ -130,20 +130,20 @@ def _made(base: bytes, values: Values) -> tuple[Point, bool]:
 
 
 def pack(content: object) -> bytes:
-    """Pack what is sent to a worker."""
-    # Base and values are the same objects in many points, which pickle stores once. What is left
-    # is not worth the time, other than scenarios that were pickled each.
+    """Pickle and compress ``content`` for a worker."""
+    # Base and values are the same objects in many points, which pickle stores once. Stronger
+    # compression is only worth its time for scenarios that were pickled one by one.
     pickled = pickle.dumps(content)
     return zlib.compress(pickled, 1 if len(pickled) > _LARGE else 0)
 
 
 def unpack(packed: bytes) -> Any:
-    """Return what was packed."""
+    """Return the content that `pack` packed."""
     return pickle.loads(zlib.decompress(packed))  # nosec B301 - this sweep's own
 
 
 def made_elsewhere(packed: bytes) -> list[Made]:
-    """Make points on another machine, for `received`; None for what it cannot make.
+    """Make points on another machine, for `received`; None for points that it cannot make.
 
     It cannot make scenarios that name files, nor any if its code or its user's catalogue differ.
     ``packed`` are the `surroundings` of the machine that asks, the base and the values.
@@ -164,11 +164,11 @@ def received(base: bytes, values: Values, made: Made) -> Point:
     """Return a point that was made elsewhere, or make it here."""
     if made is None:
         return point(base, values)
-    name, seed, told, key, error = made
+    name, seed, varied, key, error = made
     document, paths = opened(base)
     content = b"" if key is None else Recipe(base, values)
     return Point(
-        document.source, name, seed, dict(zip(paths, told, strict=True)), key, content, error
+        document.source, name, seed, dict(zip(paths, varied, strict=True)), key, content, error
     )
 
 
@@ -200,7 +200,7 @@ def _broken(document: Document, given: dict[str, Node], error: str) -> Point:
     )
 
 
-def _told(scenario: Scenario, path: str, given: Node) -> Scalar:
+def _scenario_value(scenario: Scenario, path: str, given: Node) -> Scalar:
     """Return the value as the scenario holds it, in SI units.
 
     If the scenario holds more than a number or a text, return the value as given.
@@ -222,16 +222,16 @@ def _plain(node: Node) -> Scalar:
 def scenario_key(scenario: Scenario) -> str:
     """Return the SHA-256 of the canonical scenario and of dpsim, 64 hexadecimal digits.
 
-    Canonical: all defaults written out, quantities in SI units, keys sorted; files that it names
-    stand for what they hold now, and the sweep that it may be part of does not count. A torch model
-    counts by its own file, or by its module's name, not by what that imports.
+    Canonical: all defaults written out, quantities in SI units, keys sorted; named files count by
+    their present content, and the sweep that it may be part of does not count. A torch model counts
+    by its own file, or by its module's name, not by the modules that it imports.
     """
     content: dict[str, Any] = scenario.model_dump(
         mode="json", by_alias=True, exclude={"sweep"}, context=BY_CONTENT
     )
     # Other code may answer the same scenario otherwise.
-    asked = {"dpsim": _code(_PACKAGE), "scenario": content}
-    text = json.dumps(asked, sort_keys=True, separators=(",", ":"))
+    identity = {"dpsim": _code(_PACKAGE), "scenario": content}
+    text = json.dumps(identity, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()
 
 
@@ -247,6 +247,6 @@ def _code(root: Path) -> str:
 
 
 def surroundings() -> tuple[str, str | None]:
-    """Return what a scenario's validation depends on apart from itself, as digests."""
+    """Return digests of everything besides itself that a scenario's validation depends on."""
     own = own_folder()
     return _code(_PACKAGE), None if own is None else _code(own)

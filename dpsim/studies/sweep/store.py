@@ -8,7 +8,7 @@ All files except the log are written atomically::
     results.parquet    points with their rows, in order: the file to share
 
 Only the sweep's own process writes. It appends the rows of a chunk with one unbuffered write:
-written rows survive the process, and a kill at any moment loses at most those of the last chunk.
+written rows survive the process, and a kill at any moment loses at most the rows of the last chunk.
 """
 
 from __future__ import annotations

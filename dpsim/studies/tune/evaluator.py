@@ -30,7 +30,8 @@ _VARIED = 10
 class Evaluation:
     """A possible configuration: the ``values`` set in the file by path, and its results.
 
-    ``figure`` is the objective's; ``time_s`` and ``cost`` are those of the front.
+    ``figure`` is the objective's value; ``time_s`` and ``cost`` are its place in the Pareto front's
+    plane.
     """
 
     choice: Choice
@@ -126,7 +127,7 @@ class Evaluator:
         return [found for found in self._found.values() if isinstance(found, Refused)]
 
     def within(self, share: float, work: Callable[[], T]) -> T | None:
-        """Return ``work()``, or None if it takes more than what is left of a share of the time."""
+        """Return ``work()``, or None if it takes longer than the rest of a share of the time."""
         try:
             with self._budget.part(share):
                 return work()

@@ -19,7 +19,7 @@ class Objective:
 
     ``read`` returns its figure from a result, None if there is none. ``higher``: a higher figure is
     better. ``to_target``: the figure is about training to the model's target, and so are the time
-    and cost shown with it. ``unit`` is that of the figure, empty for a cost.
+    and cost shown with it. ``unit`` is the figure's unit, empty for a cost.
     """
 
     name: str
@@ -37,8 +37,8 @@ class Objective:
         """Return the title and the figure of a result that has one."""
         figure = self.read(result)
         assert figure is not None
-        said = f"{figure:,.4g} {self.unit or self.currency(result)}"
-        return f"{self.title} {human(figure, TIME) if self.unit == 's' else said}"
+        text = f"{figure:,.4g} {self.unit or self.currency(result)}"
+        return f"{self.title} {human(figure, TIME) if self.unit == 's' else text}"
 
     def gain(self, before: float, after: float) -> float:
         """Return the relative change of the figure, negative for a decrease."""
@@ -77,8 +77,8 @@ class Objective:
         if self.to_target:
             return "to the target"
         cost = result.job.scenario.cost
-        asked = {"tokens": cost.tokens, "samples": cost.samples, "epochs": cost.epochs}
-        of = (f"of {number:,.10g} {what}" for what, number in asked.items() if number is not None)
+        totals = {"tokens": cost.tokens, "samples": cost.samples, "epochs": cost.epochs}
+        of = (f"of {number:,.10g} {what}" for what, number in totals.items() if number is not None)
         return next(of, "of a million samples")
 
 

@@ -31,8 +31,8 @@ def without_sweep(path: str | os.PathLike[str], overrides: Iterable[str]) -> Doc
     """
     document = apply_overrides(load_yaml(path), overrides, Scenario)
     assert isinstance(document.root.value, dict)
-    alone = {key: node for key, node in document.root.value.items() if key != "sweep"}
-    document = replace(document, root=replace(document.root, value=alone))
+    entries = {key: node for key, node in document.root.value.items() if key != "sweep"}
+    document = replace(document, root=replace(document.root, value=entries))
     return kept_scale(document)
 
 

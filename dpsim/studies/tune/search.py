@@ -38,18 +38,18 @@ def watched(
     say: Callable[[str], None],
 ) -> Callable[[str, int, int], None]:
     """Return ``progress`` that also says each new best of a search of ``total`` evaluations."""
-    said: Evaluation | None = None
+    reported: Evaluation | None = None
 
     def tried(what: str, done: int, of_it: int) -> None:
-        nonlocal said
+        nonlocal reported
         progress(what, done, of_it)
         best = evaluator.best
-        if best is None or best is said:
+        if best is None or best is reported:
             return
         values = ", ".join(f"{path}={value}" for path, value in best.values.items())
         found = f"best: {evaluator.objective.words(best.result)} with {values}"
         if budget.stream(say, evaluator.count, total, found):
-            said = best
+            reported = best
 
     return tried
 

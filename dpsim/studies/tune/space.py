@@ -213,7 +213,7 @@ def _algorithms(aggregation: Aggregation) -> dict[str, tuple[object, ...]]:
 
 
 def _checkpoints(scenario: Scenario, batches: list[int]) -> dict[str, tuple[object, ...]]:
-    """Return what to recompute; nothing to search if all of ``batches`` fit without recomputing."""
+    """Return settings of checkpointing to try; none if all ``batches`` fit without it."""
     workload = scenario.workload
     # A share of the blocks is chosen by hand.
     if not isinstance(workload.checkpoint, str) or workload.checkpointing is not None:

@@ -60,15 +60,15 @@ def tune(
 
     Only configurations within ``limits`` count.
 
-    ``over``: what to search, ``key=a,b,c`` each; by default `default_values`. All configurations
-    are tried where there are at most ``evaluations``; otherwise so many are simulated that a seeded
-    sampler suggests. Searched with few steps; the best few and the front are simulated again with
-    all. ``overrides``: ``key=value`` for the file. ``results``: known results by
-    `dpsim.studies.sweep.point.scenario_key`, to which those found here are added. ``progress`` gets
-    what is done, how much of it, of how much. If the search takes more than a few seconds, ``say``
-    gets a forecast and each best configuration so far. When its share of the time limit is used,
-    the best of those that were tried is returned. The vector engine simulates wherever it is exact,
-    even if the file asks for events.
+    ``over``: the fields and values to search, ``key=a,b,c`` each; by default `default_values`. All
+    configurations are tried where there are at most ``evaluations``; otherwise so many are
+    simulated that a seeded sampler suggests. Searched with few steps; the best few and the front
+    are simulated again with all. ``overrides``: ``key=value`` for the file. ``results``: known
+    results by `dpsim.studies.sweep.point.scenario_key`, to which those found here are added.
+    ``progress`` gets the activity, and the number done and in total. If the search takes more than
+    a few seconds, ``say`` gets a forecast and each best configuration so far. When its share of the
+    time limit is used, the best of those that were tried is returned. The vector engine simulates
+    wherever it is exact, even if the file asks for events.
 
     Raises DpsimError for fields that cannot be searched, and if no configuration is possible;
     FailedError if Optuna is needed but not installed.
@@ -209,7 +209,7 @@ def _tuning(
 ) -> Tuning:
     """Simulate the best of the search, and the front, with all steps, and return the answer.
 
-    Those of the search count if there is no time for it.
+    If there is no time for that, the results of the search are used.
     """
     # Few steps rank almost like all steps: the overall best is among the first few.
     ranked = sorted(evaluator.evaluations, key=lambda each: evaluator.objective.score(each.figure))

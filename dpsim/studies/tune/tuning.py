@@ -59,7 +59,7 @@ class Tuning(Shown):
     and ``front`` (fastest first) are simulated with all steps of the file; ``why`` and
     ``why_exact`` are the effects of their values. ``evaluations`` are all possible configurations,
     with few steps. ``exhaustive``: every choice of ``space`` was evaluated. ``partial``: the time
-    limit ended the search, or what follows it; configurations may then have few steps everywhere.
+    limit ended the search, or the final simulations; all configurations may then have few steps.
     """
 
     document: Document

@@ -201,7 +201,7 @@ def _matches(end: str, port: dict[str, str]) -> list[str]:
 def _read_graphml(path: str) -> Iterator[CustomEdge]:
     """Yield the edges of a GraphML file.
 
-    Raises DpsimError if it cannot be read, or an edge lacks what it needs.
+    Raises DpsimError if it cannot be read, or if an edge lacks a required attribute.
     """
     try:
         graph = nx.read_graphml(io.BytesIO(read_limited(path, _MOST_BYTES)))
@@ -215,13 +215,13 @@ def _read_graphml(path: str) -> Iterator[CustomEdge]:
         names[node] = str(data.get("name", node))
     # A directed file may state a link once for each direction, and links are full duplex here.
     for a, b, data in graph.to_undirected().edges(data=True):
-        said = {
+        fields = {
             key: value
             for key, value in data.items()
             if key in ("link", "rate", "latency", "window")
         }
         try:
-            yield CustomEdge.model_validate({"between": (names[a], names[b]), **said})
+            yield CustomEdge.model_validate({"between": (names[a], names[b]), **fields})
         except ValidationError as error:
             first = error.errors()[0]
             where = "".join(f"{part}: " for part in first["loc"][:1])

@@ -159,7 +159,7 @@ class FabricConfig(Config, ABC):
     own_rates: ClassVar[tuple[str, ...]] = ()
     """Fields with rates of links that do not follow the cards' (B/s)."""
     own_latencies: ClassVar[tuple[str, ...]] = ()
-    """Fields with what a message spends on links between switches (s)."""
+    """Fields with the latency of links between switches (s)."""
 
     nic: LinkRef | None = Field(
         default=None,

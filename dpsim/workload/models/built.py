@@ -25,7 +25,7 @@ class Built:
     """A model that is built on request.
 
     ``fusible``: its factory takes ``fused``, whether attention is one kernel that never
-    materialises the scores. ``attention`` is the model's own choice, None where it is open.
+    materialises the scores. ``attention`` is the model's own choice, None if it is open.
     ``has_length``: its samples are sequences, whose length can be chosen.
     """
 
@@ -34,7 +34,7 @@ class Built:
     attention: Attention | None = None
 
     def check_attention(self, attention: Attention | None) -> None:
-        """Raise DpsimError where attention is requested for a model without a choice."""
+        """Raise DpsimError if attention is requested for a model without a choice."""
         if attention is not None and not self.fusible:
             raise DpsimError(
                 "must be left out for a model whose attention cannot be chosen, but got "
@@ -44,7 +44,7 @@ class Built:
     def _settings(self, attention: Attention | None) -> dict[str, bool]:
         """Return the keyword arguments of the factory."""
         self.check_attention(attention)
-        # The requested value overrides that of the model's own file.
+        # The requested value overrides the one in the model's own file.
         chosen = attention or self.attention
         return {} if chosen is None else {"fused": chosen == "flash"}
 

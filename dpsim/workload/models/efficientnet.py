@@ -28,7 +28,7 @@ def efficientnet(
 ) -> Model:
     """Build EfficientNet with B0's channels and blocks times ``wider`` and ``deeper``."""
     b = Builder((3, image, image))
-    _unit(b, "features.stem", _of_eight(32 * wider), 3, 2)
+    _unit(b, "features.stem", _rounded_to_eight(32 * wider), 3, 2)
     for stage, (widening, kernel, stride, channels, blocks) in enumerate(_STAGES, start=1):
         for block in range(ceil(blocks * deeper)):
             entering = b.shape
@@ -39,7 +39,7 @@ def efficientnet(
                 _unit(b, f"{where}.expand", widened, 1)
             _unit(b, f"{where}.depthwise", widened, kernel, stride if block == 0 else 1, widened)
             b.squeeze_excite(f"{where}.se", squeezed)
-            b.conv(f"{where}.project.conv", _of_eight(channels * wider), 1)
+            b.conv(f"{where}.project.conv", _rounded_to_eight(channels * wider), 1)
             b.batch_norm(f"{where}.project.bn")
             if b.shape == entering:
                 b.add(f"{where}.add")
@@ -60,7 +60,7 @@ def _unit(
     b.activation(f"{name}.silu", kept=True)
 
 
-def _of_eight(channels: float) -> int:
+def _rounded_to_eight(channels: float) -> int:
     """Return the nearest multiple of eight, at most a tenth below."""
     rounded = max(8, int(channels + 4) // 8 * 8)
     return rounded if rounded >= 0.9 * channels else rounded + 8

@@ -1,4 +1,4 @@
-"""ELECTRA (Clark et al. 2020): a small generator fills gaps, and a BERT finds what it made up.
+"""ELECTRA (Clark et al. 2020): a small generator fills in tokens, and a BERT detects replaced ones.
 
 They are pre-trained together, see every token, and share the tables of words, positions, segments.
 """

@@ -64,7 +64,7 @@ class _Sizes:
         return value
 
     def attention(self) -> Attention | None:
-        """Return the attention of ``attn_implementation``, or None where it is not given."""
+        """Return the attention of ``attn_implementation``, or None if it is not given."""
         value = self._values.get("attn_implementation", self._values.get("_attn_implementation"))
         if value is None:
             return None
@@ -75,7 +75,7 @@ class _Sizes:
         return ATTENTION_OF[value]
 
     def divided(self, width: str, heads: str) -> tuple[int, int]:
-        """Return width and number of heads. Raises DpsimError where the width is no multiple."""
+        """Return width and number of heads. Raises DpsimError if the width is no multiple."""
         if self[width] % self[heads]:
             raise self.problem(
                 f"{width} must be a multiple of {heads}, but got {self[width]} and {self[heads]}"
@@ -91,7 +91,7 @@ class _Sizes:
         return len(labels) if isinstance(labels, dict) and labels else self.get("num_labels", 2)
 
 
-def _of_tokens(
+def _bert_like(
     build: Callable[..., Model], name: str, sizes: _Sizes, *words: int, usual: int, **more: int
 ) -> Tokens:
     """Return a family with the keys of BERT and most others; ``usual`` is its default length."""
@@ -104,7 +104,7 @@ def _of_tokens(
 
 
 def _bert(name: str, sizes: _Sizes) -> Tokens:
-    return _of_tokens(
+    return _bert_like(
         bert,
         name,
         sizes,
@@ -187,7 +187,7 @@ def _llama(
 
 def _side_by_side(build: Callable[..., Model], name: str, sizes: _Sizes) -> Tokens:
     """Return a family whose blocks compute attention and feed-forward in parallel."""
-    return _of_tokens(build, name, sizes, sizes["vocab_size"], usual=_LONG)
+    return _bert_like(build, name, sizes, sizes["vocab_size"], usual=_LONG)
 
 
 def _mamba(name: str, sizes: _Sizes) -> Tokens:

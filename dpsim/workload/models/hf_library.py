@@ -27,7 +27,7 @@ def library_entry(
 ) -> Images | Tokens:
     """Return the model of a configuration that the library knows.
 
-    Raises DpsimError where the library is missing, with the families that need no library
+    Raises DpsimError if the library is missing, with the families that need no library
     (``own``), or does not know the family either.
     """
     family = values["model_type"]
@@ -40,7 +40,7 @@ def library_entry(
             f"transformers library: {how_to_install('hf')}"
         )
     built = _Built(dict(values), source, name)
-    main, usual, longest = built.asked(hf_traced.described)
+    main, usual, longest = built.in_child(hf_traced.described)
     if main == "pixel_values":
         return Images(built)
     return Tokens(built, usual, longest, hf_traced.unit(main))
@@ -55,10 +55,10 @@ class _Built:
     name: str
 
     def __call__(self, length: int | None = None) -> Model:
-        model: Model = self.asked(hf_traced.traced, self.name, length)
+        model: Model = self.in_child(hf_traced.traced, self.name, length)
         return model
 
-    def asked(self, function: Any, *args: Any) -> Any:
+    def in_child(self, function: Any, *args: Any) -> Any:
         """Return the result of ``function``, called in the library's process."""
         try:
             return _library().run(function, self.values, self.source, *args)

@@ -1,8 +1,8 @@
 """Models that the transformers library builds from a configuration, in a separate process.
 
 A ``config.json`` is untrusted data, and the library does more than read it: a key may name a
-repository to fetch, a kernel to load, a class to create. So only the library's own configurations,
-and its models for them, are allowed; texts and tables are accepted only for keys that the
+repository to fetch, a kernel to load, a class to create. Only the library's own configurations, and
+its models for them, are therefore allowed; texts and tables are accepted only for keys that the
 configuration's class reads, and may not name external resources. The process has no network, starts
 no program, writes no file, and cannot import packages that load from elsewhere.
 """
@@ -69,7 +69,7 @@ Inputs = dict[str, tuple[tuple[int, ...], str]]
 
 
 def prepare() -> None:
-    """Load the library, and block what its process does not need. This cannot be undone."""
+    """Load the library, and block all that its process does not need. This cannot be undone."""
     os.environ.update(_OFFLINE)
     for name in _HIDDEN:
         sys.modules[name] = None  # type: ignore[assignment]  # as if it were not installed
@@ -90,7 +90,7 @@ def _shut(event: str, args: tuple[Any, ...]) -> None:
 def described(values: Mapping[str, Any], source: str) -> tuple[str, int, int]:
     """Return the name of the model's main input, and its default and longest length.
 
-    Raises DpsimError where ``values`` are not a configuration.
+    Raises DpsimError if ``values`` are not a configuration.
     """
     config = _config(values, source)
     main = _main_input(_kind(config, values, source))
@@ -128,11 +128,11 @@ def traced(values: Mapping[str, Any], source: str, name: str, length: int | None
 def _forced(values: Mapping[str, Any], config: Any) -> Iterator[str]:
     """Yield notes on the settings of ``values`` for which the library takes another value."""
     for key in _keys(type(config)):
-        asked = values.get(key)
-        taken = getattr(config, key, asked)
-        if isinstance(asked, bool) and isinstance(taken, bool) and taken != asked:
+        requested = values.get(key)
+        taken = getattr(config, key, requested)
+        if isinstance(requested, bool) and isinstance(taken, bool) and taken != requested:
             yield (
-                f"ignored: {key}: {str(asked).lower()} in the configuration: the transformers "
+                f"ignored: {key}: {str(requested).lower()} in the configuration: the transformers "
                 f"library builds {config.model_type} with {str(taken).lower()}"
             )
 
@@ -147,15 +147,15 @@ def _config(values: Mapping[str, Any], source: str) -> Any:
     kind = _config_class(values["model_type"], source)
     with explained(source, "is not a configuration"):
         kept = _admitted(values, kind, source)
-        said = next((values[key] for key in _SAID if values.get(key) is not None), None)
-        if said is not None:
-            if not isinstance(said, str) or said not in ATTENTION_OF:
+        chosen = next((values[key] for key in _SAID if values.get(key) is not None), None)
+        if chosen is not None:
+            if not isinstance(chosen, str) or chosen not in ATTENTION_OF:
                 raise DpsimError(
                     f"{source}: attn_implementation must be one of {', '.join(ATTENTION_OF)}, "
-                    f"but got {said!r}"
+                    f"but got {chosen!r}"
                 )
             # A trace treats all fused attention alike, so use torch's own kernel.
-            kept[_SAID[0]] = "eager" if ATTENTION_OF[said] == "unfused" else "sdpa"
+            kept[_SAID[0]] = "eager" if ATTENTION_OF[chosen] == "unfused" else "sdpa"
         return kind.from_dict(kept)
 
 
@@ -199,7 +199,7 @@ def _is_number(value: Any) -> bool:
 
 
 def _data(value: Any, key: str, kind: Any, source: str) -> Any:
-    """Return ``value``. Raises DpsimError where it might name an external resource."""
+    """Return ``value``. Raises DpsimError if it might name an external resource."""
     if isinstance(value, str) and _FOREIGN.search(value):
         raise DpsimError(f"{source}: {key} must be a setting's name, but got {value!r}")
     if isinstance(value, list):

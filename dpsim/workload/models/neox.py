@@ -1,6 +1,6 @@
 """GPT-NeoX and Pythia (Black et al. 2022, Biderman et al. 2023), and Phi 1.5 and 2.
 
-Attention and feed-forward of a block work side by side on what flows in, and their sum is added to
+Attention and feed-forward of a block run in parallel on the same input, and their sum is added to
 it. Rotary positions on part of each head, biases everywhere, the output layer of its own weights.
 NeoX-20B has 20,554,567,680 parameters. Phi has one norm for both sides, separate queries, keys and
 values, and a bias of the output layer.

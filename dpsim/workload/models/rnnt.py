@@ -20,12 +20,12 @@ _FRAMES_A_PIECE = 22
 
 def rnnt(name: str, frames: int) -> Model:
     """Build RNN-T over ``frames`` of 10 ms and their text."""
-    heard = ceil(frames / _SPLICED)
-    b = Builder((heard, 80 * _SPLICED))
+    vectors = ceil(frames / _SPLICED)
+    b = Builder((vectors, 80 * _SPLICED))
     for layer in range(2):
         _recurrent(b, f"encoder.pre_rnn.l{layer}", 1024)
-    heard = ceil(heard / 2)
-    b.shape = (heard, 2 * 1024)
+    vectors = ceil(vectors / 2)
+    b.shape = (vectors, 2 * 1024)
     b.activation("encoder.stack_time", kept=True)
     for layer in range(3):
         _recurrent(b, f"encoder.post_rnn.l{layer}", 1024)
@@ -41,7 +41,7 @@ def rnnt(name: str, frames: int) -> Model:
     b.shape = sound
     b.linear("joint_enc", 512)
 
-    b.shape = (heard * pieces, 512)
+    b.shape = (vectors * pieces, 512)
     b.activation("joint_net.relu", kept=True)  # of the sum, with the dropout: one kernel
     b.linear("joint_net.out", _PIECES)
     b.cross_entropy("loss")

@@ -56,29 +56,29 @@ def t5(
     return b.build(name, f"{tokens} tokens and {targets} of their spans")
 
 
-def _stack(b: Builder, name: str, blocks: int, sizes: _Sizes, heard: int | None) -> None:
+def _stack(b: Builder, name: str, blocks: int, sizes: _Sizes, encoded: int | None) -> None:
     b.activation(f"{name}.dropout", kept=True)
     for block in range(blocks):
         where = f"{name}.block.{block}"
         _attention(b, f"{where}.SelfAttention", sizes, None)
         if block == 0:
             b.parameter(f"{where}.relative_attention_bias", _DISTANCES * sizes.heads)
-        if heard is not None:
-            _attention(b, f"{where}.EncDecAttention", sizes, heard)
+        if encoded is not None:
+            _attention(b, f"{where}.EncDecAttention", sizes, encoded)
         _feed_forward(b, where, sizes)
     b.rms_norm(f"{name}.final_layer_norm")
 
 
-def _attention(b: Builder, name: str, sizes: _Sizes, heard: int | None) -> None:
+def _attention(b: Builder, name: str, sizes: _Sizes, encoded: int | None) -> None:
     tokens = b.shape[0]
     inner = sizes.heads * sizes.each
     b.rms_norm(f"{name}.layer_norm")
     for part in "qkv":
         # Cross-attention takes keys and values from the encoder's vectors.
-        b.shape = (tokens if part == "q" or heard is None else heard, sizes.width)
+        b.shape = (tokens if part == "q" or encoded is None else encoded, sizes.width)
         b.linear(f"{name}.{part}", inner, bias=False)
     b.shape = (tokens, inner)
-    b.attention(name, sizes.heads, keys=heard)
+    b.attention(name, sizes.heads, keys=encoded)
     b.linear(f"{name}.o", sizes.width, bias=False, kept=False)
     b.add(f"{name}.add", kept=True)
 

@@ -1,7 +1,8 @@
 """3D U-Net (Cicek et al. 2016; Isensee et al. 2019), as MLPerf trains it on KiTS19.
 
 Patches of 128^3 in, three classes out. Convolutions with instance norms halve the patch five times,
-transposed ones double it again; what had the same size on the way down is joined on the way up.
+transposed ones double it again; activations of the same size on the way down are concatenated on
+the way up.
 """
 
 from __future__ import annotations

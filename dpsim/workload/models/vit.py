@@ -27,7 +27,7 @@ def vit(
     Only the class token is classified.
     """
     b = Builder((channels, image, image))
-    # First, as torch lists a module's own parameters before those of its children.
+    # First, as torch lists a module's own parameters before its children's.
     b.parameter("class_token", width)
     b.conv("conv_proj", width, patch, patch, bias=True)
     tokens = b.shape[1] * b.shape[2] + 1

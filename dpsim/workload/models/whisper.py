@@ -30,9 +30,9 @@ def whisper(
     b.activation("encoder.gelu1", kept=True)
     b.conv("encoder.conv2", width, (1, 3), (1, 2), (0, 1), bias=True)
     b.activation("encoder.gelu2", kept=True)
-    heard = b.shape[2]
-    b.shape = (heard, width)
-    b.parameter("encoder.embed_positions", heard * width)
+    encoded = b.shape[2]
+    b.shape = (encoded, width)
+    b.parameter("encoder.embed_positions", encoded * width)
     for block in range(blocks):
         _attention(b, f"encoder.layers.{block}.self_attn", heads, fused)
         _feed_forward(b, f"encoder.layers.{block}")
@@ -42,7 +42,7 @@ def whisper(
     b.parameter("decoder.embed_positions", _POSITIONS * width)
     for block in range(blocks):
         _attention(b, f"decoder.layers.{block}.self_attn", heads, fused)
-        _attention(b, f"decoder.layers.{block}.encoder_attn", heads, fused, heard)
+        _attention(b, f"decoder.layers.{block}.encoder_attn", heads, fused, encoded)
         _feed_forward(b, f"decoder.layers.{block}")
     b.layer_norm("decoder.layer_norm")
     b.linear("proj_out", _WORDS, bias=False, tied=True, kept=False)
@@ -50,16 +50,16 @@ def whisper(
     return b.build(name, f"30 s of sound and {sequence_length} tokens")
 
 
-def _attention(b: Builder, name: str, heads: int, fused: bool, heard: int | None = None) -> None:
-    """Add self-attention of tokens, or cross-attention to ``heard`` vectors of the encoder."""
+def _attention(b: Builder, name: str, heads: int, fused: bool, encoded: int | None = None) -> None:
+    """Add self-attention of tokens, or cross-attention to ``encoded`` vectors of the encoder."""
     tokens, width = b.shape
     b.layer_norm(f"{name}_layer_norm")
-    b.shape = (heard or tokens, width)
+    b.shape = (encoded or tokens, width)
     b.linear(f"{name}.k_proj", width, bias=False)
     b.linear(f"{name}.v_proj", width)
     b.shape = (tokens, width)
     b.linear(f"{name}.q_proj", width)
-    (b.fused_attention if fused else b.attention)(name, heads, keys=heard)
+    (b.fused_attention if fused else b.attention)(name, heads, keys=encoded)
     b.linear(f"{name}.out_proj", width, kept=False)
     b.add(f"{name}.add", kept=True)
 

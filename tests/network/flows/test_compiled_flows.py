@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from dpsim.engine import calibrated
-from dpsim.engine.at_servers import AtServers
+from dpsim.engine.at_servers import ServerCoordinator
 from dpsim.network import Background, Conditions, LinkChange, max_min_rates
 from dpsim.network import kernel as kernel_module
 from dpsim.network.flows import ends_of_flows, fluid
@@ -47,7 +47,7 @@ def at_servers(overrides):
     scenario = load_scenario(
         "scenarios/quickstart.yaml", ["strategy.sync.kind=asp", servers, *overrides]
     )
-    placed = AtServers(calibrated(scenario)).servers
+    placed = ServerCoordinator(calibrated(scenario)).servers
     return placed.to_servers, placed.from_servers, placed.network
 
 

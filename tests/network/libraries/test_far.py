@@ -26,7 +26,8 @@ def two_sites(latency, nodes=4):
 def grows(model, nbytes=2**20, **settings):
     """By how many times the way between the sites an operation takes longer over a longer one."""
     seconds = [
-        model(two_sites(latency), **settings).time_together(nbytes) for latency in (LONG, 2 * LONG)
+        model(two_sites(latency), **settings).seconds_from_common_start(nbytes)
+        for latency in (LONG, 2 * LONG)
     ]
     return (seconds[1] - seconds[0]) / LONG
 
@@ -59,23 +60,23 @@ def test_mpi_meets_one_partner_beyond_in_each_of_two_steps():
 
 def test_groups_inside_a_site_do_not_wait_for_the_way_between():
     def inside(latency):
-        return NcclModel(two_sites(latency), groups=Groups(16)).time_together(2**20)
+        return NcclModel(two_sites(latency), groups=Groups(16)).seconds_from_common_start(2**20)
 
     assert inside(LONG) == inside(0)
 
 
 def test_what_nodes_of_one_building_take_is_what_was_measured():
     """A hop of up to the measured one of 16 us is in the constants; what is beyond counts."""
-    near = NcclModel(two_sites(0)).time_together(2**20)
-    assert NcclModel(two_sites(5e-6)).time_together(2**20) == near
-    assert NcclModel(two_sites(500e-6)).time_together(2**20) > near + 500e-6
+    near = NcclModel(two_sites(0)).seconds_from_common_start(2**20)
+    assert NcclModel(two_sites(5e-6)).seconds_from_common_start(2**20) == near
+    assert NcclModel(two_sites(500e-6)).seconds_from_common_start(2**20) > near + 500e-6
 
 
 def test_an_explanation_has_the_time_of_the_way():
     model = NcclModel(two_sites(LONG))
     for nbytes in (8, 2**28):
         found = model.explain(nbytes)
-        assert found.predicted == pytest.approx(model.time_together(nbytes))
+        assert found.predicted == pytest.approx(model.seconds_from_common_start(nbytes))
         assert found.dominant == "latency" or nbytes > 8
         assert sum(found.terms.values()) == pytest.approx(found.predicted)
         assert all(rival.predicted > 2 * LONG for rival in found.rivals)

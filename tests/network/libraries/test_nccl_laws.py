@@ -114,7 +114,7 @@ def is_long_chain(model):
 def test_times_neither_fall_nor_jump_beyond_what_tables_show(clusters):
     steep = steps = 0
     for model in clusters:
-        seconds = np.array([model.time_together(nbytes) for nbytes in SIZES])
+        seconds = np.array([model.seconds_from_common_start(nbytes) for nbytes in SIZES])
         growth = seconds[1:] / seconds[:-1]
         assert growth.min() > 1 - 1e-9, model.machine
         if not is_long_chain(model):
@@ -166,7 +166,7 @@ def test_the_links_of_a_second_node_leave_no_more_bus_bandwidth_either(operation
                 continue
             if model.machine.ranks > 1:
                 sent = (1 + (operation == "all-reduce")) * (1 - 1 / model.machine.ranks) * HUGE
-                rates.append(sent / model.time_together(HUGE))
+                rates.append(sent / model.seconds_from_common_start(HUGE))
         if len(rates) == 3:
             growth = np.array(rates[1:]) / np.array(rates[:-1])
             assert growth[0] < CHANNELS[model.machine.intra], name

@@ -57,4 +57,6 @@ def test_a_reduce_is_a_broadcast_the_other_way_round():
     )
     assert reduce.traffic(SIZE).sent.tolist() == broadcast.traffic(SIZE).received.tolist()
     assert reduce.traffic(SIZE).sent[0] == 0
-    assert reduce.time_together(SIZE) == pytest.approx(broadcast.time_together(SIZE), rel=0.1)
+    assert reduce.seconds_from_common_start(SIZE) == pytest.approx(
+        broadcast.seconds_from_common_start(SIZE), rel=0.1
+    )

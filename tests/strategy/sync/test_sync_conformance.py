@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from dpsim import simulate
 from dpsim.scenario import shape_of
 from dpsim.strategy import StrategyConfig
-from dpsim.strategy.aggregation import Meeting
+from dpsim.strategy.aggregation import Coordination
 from dpsim.studies.replay import replay
 from tools.combinations_page import kinds_of
 
@@ -52,12 +52,12 @@ def without_copies(aggregation):
 SILENT_ALONE = [
     (aggregation, kind)
     for aggregation, kind in PLACES
-    if AGGREGATIONS[aggregation].meeting is not Meeting.AT_SERVERS
+    if AGGREGATIONS[aggregation].coordination is not Coordination.SERVERS
     and accepted(without_copies(aggregation), kind)
 ]
 
 
-def alone(kind):
+def independent_workers(kind):
     """With what a single worker needs to be let in."""
     return {"kind": kind, **({"backups": 0} if "backups" in type(sync(kind)).model_fields else {})}
 
@@ -116,7 +116,7 @@ def test_a_slow_worker_never_makes_anything_faster(tiny, aggregation, kind):
     )
     np.testing.assert_allclose(uneven.steps.compute, even.steps.compute * [2, 1, 1], rtol=1e-12)
     assert uneven.steps.step[:, 0].sum() > even.steps.step[:, 0].sum()
-    if not even.alone:
+    if not even.independent_workers:
         assert uneven.throughput_samples_per_s < even.throughput_samples_per_s
 
 
@@ -128,7 +128,7 @@ def test_workers_do_no_more_together_than_each_of_them_would_alone(tiny, aggrega
     nic = {"rate": "1 TB/s", "latency": 0}
     cluster = {"network": {"fabric": "single-switch", "nic": nic, "nics_per_node": 1}}
     one, *several = (
-        simulate(tiny(workers, aggregation=meet, sync=alone(kind), cluster=cluster))
+        simulate(tiny(workers, aggregation=meet, sync=independent_workers(kind), cluster=cluster))
         for workers in (1, 2, 4)
     )
     for together in several:
@@ -144,7 +144,11 @@ def test_workers_do_no_more_together_than_each_of_them_would_alone(tiny, aggrega
 def test_one_worker_costs_exactly_its_compute(tiny, aggregation, kind, overlap):
     """Without servers and without the copies to the host, of which the next tests are."""
     scenario = tiny(
-        1, 1e-3, aggregation=without_copies(aggregation), sync=alone(kind), overlap=overlap
+        1,
+        1e-3,
+        aggregation=without_copies(aggregation),
+        sync=independent_workers(kind),
+        overlap=overlap,
     )
     steps = simulate(scenario).steps
     assert (steps.step == 10.5).all()
@@ -165,7 +169,7 @@ def test_one_worker_pushes_to_its_server_and_pulls(tiny, kind, colocated, way):
         "servers": 1,
         "update_rate": "1 MB/s",
     }
-    scenario = tiny(1, 1e-3, aggregation=servers, sync=alone(kind))
+    scenario = tiny(1, 1e-3, aggregation=servers, sync=independent_workers(kind))
     np.testing.assert_allclose(simulate(scenario).steps.step, 10 + way + 2 + way, rtol=1e-8)
 
 

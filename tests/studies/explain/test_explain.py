@@ -188,7 +188,7 @@ def test_asynchronous_changes_below_their_own_scatter_are_none(tiny):
             disturbance={"jitter": {"kind": "lognormal", "sigma": 0.3}},
         )
     )
-    assert found.base.alone
+    assert found.base.independent_workers
     assert all(turn.nothing >= 0.005 for turn in found.turns)
     assert turns(found)["network-bandwidth"].nothing > 0.01
 

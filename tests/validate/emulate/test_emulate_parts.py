@@ -136,14 +136,14 @@ def test_the_clock_gap_counts_what_had_been_handed_over_when_an_iteration_began(
     job = Case(
         brief, ("strategy.aggregation.kind=parameter-server", "strategy.sync.kind=asp")
     ).job()
-    alone = {"exposed_comm": 0.0, "straggler_wait": 0.0, "busy": 0.0, "versions": 0}
+    independent_workers = {"exposed_comm": 0.0, "straggler_wait": 0.0, "busy": 0.0, "versions": 0}
     fast = [
         {**row, "begin": float(n), "passed": n + 1.0}
-        for n, row in enumerate(_rows([1.0, 2.0, 3.0], [[]] * 3, **alone))
+        for n, row in enumerate(_rows([1.0, 2.0, 3.0], [[]] * 3, **independent_workers))
     ]
     slow = [
         {**row, "begin": 5.0 * n, "passed": 5.0 * n + 5}
-        for n, row in enumerate(_rows([5.0, 10.0, 15.0], [[]] * 3, **alone))
+        for n, row in enumerate(_rows([5.0, 10.0, 15.0], [[]] * 3, **independent_workers))
     ]
     assert account(job, [fast, slow], [[], []], 3, 0.0).clock_gap.T.tolist() == [
         [0, 1, 2],
@@ -193,6 +193,6 @@ def test_typical_steps_are_those_of_the_median_repetition():
         made.versions[:] = int(compute[0])
         return made
 
-    found = typical([steps(1.0, 9.0), steps(3.0, 1.0), steps(2.0, 2.0)], alone=False)
+    found = typical([steps(1.0, 9.0), steps(3.0, 1.0), steps(2.0, 2.0)], independent_workers=False)
     assert found.compute.tolist() == [[2.0, 2.0], [2.0, 2.0]]
     assert found.versions.tolist() == [[2, 2], [2, 2]]

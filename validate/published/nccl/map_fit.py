@@ -126,10 +126,10 @@ def _keys(p: Param, case: Case) -> tuple[str, str, str, str]:
     """Return the levels of a constant: all machines, kind, generation, this machine."""
     # One node has no network, and several hide their inside behind the network.
     of_network = p.name.startswith("net")
-    told = p.name == "launch" or of_network == (case.machine.nodes > 1)
+    is_own = p.name == "launch" or of_network == (case.machine.nodes > 1)
     if p.name == "host_share":
-        told = case.machine.bus.staged
-    own = MACHINE_KEY + case.machine_name if p.level == "machine" and told else ""
+        is_own = case.machine.bus.staged
+    own = MACHINE_KEY + case.machine_name if p.level == "machine" and is_own else ""
     common = "" if p.name in OWN_ONLY else COMMON
     return (common, *level_keys(p, case.machine), own)
 

@@ -136,7 +136,7 @@ def _residual(case: Case, fit: _Fit, counts: npt.NDArray[np.bool_]) -> FloatArra
 def _refined(case: Case, part: Case, own: FloatArray) -> _Fit:
     """Average ln seconds over topology-search results by their posterior odds.
 
-    The branches are those of the most likely result.
+    The branches are taken from the most likely result.
     """
     fits = [_refine(part, own, graph) for graph in GRAPHS]
     costs = np.array([cost for cost, _, _ in fits])

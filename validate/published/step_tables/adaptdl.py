@@ -1,7 +1,7 @@
 """Rows of adaptdl_steptime.csv as scenarios: PyTorch DDP over placements on small clusters.
 
 Series that no data-parallel step can explain do not count. A series is the rows of one model from
-one file. The time of a step beyond that of one GPU comes from the network, which moves the same
+one file. The additional time of a step over one GPU's comes from the network, which moves the same
 bytes whatever the batch, and from other load on the host.
 """
 
@@ -63,7 +63,7 @@ def _read(row: Row, described: Mapping[str, Row], *, contradicts: bool) -> Publi
         groups=_groups(row, len(placement)),
         status=status,
         reason=reason,
-        series=row.said("cluster", "model"),
+        series=row.joined("cluster", "model"),
         software=software,
     )
 
@@ -97,7 +97,7 @@ def _groups(row: Row, nodes: int) -> tuple[str, ...]:
 
 
 def _described(path: Path) -> dict[str, Row]:
-    """Return the packaged clusters and those of a file of the same name beside the table."""
+    """Return the packaged clusters, and clusters from a file of the same name next to the table."""
     own = path.with_name(CLUSTERS)
     rows = [*packaged_rows(CLUSTERS), *(read_rows(own, ("cluster",)) if own.is_file() else ())]
     return {row.text("cluster"): row for row in rows}
@@ -111,9 +111,10 @@ def contradictory(rows: Sequence[Row]) -> frozenset[int]:
     """
     found: set[int] = set()
     for of_model in gathered(rows, ("cluster", "model")).values():
-        alone = [row for row in of_model if row.count("gpus") == 1]
+        single_gpu = [row for row in of_model if row.count("gpus") == 1]
         one = {
-            batch: median(_step(row) for row in same) for batch, same in _by_batch(alone).items()
+            batch: median(_step(row) for row in same)
+            for batch, same in _by_batch(single_gpu).items()
         }
         several = [row for row in of_model if row.count("gpus") > 1]
         for series in gathered(several, ("file",)).values():

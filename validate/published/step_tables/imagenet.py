@@ -111,7 +111,7 @@ class PublishedTraining:
 
 
 def read(row: Row) -> PublishedStep:
-    """Return the row by its fastest plan; raises NotPredictedError where it cannot be predicted."""
+    """Return the row by its fastest plan; raises NotPredictedError if it cannot be predicted."""
     record = read_record(row)
     steps = [record.step(row, plan) for plan in record.plans]
     return steps[0] if len(steps) == 1 else min(steps, key=_ends)
@@ -131,22 +131,22 @@ def read_record(row: Row) -> PublishedTraining:
     hardware = _first(constants_file(SETTINGS)["hardware"], row.text("hardware"))
     if hardware is None:
         raise NotPredictedError(f"hardware not known: {row.text('hardware')}")
-    model, said = _model(row.text("model")), row.said("record_id", "who", "source").casefold()
+    model, text = _model(row.text("model")), row.joined("record_id", "who", "source").casefold()
     count = row.number("accelerators")
     if count is None or not 1 <= count <= _MOST_DEVICES:
         raise NotPredictedError(f"number of accelerators not stated, or above {_MOST_DEVICES:,}")
     devices, notes = _devices(hardware, row.text("hardware"), int(count))
     cluster, cluster_notes = _cluster(hardware, row, devices)
-    plans, plan_notes = _plans(row, model, devices, mlperf="mlperf" in said)
+    plans, plan_notes = _plans(row, model, devices, mlperf="mlperf" in text)
     return PublishedTraining(
         model,
-        "mlperf" in said,
+        "mlperf" in text,
         hardware,
         cluster,
-        software_in(said) if "mlperf" in said else constants_file(SETTINGS)["software"],
+        software_in(text) if "mlperf" in text else constants_file(SETTINGS)["software"],
         plans,
         (*notes, *cluster_notes, *plan_notes, f"precision {hardware['precision']}"),
-        _optimizer(model, row.text("who"), mlperf="mlperf" in said),
+        _optimizer(model, row.text("who"), mlperf="mlperf" in text),
     )
 
 

@@ -36,7 +36,7 @@ _SIZES = ((1e9, "below 1 G"), (5e9, "1 to 5 G"), (15e9, "5 to 15 G"))  # paramet
 
 
 def read(row: Row) -> PublishedStep:
-    """Return the row as a step; raises NotPredictedError where dpsim cannot express it."""
+    """Return the row as a step; raises NotPredictedError if dpsim cannot express it."""
     found = published(row)
     if math.isnan(found.measured):
         raise NotPredictedError("step time not stated")
@@ -100,18 +100,18 @@ def _placement(row: Row) -> tuple[int, ...]:
 
 
 def _checkpoints(row: Row) -> list[Any]:
-    """Return what is recomputed; if unstated, candidates in ascending number of layers."""
-    known, said = constants_file(SETTINGS)["checkpoints"], row.text("act_ckpt")
-    if said not in known:
-        raise NotPredictedError(f"checkpointing not stated: {said!r}")
-    return known[said] if isinstance(known[said], list) else [known[said]]
+    """Return the checkpointing; if unstated, candidates in ascending number of layers."""
+    known, text = constants_file(SETTINGS)["checkpoints"], row.text("act_ckpt")
+    if text not in known:
+        raise NotPredictedError(f"checkpointing not stated: {text!r}")
+    return known[text] if isinstance(known[text], list) else [known[text]]
 
 
 def _by_words(row: Row, table: str) -> dict[str, Any]:
     """Return the first entry of a settings table whose words are in the row; empty if none."""
-    said = row.said("source", "framework", "note")
+    text = row.joined("source", "framework", "note")
     entries: list[dict[str, Any]] = constants_file(SETTINGS)[table]
-    return next((entry for entry in entries if entry["words"] in said), {})
+    return next((entry for entry in entries if entry["words"] in text), {})
 
 
 def _workload(row: Row, config: str) -> dict[str, Any]:
@@ -190,13 +190,13 @@ def _expected_maximum(draws: int) -> float:
 
 def _group(row: Row, nodes: int) -> str | int:
     """Return the shard group (all, node, or a number of workers), else the sharding's usual."""
-    said = row.text("shard_group")
-    stated = said or ("node" if row.text("sharding") == "hsdp" else "all")
+    text = row.text("shard_group")
+    stated = text or ("node" if row.text("sharding") == "hsdp" else "all")
     if stated in ("node", "all"):
         return stated if nodes > 1 else "all"
-    if said.isdecimal():
-        return int(said)
-    raise NotPredictedError(f"shard group not known: {said!r}")
+    if text.isdecimal():
+        return int(text)
+    raise NotPredictedError(f"shard group not known: {text!r}")
 
 
 def _groups(row: Row, gpu: Gpu, nodes: int) -> Iterator[str]:

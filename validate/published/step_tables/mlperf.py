@@ -28,8 +28,8 @@ SETTINGS = "step_tables/mlperf.yaml"
 def read(row: Row) -> PublishedStep:
     """Return the row; raises NotPredictedError if not data-parallel or not in the catalogue."""
     if not _is_data_parallel(row):
-        said = row.text("parallelism") or "not stated"
-        raise NotPredictedError(f"parallelism: {said}")
+        parallelism = row.text("parallelism") or "not stated"
+        raise NotPredictedError(f"parallelism: {parallelism}")
     gpu, ranks = gpu_in(row.text("gpu")), row.whole("gpus")
     placement = even_placement(ranks, row.whole("nodes"))
     gbit, count = row.number("nic_gbit"), row.number("nic_count")
@@ -53,10 +53,10 @@ def read(row: Row) -> PublishedStep:
 
 
 def _is_data_parallel(row: Row) -> bool:
-    settings, said = constants_file(SETTINGS), row.text("parallelism")
-    if not said and row.text("benchmark") in settings["by_samples"]:
+    settings, parallelism = constants_file(SETTINGS), row.text("parallelism")
+    if not parallelism and row.text("benchmark") in settings["by_samples"]:
         return row.stated("per_gpu_batch") >= 1
-    return said in settings["data_parallel"]
+    return parallelism in settings["data_parallel"]
 
 
 def _length(row: Row) -> dict[str, int]:
@@ -70,8 +70,8 @@ def _length(row: Row) -> dict[str, int]:
 
 def _software(row: Row) -> dict[str, Any]:
     """Return the software that the row states."""
-    said = f"mlperf {row.said('round', 'framework', 'knobs', 'precision')}"
-    found = software_in(said)
+    text = f"mlperf {row.joined('round', 'framework', 'knobs', 'precision')}"
+    found = software_in(text)
     if _padding_removed(row):
         length = constants_file(SETTINGS)["lengths"][row.text("benchmark")]
         found["padding"] = {"removed": {"mean_length": length["mean"]}}

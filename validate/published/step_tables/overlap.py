@@ -52,9 +52,9 @@ def reader(rows: Sequence[Row]) -> Read:
 
 def policy_of(step: PublishedStep) -> str | None:
     """Return the overlap policy that a row states; None if it states none."""
-    said = step.row.text("system").casefold()
+    text = step.row.text("system").casefold()
     kind = step.scenario["strategy"].get("overlap", {}).get("kind")
-    return POLICIES.get(kind) if "wfbp" in said or "synceasgd" in said else None
+    return POLICIES.get(kind) if "wfbp" in text or "synceasgd" in text else None
 
 
 def setting_of(step: PublishedStep) -> tuple[str, ...]:
@@ -80,8 +80,8 @@ def _scale(step: PublishedStep, case: Sequence[Row]) -> float | None:
 def _computed(step: PublishedStep) -> float:
     """Return the seconds of a step on one such GPU by itself."""
     cluster = step.scenario["cluster"]
-    alone = {"node": cluster["node"], "gpu": cluster["gpu"], "gpus_per_node": 1}
-    scenario: dict[str, Any] = {**step.scenario, "cluster": alone, "strategy": {}}
+    one_gpu = {"node": cluster["node"], "gpu": cluster["gpu"], "gpus_per_node": 1}
+    scenario: dict[str, Any] = {**step.scenario, "cluster": one_gpu, "strategy": {}}
     return float(prepare(scenario_of_row(scenario)).positions[-1].max())
 
 
@@ -150,12 +150,12 @@ def ranked(rows: Sequence[StepRow]) -> tuple[dict[str, Any], list[str]]:
         return {"orders": []}, []
     pairs = [right for order in found for right in order.pairs()]
     clear = [right for order in found for right in order.pairs(_CLOSE)]
-    said = (
+    text = (
         f"policies rank as measured in {sum(order.right for order in found)} of {len(found)} "
         f"settings, {sum(pairs)} of {len(pairs)} pairs, {sum(clear)} of {len(clear)} pairs more "
         f"than {_CLOSE:.0%} apart"
     )
-    return {"orders": [order.to_json() for order in found]}, [said]
+    return {"orders": [order.to_json() for order in found]}, [text]
 
 
 STEP_TABLE = StepTable(REQUIRED, IDENTITY, reader, beside=ranked)

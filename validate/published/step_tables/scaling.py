@@ -32,13 +32,13 @@ def read(row: Row, *, usual_batch: int | None = None) -> PublishedStep:
     gpu, placement = gpu_in(row.text("gpu")), even_placement(ranks, _nodes(row, ranks))
     network = row.text("network")
     cards = {} if network in _NO_NETWORK else cards_in(network, gpu, placement[0])
-    software = software_in(row.said("system", "source", "precision", "notes"))
-    said = row.said("system", "model")
+    software = software_in(row.joined("system", "source", "precision", "notes"))
+    text = row.joined("system", "model")
     return published_step(
         row,
         name=row.text("case_id") or f"row {row.ordinal}",
         cluster=cluster_of(gpu, placement, cards, row.text("intra_link")),
-        workload=workload_of(row, gpu, software, batch or 1, passes, said),
+        workload=workload_of(row, gpu, software, batch or 1, passes, text),
         strategy=strategy_of(row),
         measured=stated_step(row, (batch or 1) * passes * ranks),
         groups=(f"system {row.text('system')}", f"model {row.text('model')}", f"gpus {ranks}"),
@@ -49,10 +49,10 @@ def read(row: Row, *, usual_batch: int | None = None) -> PublishedStep:
 
 def strategy_of(row: Row) -> dict[str, Any]:
     """Return the strategy of a row; raises NotPredictedError if dpsim has no such strategy."""
-    said = row.said("system", "sync", "notes").casefold()
+    text = row.joined("system", "sync", "notes").casefold()
     settings = constants_file(SETTINGS)
     entry = next(
-        entry for entry in settings["strategies"] if any(word in said for word in entry["words"])
+        entry for entry in settings["strategies"] if any(word in text for word in entry["words"])
     )
     if "refused" in entry:
         raise NotPredictedError(entry["refused"])

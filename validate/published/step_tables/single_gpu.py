@@ -20,8 +20,8 @@ def read(row: Row) -> PublishedStep:
     if row.text("mode") != "train":
         raise NotPredictedError(f"no training: {row.text('mode')}")
     gpu, batch = gpu_in(row.text("gpu")), row.whole("batch")
-    said = row.said("framework", "source", "model", "precision")
-    software = software_in(said)
+    text = row.joined("framework", "source", "model", "precision")
+    software = software_in(text)
     # A row may be the time of one of several passes, which share an update.
     found = _PASSES.search(row.text("notes"))
     passes = int(found[1]) if found else 1
@@ -29,7 +29,7 @@ def read(row: Row) -> PublishedStep:
         row,
         name=row.text("case_id") or f"row {row.ordinal}",
         cluster=cluster_of(gpu, (1,)),
-        workload=workload_of(row, gpu, software, batch, passes, said),
+        workload=workload_of(row, gpu, software, batch, passes, text),
         strategy={},
         measured=stated_step(row, batch) * passes,
         groups=tuple(f"{name} {row.text(name)}" for name in ("model", "gpu", "framework")),

@@ -28,10 +28,10 @@ def read(row: Row) -> PublishedStep:
     """Return the row; raises NotPredictedError for missing values and what the catalogue lacks."""
     placement = even_placement(row.whole("gpus"), row.whole("nodes"))
     gpu, memory = gpu_in(row.text("gpu")), row.number("peak_memory_gb")
-    software = software_in(row.said("publisher", "source", "framework", "precision", "notes"))
+    software = software_in(row.joined("publisher", "source", "framework", "precision", "notes"))
     software["execution"] = row.text("execution")
     sizes = row.whole("per_gpu_batch"), row.whole("gradient_accumulation")
-    workload = workload_of(row, gpu, software, *sizes, row.said("framework", "notes"))
+    workload = workload_of(row, gpu, software, *sizes, row.joined("framework", "notes"))
     return published_step(
         row,
         name=row.text("row_id"),

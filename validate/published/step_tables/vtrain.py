@@ -27,7 +27,7 @@ def read(row: Row) -> PublishedStep:
     ranks, batch = row.count("data_parallelism"), row.count("micro_batch")
     passes = math.ceil(row.count("global_batch") / (ranks * batch))
     settings, sizes = constants_file(SETTINGS), _sizes(row)
-    gpu, software = gpu_in(settings["gpu"]), software_in(row.said("source"))
+    gpu, software = gpu_in(settings["gpu"]), software_in(row.joined("source"))
     config, text = config_file(sizes, gated=False)
     workload: dict[str, Any] = {
         "model": {"config": config},

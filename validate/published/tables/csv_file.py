@@ -51,7 +51,7 @@ class Row:
         """Return the row with other texts in some columns."""
         return replace(self, values={**self.values, **texts})
 
-    def said(self, *columns: str) -> str:
+    def joined(self, *columns: str) -> str:
         """Return the texts of ``columns`` joined, to search for words."""
         return " | ".join(map(self.text, columns))
 

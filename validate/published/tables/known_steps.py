@@ -26,7 +26,7 @@ class Calibrated(NamedTuple):
     """A row calibrated on the known rows of its series.
 
     ``scenario`` is the row's, with its ``calibration``, beside ``files``. ``naive`` is its step (s)
-    if each sample takes the same time as in the row ``known``. ``words`` say what was calibrated.
+    if each sample takes the same time as in the row ``known``. ``words`` describe the calibration.
     """
 
     scenario: Mapping[str, Any]
@@ -43,7 +43,7 @@ Calibrate = Callable[[Sequence[PublishedStep], PublishedStep], Calibrated]
 class ScaledToKnown:
     """Scales compute times until the engine reproduces the measured time of a known row.
 
-    Of several known rows, the one with the most similar passes is used.
+    If several rows are known, the one with the most similar passes is used.
     """
 
     folder: ScenarioFolder

@@ -27,7 +27,7 @@ def rows_json(
     fitted: Rows,
     summary: Callable[[Rows], dict[str, float | int]],
 ) -> dict[str, Any]:
-    """The rows in JSON, and the errors of those that stand apart."""
+    """The rows in JSON, and the errors of rows that are reported separately."""
     return {
         "rows": [row.to_json() for row in counted],
         "rows_apart": [row.to_json() for row in apart],

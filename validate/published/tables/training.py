@@ -40,12 +40,17 @@ def model_in(words: str) -> dict[str, Any]:
 
 
 def workload_of(
-    row: Row, gpu: Gpu, software: Mapping[str, Any], batch: int, passes: int = 1, said: str = ""
+    row: Row,
+    gpu: Gpu,
+    software: Mapping[str, Any],
+    batch: int,
+    passes: int = 1,
+    optimizer_text: str = "",
 ) -> dict[str, Any]:
     """Return the workload of a row with a model's name and a precision, and a sample length if any.
 
-    ``said`` may name its optimizer. Raises NotPredictedError for a model that the catalogue lacks,
-    and for sentences whose batch is in tokens.
+    ``optimizer_text`` may name its optimizer. Raises NotPredictedError for a model that the
+    catalogue lacks, and for sentences whose batch is in tokens.
     """
     model = model_in(row.text("model"))
     length = row.number("sequence_length") or row.number("seq_len") or model.get("sequence_length")
@@ -60,7 +65,7 @@ def workload_of(
         "batch_per_gpu": batch,
         "gradient_accumulation": passes,
         "precision": precision_in(row.text("precision"), gpu),
-        "optimizer": optimizer_in(said, model),
+        "optimizer": optimizer_in(optimizer_text, model),
         **words,
         # The model's own settings take precedence over its software's usual ones.
         **{name: model[name] for name in ("trainable", "input") if name in model},
@@ -111,8 +116,8 @@ def software_in(words: str) -> dict[str, Any]:
     low = words.casefold()
     entries = constants_file(SETTINGS)["software"]
     entry = next(entry for entry in entries if all(word in low for word in entry["words"]))
-    said = {name: value for name, value in entry.items() if name != "words"}
-    return {name: first_known(name, value) for name, value in said.items()}
+    fields = {name: value for name, value in entry.items() if name != "words"}
+    return {name: first_known(name, value) for name, value in fields.items()}
 
 
 def first_known(name: str, value: Any) -> Any:
@@ -122,7 +127,7 @@ def first_known(name: str, value: Any) -> Any:
 
 
 def known_words(words: Mapping[str, Any]) -> dict[str, Any]:
-    """Return those of ``words`` that a scenario's workload has, with values that it accepts."""
+    """Return the ``words`` that a scenario's workload has, with values that it accepts."""
     fields = WorkloadConfig.model_fields
     return {name: value for name, value in words.items() if name in fields and _may_be(name, value)}
 

@@ -59,13 +59,13 @@ class Forked:
         # Not `select.select`, which only takes descriptors below 1024: ranks have three each.
         self._news = select.poll()
         self._news.register(self._status, select.POLLIN)
-        self._said = b""
+        self._status_text = b""
         self._code: int | None = None
 
     @property
     def pid(self) -> int:
         """The process id; the server's until the rank is forked."""
-        return int(self._said.split()[0]) if self._said else self._server.pid
+        return int(self._status_text.split()[0]) if self._status_text else self._server.pid
 
     def poll(self) -> int | None:
         with suppress(subprocess.TimeoutExpired):
@@ -82,12 +82,12 @@ class Forked:
 
     def _hear(self, patience_s: float) -> None:
         """Read the available status. Raises TimeoutExpired if the server has yet to end."""
-        said = self._status.read(64)
-        self._said += said
-        lines = self._said.split(b"\n")
+        read = self._status.read(64)
+        self._status_text += read
+        lines = self._status_text.split(b"\n")
         if len(lines) > 2:
             self._code = int(lines[1])
-        elif not said:
+        elif not read:
             self._code = self._server.wait(patience_s)
         if self._code is not None:
             self._status.close()

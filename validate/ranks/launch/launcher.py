@@ -77,7 +77,7 @@ def launch(
         trouble = Watch(group.processes, output, folder, look, *limits).wait()
         # Before the rest are killed, so that ranks that still ran have no exit code.
         codes = [process.poll() for process in group.processes]
-        # Of the time to end, half is for killing and a quarter for the last output.
+        # Half of the time to end is for killing, and a quarter for the last output.
         immortal = group.kill(ENDED_WITHIN_S / 2)
         output.drain(ENDED_WITHIN_S / 4)
         notes += tuple(f"process {pid} did not end when it was killed" for pid in immortal)

@@ -1,4 +1,4 @@
-"""The output of ranks: read as it comes, passed on line by line, with the end of it kept."""
+"""The output of ranks: read continuously, passed on line by line, with the last part kept."""
 
 from __future__ import annotations
 

@@ -19,8 +19,8 @@ _LOGGED = re.compile(r"\[[IW]\d{4} \d{2}:\d{2}:\d{2}\.\d+ ")
 class RankRun:
     """How one rank of a run ended, and its output.
 
-    ``returncode`` is that of `subprocess`: below 0 for a signal; None if the rank still ran when
-    the run was ended. ``stdout`` and ``stderr`` are the last 256 KiB of each.
+    ``returncode`` is as in `subprocess`: below 0 for a signal; None if the rank still ran when the
+    run was ended. ``stdout`` and ``stderr`` are the last 256 KiB of each.
     """
 
     rank: int
@@ -50,8 +50,8 @@ class RankRun:
 
         Warnings logged by a library are skipped.
         """
-        said = [line for line in self.stderr.strip().splitlines() if not _LOGGED.match(line)]
-        lines = said or self.stdout.strip().splitlines() or self.stderr.strip().splitlines()
+        lines = [line for line in self.stderr.strip().splitlines() if not _LOGGED.match(line)]
+        lines = lines or self.stdout.strip().splitlines() or self.stderr.strip().splitlines()
         return "\n".join(lines[-_LAST_LINES:])
 
     def to_json(self) -> dict[str, Any]:
@@ -70,7 +70,7 @@ class RankRun:
 class Run:
     """A run that has ended: its ranks in order, and how long it took.
 
-    ``notes`` list what could not be done as requested.
+    ``notes`` list deviations from the request.
     """
 
     ranks: tuple[RankRun, ...]
@@ -111,10 +111,10 @@ class RunFailed(FailedError):  # noqa: N818 - it says what happened, as Keyboard
         message = f"rank {rank} on {end.host} {reason}"
         if also:
             message += f" (so did rank {also})"
-        said = "".join(f"\n  {line}" for line in self.last_words.splitlines()) or " none"
+        lines = "".join(f"\n  {line}" for line in self.last_words.splitlines()) or " none"
         if self.signal == "SIGKILL":
-            said += "; a system kills so where its memory is full"
-        super().__init__(f"{message}; its last words:{said}")
+            lines += "; a system kills so where its memory is full"
+        super().__init__(f"{message}; its last words:{lines}")
 
     def to_json(self) -> dict[str, Any]:
         """Return rank and reason as plain values, without the run."""

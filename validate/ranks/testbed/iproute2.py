@@ -44,9 +44,9 @@ def run(part: str, command: Sequence[str], text: str = "") -> str:
         command, input=text, capture_output=True, text=True, check=False, start_new_session=True
     )
     if done.returncode:
-        said = " ".join((done.stderr or done.stdout).split()) or f"exit code {done.returncode}"
+        reason = " ".join((done.stderr or done.stdout).split()) or f"exit code {done.returncode}"
         raise TestbedError(
-            f"the testbed must have {part}, but '{' '.join(command)}' failed: {said}"
+            f"the testbed must have {part}, but '{' '.join(command)}' failed: {reason}"
         )
     return done.stdout
 

@@ -25,7 +25,7 @@ _PATIENCE_S = 5.0
 def name_prefix(token: str) -> str:
     """Return the prefix of the names of this process's namespaces.
 
-    ``token``, in hex, tells its testbeds apart.
+    ``token``, in hex, distinguishes its testbeds.
     """
     return f"dpsim-{os.getpid()}-{_start_time(os.getpid())}-{token}-"
 

@@ -18,7 +18,7 @@ _ETHERNET = 14  # bytes before the IP packet, which the limiter counts too
 # nothing, smaller ones lose tokens.
 _BURST_S = 16 * 1024 / (50e6 / 8)
 
-# Of the limiter's queue: long enough that TCP's window is full before a packet is dropped.
+# The limiter's queue: long enough that TCP's window is full before a packet is dropped.
 _LATENCY = "2000ms"
 
 # bbr drops packets here and shares unfairly; cached metrics and large receive windows make runs
@@ -121,13 +121,13 @@ def _addresses(host: int, mtu: int) -> Iterator[str]:
 def burst_bytes(rate: float, mtu: int = 9000) -> int:
     """Bytes that pass a limiter at once after a pause; ``rate`` in B/s.
 
-    At least one frame, which must fit into the bucket. So many bytes of a message after a pause
-    cost no time: T = latency + max(0, S - burst) / (goodput fraction x rate).
+    At least one frame, which must fit into the bucket. This many bytes of a message after a pause
+    take no time: T = latency + max(0, S - burst) / (goodput fraction x rate).
     """
     return max(round(rate * _BURST_S), mtu + _ETHERNET)
 
 
 def limiter(device: str, rate: float, mtu: int) -> str:
-    """The line of ``tc -batch`` that limits what leaves ``device``."""
+    """The line of ``tc -batch`` that limits the outgoing traffic of ``device``."""
     bucket = f"rate {round(rate * 8)}bit burst {burst_bytes(rate, mtu)} latency {_LATENCY}"
     return f"qdisc add dev {device} root tbf {bucket}"

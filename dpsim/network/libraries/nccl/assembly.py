@@ -19,11 +19,11 @@ from dpsim.network.libraries.nccl.machine import RCCL, XGMI, NcclMachine
 from dpsim.network.libraries.nccl.parameters import (
     COMMON,
     MEASURED_APART,
+    NEAREST_TRANSPORT,
     OWN_ONLY,
     PARAMS,
     PCIE_CENTRES,
     STAGED_SHIFT,
-    TRANSPORT_KIN,
     TRANSPORT_SHIFT,
     Param,
 )
@@ -46,7 +46,7 @@ def shipped_constants() -> Known:
 
 def transport(machine: NcclMachine) -> str:
     """Return the transport whose constants a machine uses."""
-    return TRANSPORT_KIN.get(machine.transport, machine.transport)
+    return NEAREST_TRANSPORT.get(machine.transport, machine.transport)
 
 
 def level_keys(param: Param, machine: NcclMachine) -> tuple[str, str]:

@@ -32,15 +32,15 @@ _SOCKETS = re.compile(
 # NVLink bridges join pairs of cards, and PCIe joins the pairs.
 _PAIRS = re.compile(r"\bnv[^,;]*\b(?:pairs?|bridge[sd]?)\b|\b(?:pairs?|bridged)\b[^,;]*\bnv")
 _COPY_ENGINE = re.compile(r"shm_use_cuda_memcpy=1|copy[ -]engine")
-# By default a pair is under one root. More GPUs meet at the host somewhere, where NCCL leaves
-# peer-to-peer off by default.
+# By default a pair is under one root. With more GPUs some pairs communicate through the host
+# bridge, where NCCL does not use peer-to-peer by default.
 _UNDER_ONE_ROOT = 2
 
 
 def parse_bus(text: str, settings: str, gpu: Gpu, local: int) -> tuple[Bus, list[Note]]:
     """Return how copies cross PCIe, by the column ``intra_link`` and the settings (``algo_proto``).
 
-    An assumption is noted. The texts take precedence over what the GPU's driver supports.
+    An assumption is noted. The texts take precedence over the driver's support for the GPU.
     """
     lower = f"{text} {settings}".lower()
     staged, notes = _staged(text, lower, gpu, local)

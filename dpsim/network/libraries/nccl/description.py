@@ -52,7 +52,7 @@ def parse_gpu(text: str) -> tuple[Gpu, list[Note]]:
 def parse_version(text: str) -> tuple[int, ...] | None:
     """Return (2, 21, 5) for "2.21.5 (NGC TF 24.06)"; None if nothing is stated.
 
-    Also for "CUDA 12.4, NCCL 2.21.5": versions of other programs are ignored.
+    In "CUDA 12.4, NCCL 2.21.5" versions of other programs are ignored.
     """
     if "rocm" in text.lower():
         return None  # the version of AMD's stack, not of its NCCL
@@ -65,7 +65,7 @@ def parse_settings(text: str) -> tuple[str | None, str | None]:
     """Return NCCL_ALGO and NCCL_PROTO as stated, or as plain words: "Ring, 1 channel, LL128".
 
     Anything vaguer ("default (...)") is not a setting, and neither is a list: with "Ring,Tree" NCCL
-    chooses. Plain words without a protocol say what ran, not what was required.
+    chooses. Plain words without a protocol state what ran, not a forced choice.
     """
     algorithm, protocol = _variable("NCCL_ALGO", text), _variable("NCCL_PROTO", text)
     words = [word.strip() for word in text.lower().split(",")]
@@ -110,15 +110,15 @@ def describe(row: Mapping[str, str]) -> Description:
     )
     transport, nic = "none", 0.0
     intra, words = row.get("intra_link") or "", row.get("inter_link") or ""
-    nodes, local, said = _nvlink_domains(nodes, local, intra, words)
-    notes += said
+    nodes, local, found = _nvlink_domains(nodes, local, intra, words)
+    notes += found
     settings = row.get("algo_proto") or ""
-    inside, said = parse_intra_node(intra, gpu, local, settings)
-    notes += said if local > 1 else []
+    inside, found = parse_intra_node(intra, gpu, local, settings)
+    notes += found if local > 1 else []
     if nodes > 1:
-        transport, said = parse_transport(words, gpu, settings)
+        transport, found = parse_transport(words, gpu, settings)
         nic, more = parse_nics(words, gpu, local)
-        notes += said + more
+        notes += found + more
     algorithm, protocol = parse_settings(settings)
     machine = replace(
         _one_node(row, gpu, inside, local),
@@ -148,12 +148,12 @@ def _nvlink_domains(nodes: int, local: int, intra: str, words: str) -> tuple[int
     each = ranks // domains
     text = intra if size and nvlink_domain(intra) else words
     column = "intra_link" if text == intra else "inter_link"
-    said = (
+    result = (
         f"{domains} NVLink domains of {each} GPUs"
         if domains > 1
         else (f"one NVLink domain of {ranks} GPUs")
     )
-    return domains, each, [Note(column, text, said)]
+    return domains, each, [Note(column, text, result)]
 
 
 def describe_system(row: Mapping[str, str]) -> Description:
@@ -165,10 +165,10 @@ def describe_system(row: Mapping[str, str]) -> Description:
     gpu, notes = parse_gpu(name)
     local = int(float(row["num_gpus"]))
     words = "PCIe" if "pcie" in name.lower() or not nvlink_rate(gpu) else "NVLink"
-    inside, said = parse_intra_node(words, gpu, local)
+    inside, found = parse_intra_node(words, gpu, local)
     machine = _one_node(row, gpu, inside, local)
     return Description(
-        machine, tuple(notes + [Note("system", name, note.taken_as) for note in said])
+        machine, tuple(notes + [Note("system", name, note.taken_as) for note in found])
     )
 
 

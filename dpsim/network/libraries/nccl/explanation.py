@@ -207,7 +207,7 @@ def _terms(
 def _switches(
     machine: NcclMachine, op: str, element_bytes: int, nbytes: int, chosen: str
 ) -> tuple[tuple[int, str] | None, tuple[int, str] | None]:
-    """Return the nearest sizes below and above where NCCL's choice differs, and what it is."""
+    """Return the nearest sizes below and above with another choice of NCCL's, and that choice."""
     # On a grid, because NCCL compares piecewise linear functions without a formula for crossings.
     found = predict(machine, op, element_bytes, _SIZES)
     below: tuple[int, str] | None = None

@@ -65,13 +65,13 @@ def _kept(most: int) -> Callable[[_Method], _Method]:
 
     def keeping(method: _Method) -> _Method:
         @wraps(method)
-        def answer(model: NcclModel, *asked: Any) -> Any:
+        def answer(model: NcclModel, *arguments: Any) -> Any:
             answers = model._answers.setdefault(method.__name__, {})
-            if asked not in answers:
+            if arguments not in answers:
                 if len(answers) == most:
                     answers.clear()
-                answers[asked] = method(model, *asked)
-            return answers[asked]
+                answers[arguments] = method(model, *arguments)
+            return answers[arguments]
 
         return cast("_Method", answer)
 
@@ -82,10 +82,10 @@ class NcclModel(LeavingTogether):
     """One operation by NCCL on a cluster.
 
     ``restriction`` is "auto" (NCCL chooses) or a required algorithm, like NCCL_ALGO: "ring", "tree"
-    or "in-network" (NVLS, between nodes NVLSTree). Traffic is that of a ring, whichever algorithm
-    runs. Link loads are those of its channels, which leave nodes by all cards. If they load a link
-    of the fabric more than the cards, that link sets the rate. Raises DpsimError for algorithms and
-    operations that NCCL lacks.
+    or "in-network" (NVLS, between nodes NVLSTree). Traffic is counted as for a ring, whichever
+    algorithm runs. Link loads follow its channels, which leave nodes by all cards. If they load a
+    link of the fabric more than the cards, that link sets the rate. Raises DpsimError for
+    algorithms and operations that NCCL lacks.
     """
 
     def __init__(
@@ -112,7 +112,7 @@ class NcclModel(LeavingTogether):
         self._name = operation
         self._answers: dict[str, dict[Any, Any]] = {}
         self._kept_loads: dict[tuple[int, str], FloatArray] = {}
-        # NCCL ignores a setting that leaves it nothing to run, so check what would run.
+        # NCCL ignores a setting that excludes every algorithm, so check what would run.
         if forced is not None and self.machine.ranks > 1:
             _, runs, _ = _predicted(self.machine, self.operation, itemsize, 1)
             if runs != forced:
@@ -191,9 +191,9 @@ class NcclModel(LeavingTogether):
 
         if self._is_direct:
             return OneGroup(self, ranks, self._by_schedule.of_group(ranks).loads)
-        alone = copy(self)
-        alone.members, alone._answers, alone._kept_loads = ranks[None], {}, {}
-        return OneGroup(alone, ranks, alone.loads)
+        one_group = copy(self)
+        one_group.members, one_group._answers, one_group._kept_loads = ranks[None], {}, {}
+        return OneGroup(one_group, ranks, one_group.loads)
 
     @_kept(most=8)
     def _fabric_share(self, runs: str) -> float:
@@ -219,7 +219,7 @@ class NcclModel(LeavingTogether):
         """Return the share of its busiest link's rate that is usable for data."""
         outcome = self.finish(np.zeros(len(self.ends)), _PROBE)
         # The time of as many bytes again, without the start-up time.
-        seconds = self.time_together(2 * _PROBE) - float(outcome.finishes.max())
+        seconds = self.seconds_from_common_start(2 * _PROBE) - float(outcome.finishes.max())
         return min(self._busiest_seconds(outcome.loads) / seconds, 1.0)
 
     @_kept(most=8)
@@ -242,7 +242,9 @@ class NcclModel(LeavingTogether):
         """Return the error from the residuals on machines of this generation."""
         from dpsim.network.libraries.nccl.model_error import machine_error
 
-        return machine_error(self.machine, self.operation, nbytes, self.time_together(nbytes))
+        return machine_error(
+            self.machine, self.operation, nbytes, self.seconds_from_common_start(nbytes)
+        )
 
     @cached_property
     def nearest_machines(self) -> tuple[str, ...]:
@@ -289,7 +291,7 @@ class NcclModel(LeavingTogether):
         return around_rings(self.cluster, heads, steps, usual)
 
 
-def _restriction(operation: str, asked: str) -> str:
+def _restriction(operation: str, arguments: str) -> str:
     """Return the required algorithm. Raises DpsimError for operations or algorithms NCCL lacks."""
     if operation not in _OPERATIONS:
         raise DpsimError(
@@ -297,7 +299,7 @@ def _restriction(operation: str, asked: str) -> str:
             f"got {operation!r}"
         )
     # The other operations have one algorithm each, whatever is asked for.
-    restriction = asked if operation == "all-reduce" else "auto"
+    restriction = arguments if operation == "all-reduce" else "auto"
     if restriction not in _RESTRICTIONS:
         raise DpsimError(
             "algorithm must be auto, ring, tree or in-network with library nccl, but got "

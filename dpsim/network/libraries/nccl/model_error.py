@@ -1,8 +1,8 @@
 """Error of NCCL's model on a machine, from its residuals on similar machines.
 
-The nearer a measured machine is, the smaller the uncertainty: if one with the same description was
-measured, the spread is that of machines with such a twin; else of machines of its fabric, each left
-out; else of whole generations that were left out.
+The uncertainty depends on how near the nearest measured machine is. With a machine of the same
+description, it is the spread over machines that have such a twin; otherwise over machines of the
+same fabric, each left out; otherwise over whole generations left out.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class _Measured(NamedTuple):
     machine: NcclMachine
     described: NcclMachine
     family: str
-    said: str
+    words: str
 
 
 def family_of(machine: NcclMachine, operation: str) -> str:
@@ -75,12 +75,12 @@ def machine_error(
     No error makes the ``predicted`` seconds less than the links need. ``residuals`` replace the
     shipped ones.
     """
-    found = _of_likes(machine, operation, nbytes, residuals)
+    found = _error_on_similar_machines(machine, operation, nbytes, residuals)
     least = machine.least_seconds(operation, nbytes)
     return found.at_least(least / predicted) if predicted else found  # a group of one takes 0 s
 
 
-def _of_likes(
+def _error_on_similar_machines(
     machine: NcclMachine, operation: str, nbytes: float, residuals: Mapping[str, Any] | None
 ) -> ModelError:
     """Return the error on machines like this one, whatever its links allow."""
@@ -100,16 +100,16 @@ def _of_likes(
     # Inside nodes, a family contains machines of all generations of a fabric.
     is_known = machine.nodes == 1 and found is not None
     far = beyond(machine, table)
-    said = ("" if is_known else _few(machine, operation, table)) or far
+    reason = ("" if is_known else _few(machine, operation, table)) or far
     if found is None or far:
         # Errors on more and on fewer nodes are errors of the same network.
-        said = said or f"of {family} fewer than {len(_FEW)} machines were measured"
-        model_error = unlike(machine.nodes == 1, sizes, said, of, table)
+        reason = reason or f"of {family} fewer than {len(_FEW)} machines were measured"
+        model_error = unlike(machine.nodes == 1, sizes, reason, of, table)
         return replace(model_error, seed_key=_basis(family), nearest=near)
     described = described_as(machine)
     has_twin = any(described == each.described for each in measured)
     spread = found["twins"] if found["twins"] and has_twin else found["spread"]
-    extrapolated = (said,) if said else ()
+    extrapolated = (reason,) if reason else ()
     return ModelError(_basis(family), spread, extrapolated, of, source=SOURCE, nearest=near)
 
 
@@ -130,7 +130,7 @@ def _few(machine: NcclMachine, operation: str, table: Mapping[str, Any]) -> str:
 def beyond(machine: NcclMachine, residuals: Mapping[str, Any] | None = None) -> str:
     """Return how ``machine`` exceeds all measured machines of its generation, or "".
 
-    That is, it has a transport that none of them had (AMD's GPUs count as one generation), or at
+    It does if its transport was not measured (AMD's GPUs count as one generation), or if it has at
     least twice the largest measured number of GPUs in a node, or of nodes.
     """
     kind = machine.generation
@@ -142,11 +142,11 @@ def beyond(machine: NcclMachine, residuals: Mapping[str, Any] | None = None) -> 
     if machine.transport not in reach["transports"]:
         return f"no machine with {words} was measured over {machine.transport}"
     is_one_node = machine.nodes == 1
-    what, asked = ("GPUs", machine.gpus_per_node) if is_one_node else ("nodes", machine.nodes)
+    what, count = ("GPUs", machine.gpus_per_node) if is_one_node else ("nodes", machine.nodes)
     most = reach[what]
-    if asked < 2 * most:
+    if count < 2 * most:
         return ""
-    return f"measured machines with {words} have at most {most} {what}, this one {asked:,}"
+    return f"measured machines with {words} have at most {most} {what}, this one {count:,}"
 
 
 @cache
@@ -158,8 +158,8 @@ def _machines(table: Mapping[str, Any]) -> Sequence[_Measured]:
     """Return the measured machines, each with its results."""
     found = ((machine_from_json(each["machine"]), each["said"]) for each in table["measured"])
     return [
-        _Measured(machine, described_as(machine), family_of(machine, "all_reduce"), said)
-        for machine, said in found
+        _Measured(machine, described_as(machine), family_of(machine, "all_reduce"), words)
+        for machine, words in found
     ]
 
 
@@ -167,7 +167,7 @@ def _nearest(machine: NcclMachine, measured: Sequence[_Measured]) -> tuple[str, 
     """Return the results of the most similar measured machine of the same fabric, if any."""
     family = family_of(machine, "all_reduce")
     found = [
-        (_distance(machine, each.machine), each.said) for each in measured if each.family == family
+        (_distance(machine, each.machine), each.words) for each in measured if each.family == family
     ]
     return (min(found)[1],) if found else ()
 

@@ -1,17 +1,17 @@
 """Nearest-neighbour residual correction, from residuals of the model on similar measured machines.
 
 Inside a node, machines of one generation share their residuals, which come from the sizes at which
-protocols really switch and from the steps of an operation. So if machines whose GPUs have the same
-NVLinks were measured, with the operation, the ranks and a near version of NCCL,
+protocols really switch and from the steps of an operation. If machines whose GPUs have the same
+NVLinks were measured with the same operation, number of ranks and a near version of NCCL, then
 
     ln t = ln t_model + sum_k a_k m_k / (sum_k a_k + 1)
     m_k = sum_i w_i r_i / sum_i w_i,    a_k = sum_i w_i / (sum_i w_i + FEW)
     w_i = exp(-(d_i / WIDTH)^2 / 2)
 
-over machines k: the residual of one machine measured near the size counts by half, that of many
-nearly in full. r_i are the machine's residuals ln(measured / model), averaged over two octaves
-each, and d_i their distances in octaves from the requested size. Above the largest measured size,
-where residuals are those of a rate, the correction stays; below the smallest it fades.
+over machines k: one machine's residual near the size counts by half, many machines' nearly in full.
+r_i are the machine's residuals ln(measured / model), averaged over two octaves each, and d_i their
+distances in octaves from the requested size. Above the largest measured size the correction stays,
+since it corrects a rate; below the smallest it fades.
 
 The correction is not used over PCIe, where rates depend on the host, and hosts of equal description
 differ by more than the model's error (docs/accuracy.md). It is not used between nodes either, where
@@ -95,7 +95,7 @@ class Neighbour:
         return max(oldest - asked, asked - newest, 0)
 
     def under(self, modelled: Modelled, other: Modelled) -> Neighbour:
-        """Return it with the residuals of the model ``other`` instead of those of ``modelled``."""
+        """Return it with residuals of the model ``other`` instead of ``modelled``."""
         asked = self.machine, self.op, self.element_bytes, np.exp2(self.octaves)
         return replace(self, logs=self.logs + np.log(modelled(*asked) / other(*asked)))
 
@@ -126,10 +126,10 @@ def neighbours_of(curves: Iterable[Measured], modelled: Modelled) -> tuple[Neigh
         if has_neighbours(curve.machine):
             key = curve.name, _features(curve.machine), curve.op, curve.element_bytes == 1
             alike.setdefault(key, []).append(curve)
-    return tuple(_together(own, modelled) for own in alike.values())
+    return tuple(_neighbour(own, modelled) for own in alike.values())
 
 
-def _together(curves: Sequence[Measured], modelled: Modelled) -> Neighbour:
+def _neighbour(curves: Sequence[Measured], modelled: Modelled) -> Neighbour:
     """Return one neighbour from curves that differ only in versions, places and elements."""
     first = curves[0]
     octaves = np.log2(np.concatenate([curve.nbytes for curve in curves]))
@@ -176,7 +176,7 @@ NO_CORRECTION = Correction(())
 def correction(
     neighbours: Iterable[Neighbour], machine: NcclMachine, op: str, element_bytes: int
 ) -> Correction:
-    """Return the correction by those of ``neighbours`` that are near ``op`` on ``machine``."""
+    """Return the correction from the ``neighbours`` that are near ``op`` on ``machine``."""
     if not has_neighbours(machine):
         return NO_CORRECTION
     return Correction(

@@ -1,4 +1,4 @@
-"""Parse what joins nodes, from words such as "InfiniBand NDR 8x400Gbps per node".
+"""Parse the network between nodes from words such as "InfiniBand NDR 8x400Gbps per node".
 
 Gives the transport, and the line rate of a node's cards.
 """
@@ -121,8 +121,8 @@ def parse_transport(
     ``gpu`` younger than its first generation is a later one. ``settings`` are NCCL's settings, such
     as NCCL_IB_DISABLE=1.
     """
-    named, told = transport_of(text), settings.lower()
-    if "nccl_net=socket" in told or (named in _RDMA and "ib_disable=1" in told):
+    named, lowered = transport_of(text), settings.lower()
+    if "nccl_net=socket" in lowered or (named in _RDMA and "ib_disable=1" in lowered):
         return "tcp", []
     is_young = gpu is not None and capability_of(gpu) >= _HOPPER
     if named == "efa-v1" and is_young and not _FIRST_EFA.search(text.lower()):
@@ -177,11 +177,11 @@ def _cards(text: str, gpu: Gpu, local: int) -> tuple[int, float, bool]:
     if speed and of == "gpu":
         return local, bits, True
     if rate and (of or not word):
-        return _of_a_bare_rate(text, _bits(rate), of, gpu, local)
+        return _cards_from_rate(text, _bits(rate), of, gpu, local)
     return usual, bits, False
 
 
-def _of_a_bare_rate(
+def _cards_from_rate(
     text: str, bits: float, of: str, gpu: Gpu, local: int
 ) -> tuple[int, float, bool]:
     """Return `_cards` for a rate without a number of cards: "RoCE 400GbE", "EFA 3200Gbps"."""

@@ -116,7 +116,7 @@ PCIE_CENTRES: Mapping[str, float] = {
 # Copies through the host's memory increase the latency of a step: they cross the bus twice.
 STAGED_SHIFT: Mapping[str, float] = {"h_LL": 1.5, "h_LL128": 1.5, "h_S": 1.5}
 # A network of a kind that is not stated, or was never measured, uses the nearest measured kind.
-TRANSPORT_KIN: Mapping[str, str] = {
+NEAREST_TRANSPORT: Mapping[str, str] = {
     "roce": "ib",
     "unknown": "ib",
     "none": "ib",

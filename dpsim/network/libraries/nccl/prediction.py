@@ -6,10 +6,10 @@ nccl-tests: the larger of a rank's send and receive buffers, in bytes.
 Costs and NCCL's estimates are valid within the tables. Outside, they may disagree by more than any
 table shows, so two bounds apply:
 
-- No size takes longer than a larger one. Of 663 sizes that two curves of a machine have, none fell
-  by more than 5 % in both when the bytes doubled.
-- NCCL's choice takes at most `_WORST` times the best possible choice, as in all rows of the tables.
-  Chains over nodes are excluded: NCCL's estimate does not count how long one is.
+- No size takes longer than a larger one. At none of 663 sizes that two curves of a machine share
+did both fall by more than 5 % when the bytes doubled. - NCCL's choice takes at most `_WORST` times
+the best possible choice, as in all rows of the tables. Chains over nodes are excluded: NCCL's
+estimate does not count how long one is.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ def predict(
 def _bounded(
     work: Work, machine: NcclMachine, known: Known | None, corrected: Correction
 ) -> FloatArray:
-    """Return the seconds of NCCL's choice, at most `_WORST` times those of the best choice."""
+    """Return the seconds of NCCL's choice, at most `_WORST` times the best choice's."""
     sizes, op = work.nbytes, OPS[work.op[0]]
     others = _may_run(machine, op, bool(work.one_byte[0]))
     # The choice first, then all possible ones, at each size, to time them in one go.

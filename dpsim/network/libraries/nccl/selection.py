@@ -298,7 +298,7 @@ def costs(
 
 
 def _restrict(table: dict[Choice, FloatArray], machine: NcclMachine) -> dict[Choice, FloatArray]:
-    """Return what NCCL_ALGO and NCCL_PROTO allow; a setting that leaves nothing is ignored."""
+    """Return the choices that NCCL_ALGO and NCCL_PROTO allow, or all if they exclude every one."""
     algorithm, protocol = machine.forced_algorithm, machine.forced_protocol
     kept = {
         (a, p): t

@@ -61,7 +61,7 @@ class Network:
             by_biases[...] = slope.sum(axis=1, keepdims=True)
             # The gradient by the images is not needed.
             if inputs is not images:
-                # The inputs are a ReLU's output: 0 where it was cut off and has no gradient.
+                # The inputs are a ReLU's output: 0 if it was cut off and has no gradient.
                 slope = slope @ weights.swapaxes(1, 2) * (inputs > 0)
         return loss, found
 

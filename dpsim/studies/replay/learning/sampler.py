@@ -2,8 +2,8 @@
 
 The stream is one permutation of all samples after another, drawn from the seed and the epoch. In
 iteration t worker w of m takes b samples from place (t m + w) b on. The shards of an iteration are
-therefore disjoint within an epoch, those of m workers with batch b are together the shard of one
-worker with batch m b, and any number of workers can be served.
+therefore disjoint within an epoch, and the shards of m workers with batch b make up the shard of
+one worker with batch m b, and any number of workers can be served.
 
 With separate shards, worker w has every m-th sample from the w-th on, and a stream of its own over
 those alone.
