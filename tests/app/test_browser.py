@@ -135,8 +135,9 @@ def test_limits_come_and_parts_of_the_page_rerun_alone(page, address, reruns):
     best = limits.get_by_role("button", name="time per sample")
     best.first.wait_for()
     limits.get_by_text("every knob", exact=True).wait_for()
-    # A part each: the two of the page's start, limits, and perhaps scaling.
-    assert reruns.count("") <= 2
+    # All of the page at its start, for its charts, and on a busy machine when a step that took more
+    # than a second is known; then parts alone.
+    assert reruns.count("") <= 3
     parts = len(reruns)
     page.get_by_text("slowest and fastest").click()
     page.wait_for_url(re.compile("timeline=slowest"))

@@ -11,7 +11,7 @@ from dpsim.base.errors import DpsimError
 from dpsim.engine import Recording, run_scenario
 from dpsim.scenario import shape_of
 from dpsim.strategy import StrategyConfig
-from dpsim.strategy.aggregation import Meeting
+from dpsim.strategy.aggregation import Coordination
 
 SERVERS = "parameter-server"
 ELSEWHERE = {"kind": SERVERS, "servers": 1, "colocated": False, "update_rate": "1 PB/s"}
@@ -31,7 +31,9 @@ def accepted(aggregation, sync):
 ALONE = [
     (aggregation, sync)
     for (aggregation, way), (sync, rule) in product(*(kinds.items() for kinds in PARTS))
-    if way.meeting is not Meeting.TOGETHER and not rule.barrier and accepted(aggregation, sync)
+    if way.coordination is not Coordination.COLLECTIVE
+    and not rule.barrier
+    and accepted(aggregation, sync)
 ]
 EVERY_PAIR = pytest.mark.parametrize(("aggregation", "sync"), ALONE)
 
