@@ -6,8 +6,7 @@ Streamlit keeps the last input, but the address, undo and presets change the vie
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -62,27 +61,24 @@ def _field(given: Field) -> None:
 
 
 def _draw_field(given: Field, widget: Callable[..., object], shown: object, **more: Any) -> None:
-    label, key = field_words(given.name), named(f"set {given.path}")
-    with comparable(given.path, label, key):
-        draw(widget, label, key, shown, _entered, given, help=given.help, **more)
+    label, key = field_words(given.name), f"set {given.path}"
+    knob(given.path, widget, label, key, shown, _entered, given, help=given.help, **more)
 
 
-def named(key: str) -> str:
-    """Return the key of a widget that shows the scenario, another for each set-up.
-
-    A browser sends all widgets with each change. With the same key, one that still shows the
-    set-up before would pass for a change by the user.
-    """
-    number = state.set_ups()
-    return f"{key} ({number})" if number else key
-
-
-@contextmanager
-def comparable(path: str, label: str, key: str) -> Iterator[None]:
-    """Draw the widget ``key`` of a knob beside a button that compares values at its ``path``."""
-    words = f"compare values of {label}"
+def knob(
+    path: str,
+    widget: Callable[..., object],
+    label: str,
+    key: str,
+    shown: object,
+    entered: Callable[..., None],
+    *args: object,
+    **more: Any,
+) -> None:
+    """Draw a widget as `draw` does, beside a button that compares values at its ``path``."""
+    key, words = _of_set_up(key), f"compare values of {label}"
     with st.container(horizontal=True, wrap=False, vertical_alignment="bottom", gap=None):
-        yield
+        draw(widget, label, key, shown, entered, *args, **more)
         st.button(
             words,
             key=f"compare {key}",
@@ -92,6 +88,16 @@ def comparable(path: str, label: str, key: str) -> Iterator[None]:
             icon=":material/compare_arrows:",
             type="tertiary",
         )
+
+
+def _of_set_up(key: str) -> str:
+    """Return the key of a widget that shows the scenario, another one for each set-up.
+
+    A browser sends all widgets with each change. With the same key, one that still shows the
+    set-up before would pass for a change by the user.
+    """
+    number = state.set_ups()
+    return f"{key} ({number})" if number else key
 
 
 def _doubled(given: Field, value: Any) -> None:
@@ -116,20 +122,18 @@ def kind(path: str) -> None:
     """Draw a choice of the kinds of a part."""
     given, value = forms.union(path), kind_of(path)
     options = [*([_NONE] if given.default is None else []), *given.kinds]
-    label = field_words(given.name if given.key == "kind" else given.key)
-    key = named(f"kind {given.path}")
-    with comparable(f"{path}.{given.key}", label, key):
-        draw(
-            st.selectbox,
-            label,
-            key,
-            value if value in options else options[0],
-            _kind_chosen,
-            given,
-            options=options,
-            format_func=lambda kind: kind_words(kind) if kind else "none",
-            help=f"{given.help} {_about_kinds(given)}",
-        )
+    knob(
+        f"{path}.{given.key}",
+        st.selectbox,
+        field_words(given.name if given.key == "kind" else given.key),
+        f"kind {given.path}",
+        value if value in options else options[0],
+        _kind_chosen,
+        given,
+        options=options,
+        format_func=lambda kind: kind_words(kind) if kind else "none",
+        help=f"{given.help} {_about_kinds(given)}",
+    )
 
 
 def schema_of(path: str) -> Schema | None:
@@ -153,7 +157,7 @@ def entry(path: str, label: str, first: str, help_: str) -> None:
     def switched(is_on: bool) -> None:
         state.change(path, first if is_on else "[]")
 
-    draw(st.toggle, label, named(f"entry {path}"), bool(given), switched, help=help_)
+    draw(st.toggle, label, _of_set_up(f"entry {path}"), bool(given), switched, help=help_)
     if len(given) > 1:
         st.caption(f"{len(given)} entries; the first is shown")
     if given:

@@ -36,9 +36,8 @@ def draw(spec: Spec) -> None:
     _choice("cluster.gpu", "GPU", gpus(), gpu, device_words, entered)
     entered = partial(_gpus_entered, gpu)
     limits = {"min_value": 1, "max_value": _MOST, "step": 1}
-    label, key = "GPUs in all", controls.named("entry count")
-    with controls.comparable("cluster.nodes", label, key):
-        controls.draw(st.number_input, label, key, count, entered, **limits)
+    widget = st.number_input
+    controls.knob("cluster.nodes", widget, "GPUs in all", "entry count", count, entered, **limits)
 
 
 def _choice(
@@ -51,9 +50,7 @@ def _choice(
 ) -> None:
     options = dict.fromkeys([*known, shown])
     more = {"options": options, "format_func": words}
-    key = controls.named(f"entry {label}")
-    with controls.comparable(path, label, key):
-        controls.draw(st.selectbox, label, key, shown, entered, **more)
+    controls.knob(path, st.selectbox, label, f"entry {label}", shown, entered, **more)
 
 
 def _model_entered(model: str) -> None:

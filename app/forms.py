@@ -117,10 +117,8 @@ def shown(value: object) -> str:
 
 def around(value: object) -> Sequence[object]:
     """Return half of a number or quantity, itself, and twice it; itself alone for other values."""
-    if isinstance(value, bool) or value in (None, 0):
-        return [value]
     if isinstance(value, int):
-        return [value // 2, value, 2 * value][value < 2 :]
+        return [value // 2, value, 2 * value][value < 2 :] if value else [value]
     if isinstance(value, float):
         return [value / 2, value, 2 * value]
     for dimension in DIMENSIONS:

@@ -12,7 +12,7 @@ from app.words import of_capacity
 from dpsim.base.uncertainty import PredictionInterval
 from dpsim.base.units import POWER, TIME, amount, human
 from dpsim.engine import MemoryUse, Result
-from dpsim.report.figures.style import per_second
+from dpsim.report.figures.style import rounded
 
 _DIGITS = 3
 _WIDE = 2.0  # ratio of its ends above which an interval is called wide
@@ -89,7 +89,7 @@ def _rate(result: Result) -> Number:
     name, rate = "tokens / s", found.tokens_per_s
     if rate is None:
         name, rate = "samples / s", result.throughput_samples_per_s
-    return Number(name, per_second(rate), rate, False, efficiency, timed=result)
+    return Number(name, rounded(rate), rate, False, efficiency, timed=result)
 
 
 def _mfu_number(result: Result) -> Number:
@@ -127,7 +127,7 @@ def fastest(results: Mapping[str, Result]) -> str:
     alike = [name for name, rate in best.items() if most / rate - 1 < _SAME]
     *before, last = alike
     are = f"{', '.join(before)} and {last} are" if before else f"{last} is"
-    text = f"{are} the fastest, {per_second(most)} samples/s"
+    text = f"{are} the fastest, {rounded(most)} samples/s"
     others = list(best.items())[len(alike) :]
     if not others:
         return text
@@ -214,5 +214,5 @@ def _cost(result: Result) -> Number:
         return Number(name, "no price", None, True, note)
 
     hourly = f"{amount(spending.hourly, 4)} {spending.currency} an hour ({spending.price_source})"
-    text = f"{per_second(paid)} {spending.currency}"
+    text = f"{rounded(paid)} {spending.currency}"
     return Number(name, text, paid, True, hourly + drawn, timed=result)

@@ -17,7 +17,7 @@ from app.words import choice_words, field_words
 from dpsim.base.errors import DpsimError
 from dpsim.base.terminal import harmless
 from dpsim.report.figures.columns_figure import Aim, columns_figure
-from dpsim.report.figures.style import per_second
+from dpsim.report.figures.style import rounded
 
 _FEW = 20  # most values of a column that can filter or colour rows
 _NONE = "nothing"
@@ -127,7 +127,7 @@ def _verdict(rows: list[dict[str, Any]]) -> str:
     fields = [f"{field_words(name)} {best[name]}" for name in _fields(rows)]
     where = f" ({', '.join(fields)})" if fields else ""
     text = f"Point {best['point']}{where} is the fastest of {len(done):,}"
-    text += f": {per_second(best[_RATE])} samples/s"
+    text += f": {rounded(best[_RATE])} samples/s"
     if len(done) > 1:
         text += f", {best[_RATE] / least:.3g} times the slowest"
     return f"{text}."

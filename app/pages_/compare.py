@@ -166,7 +166,9 @@ def _around(knob: forms.Field, spec: Spec) -> tuple[list[str], Sequence[str]]:
         # The scenario's own, and those that follow it in the list.
         first = knob.choices.index(own) if own in knob.choices else 0
         return list(knob.choices), (*knob.choices[first:], *knob.choices[:first])[:6]
-    usual = ", ".join(dict.fromkeys(forms.shown(each) for each in forms.around(own or 1)))
+    usual = ", ".join(
+        dict.fromkeys(forms.shown(each) for each in forms.around(1 if own is None else own))
+    )
     given = controls.write("values, between commas", f"values-{knob.path}", usual, knob.help)
     values = list(dict.fromkeys(filter(None, map(str.strip, given.split(",")))))
     return values, values

@@ -26,7 +26,7 @@ from dpsim.report.figures.batch_figures import (
     utilisation_figure,
 )
 from dpsim.report.figures.scaling_figures import scaling_figure
-from dpsim.report.figures.style import long_time, per_second
+from dpsim.report.figures.style import long_time, rounded
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -102,7 +102,7 @@ def _best(runs: list[Result], words: Callable[[Result], str]) -> str:
         within, first = min(known, key=lambda pair: pair[0])
         return f"{words(first)} reaches the target first, in {long_time(within)}."
     best = max(runs, key=lambda run: run.throughput_samples_per_s)
-    return f"{words(best)} gives most, {per_second(best.throughput_samples_per_s)} samples/s."
+    return f"{words(best)} gives most, {rounded(best.throughput_samples_per_s)} samples/s."
 
 
 def _global_batch(run: Result) -> str:

@@ -138,6 +138,7 @@ def test_any_of_the_usual_knobs_is_compared_and_one_of_its_values_taken(open_pag
         ("workload.execution", None, 4),
         ("cluster.network.in_network_reduction", None, 2),
         ("workload.gradient_accumulation", "1, 2, 4", 3),
+        ("run.seed", None, 1),  # the scenario's own is among them, also where it is 0
         ("cluster.network.nics_per_node", "1, 8", 2),
         ("disturbance.jitter.sigma", "0.01, 0.2", 2),
     ],

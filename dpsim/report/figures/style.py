@@ -100,9 +100,9 @@ def counts_axis(counts: Sequence[int]) -> dict[str, Any]:
     return {"type": "log", "tickvals": known[::-1][::every][::-1], "tickformat": ","}
 
 
-def per_second(rate: float) -> str:
-    """Return a rate of samples or tokens with three significant digits, as ``9,740``."""
-    return amount(float(f"{rate:.3g}"))
+def rounded(number: float) -> str:
+    """Return a number with three significant digits, as ``9,740``."""
+    return amount(float(f"{number:.3g}"))
 
 
 def wrapped(text: str, width: int = _TITLE) -> str:

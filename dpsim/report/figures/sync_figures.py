@@ -10,7 +10,7 @@ import plotly.graph_objects as go
 
 from dpsim.base.units import TIME, human
 from dpsim.engine import Result
-from dpsim.report.figures.style import COLOURS, PART_COLOURS, line_of, per_second, styled, time_unit
+from dpsim.report.figures.style import COLOURS, PART_COLOURS, line_of, rounded, styled, time_unit
 
 _POINTS = 200
 
@@ -35,13 +35,13 @@ def straggler_cost_figure(
         orientation="h",
         marker_color=PART_COLOURS["straggler_wait"],
         text=[
-            f"{kept[name]:.1%}<br>{per_second(results[name].throughput_samples_per_s)} samples/s"
+            f"{kept[name]:.1%}<br>{rounded(results[name].throughput_samples_per_s)} samples/s"
             for name in names
         ],
         textposition="auto",
         customdata=[
-            f"{per_second(results[name].throughput_samples_per_s)} of "
-            f"{per_second(undisturbed[name].throughput_samples_per_s)} samples/s"
+            f"{rounded(results[name].throughput_samples_per_s)} of "
+            f"{rounded(undisturbed[name].throughput_samples_per_s)} samples/s"
             for name in names
         ],
         hovertemplate="%{y}: %{x:.1f} % kept, %{customdata}<extra></extra>",
