@@ -61,7 +61,6 @@ golden: .venv/.dev ## write tests/golden, the JSON Schema and docs/combinations.
 	@$(BIN)/python tests/imports/test_summaries.py
 	@PYTHONPATH=tests $(BIN)/python tests/engine/test_combinations.py
 	@$(BIN)/dpsim schema > scenarios/scenario.schema.json
-	@$(BIN)/python tests/docs/test_explanation_tables.py
 	@$(BIN)/python tests/docs/test_reference_pages.py
 	@$(BIN)/python tests/docs/test_documents.py
 

@@ -81,8 +81,8 @@ class Algorithm:
     """One algorithm for a collective operation, for any number of ranks from 1 up.
 
     For one rank ``compile`` returns a schedule without phases. ``exact_time`` is exact where
-    ``exact_for`` holds, and an upper bound elsewhere. ``minds_nodes``: whether the schedule depends
-    on how ranks fill nodes.
+    ``exact_for`` holds, and an upper bound elsewhere. ``depends_on_nodes``: whether the schedule
+    depends on how ranks fill nodes.
     """
 
     operation: str
@@ -92,7 +92,7 @@ class Algorithm:
     compile: Callable[[RankLayout], Schedule]
     exact_time: Callable[[RankLayout, Chunking, Costs], float]
     exact_for: Callable[[RankLayout, Chunking, Costs], bool] = always_exact
-    minds_nodes: bool = False
+    depends_on_nodes: bool = False
 
     def schedule(
         self, ranks: int, per_node: int | None = 1, grid: tuple[int, ...] | None = None

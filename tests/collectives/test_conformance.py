@@ -19,7 +19,7 @@ OPTIONS = [
     pipelined_tree.with_chunks(3),
     *(butterfly.with_degree(k) for k in (3, 4)),
 ]
-ON_NODES = [member for member in [*ALGORITHMS, *OPTIONS] if member.minds_nodes]
+ON_NODES = [member for member in [*ALGORITHMS, *OPTIONS] if member.depends_on_nodes]
 
 
 @pytest.fixture(

@@ -63,9 +63,9 @@ def stated(algorithm, layout, costs):
 
 def layouts(algorithm, ranks):
     """Every way in which ``ranks`` fill equal nodes, or a grid, for those algorithms that mind."""
-    nodes = range(1, ranks + 1) if algorithm.minds_nodes else [1]
+    nodes = range(1, ranks + 1) if algorithm.depends_on_nodes else [1]
     sides = [side for side in nodes if ranks % side == 0]
-    grids = [(ranks // side, side) for side in sides] if algorithm.minds_nodes else []
+    grids = [(ranks // side, side) for side in sides] if algorithm.depends_on_nodes else []
     return [
         *(RankLayout(ranks, per_node) for per_node in sides),
         *(RankLayout(ranks, 1, grid) for grid in grids),

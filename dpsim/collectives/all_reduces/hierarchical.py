@@ -65,5 +65,5 @@ ALGORITHM = Algorithm(
     "Jia et al., 2018 (arXiv:1807.11205); Cho et al., MLSys 2019 (rails)",
     compile_hierarchical,
     exact_time,
-    minds_nodes=True,
+    depends_on_nodes=True,
 )

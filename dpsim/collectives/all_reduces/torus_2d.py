@@ -45,5 +45,5 @@ ALGORITHM = Algorithm(
     "Mikami et al., 2018 (arXiv:1811.05233)",
     compile_torus,
     exact_time,
-    minds_nodes=True,
+    depends_on_nodes=True,
 )

@@ -24,7 +24,7 @@ OPTIONS = [double_binary_tree.with_chunks(3)]
 def schedules(ranks):
     yield from (algorithm.schedule(ranks) for algorithm in [*ALGORITHMS, *OPTIONS])
     if ranks == 4:
-        yield from (each.schedule(4, 2) for each in ALGORITHMS if each.minds_nodes)
+        yield from (each.schedule(4, 2) for each in ALGORITHMS if each.depends_on_nodes)
 
 
 def differs_from_arithmetic(world, schedule, elements, **options):
