@@ -172,7 +172,7 @@ def test_an_explained_time_has_the_interval_and_the_kin_that_it_has_unexplained(
     assert explained["interval_s"] == {**row["interval_s"], "extrapolated": row["extrapolated"]}
     assert explained["interval_s"]["low"] < explained["time_s"] < explained["interval_s"]["high"]
     assert explained["rivals"][0]["interval_s"] == explained["interval_s"]
-    assert explained["kin"] == row["kin"] != []
+    assert explained["nearest_machines"] == row["nearest_machines"] != []
 
 
 def test_what_no_machine_measured_is_told_of_an_explained_time(dpsim):
@@ -184,9 +184,9 @@ def test_rows_name_the_nearest_measured_machines_that_corrected_them(dpsim):
     sizes = ["--cluster", "dgx-h100", "-b", "1M", "-e", "2M"]
     text = dpsim("collective", *sizes, "--library", "nccl")[1]
     assert text.count("corrected by the nearest measured machines: ") == 1
-    for library, nodes, kin in (("nccl", 2, []), ("gloo", 1, None)):
+    for library, nodes, nearest in (("nccl", 2, []), ("gloo", 1, None)):
         answer = dpsim("collective", *sizes, "--library", library, "--nodes", nodes, "--json")[1]
-        assert [row["kin"] for row in json.loads(answer)["rows"]] == [kin, kin]
+        assert [row["nearest_machines"] for row in json.loads(answer)["rows"]] == [nearest, nearest]
 
 
 WRONG = {

@@ -204,7 +204,7 @@ def test_systems_of_one_node(tmp_path):
     assert {"single-node NVLink", "single-node PCIe"} <= set(answer["groups"])
     assert list(answer["rows"][0]) == [
         "system", "nccl_version", "op", "dtype", "num_gpus", "line", "bytes", "predicted_us", "measured_us",
-        "low_us", "high_us", "extrapolated", "ape", "constants", "kin",
+        "low_us", "high_us", "extrapolated", "ape", "constants", "nearest_machines",
     ]  # fmt: skip
     for row in answer["rows"]:
         assert row["low_us"] < row["predicted_us"] < row["high_us"]

@@ -78,7 +78,7 @@ class Score:
             "extrapolated": list(interval.extrapolated),
             "ape": self.ape,
             "constants": self.constants,
-            "kin": list(self.neighbours),
+            "nearest_machines": list(self.neighbours),
             **({} if self.reason is None else {"reason": self.reason}),
         }
 

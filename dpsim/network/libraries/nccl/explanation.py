@@ -103,7 +103,7 @@ class Explanation:
             if self.above is None
             else {"bytes": self.above[0], "to": self.above[1]},
             "constants": list(self.constants),
-            "kin": list(self.nearest_machines),
+            "nearest_machines": list(self.nearest_machines),
         }
 
 
