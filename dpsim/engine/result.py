@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpsim.base.arrays import FloatArray, IntArray
+from dpsim.base.arrays import FloatArray
 from dpsim.base.budget import limited
 from dpsim.base.lazy import Shown
 from dpsim.base.uncertainty import PredictionInterval
@@ -19,7 +19,7 @@ from dpsim.engine.link_loads import StepTraffic
 from dpsim.engine.memory import MemoryUse
 from dpsim.engine.one_time import OneTimeCosts, one_time_costs
 from dpsim.engine.spending import Cost, Energy, Spending, Total, samples_to_pay, spending
-from dpsim.engine.steps import PARTS, PartName, Steps
+from dpsim.engine.steps import PARTS, PartName, Steps, distribution, spread
 from dpsim.engine.to_target import TimeToTarget
 from dpsim.engine.utilisation import Utilisation, work
 from dpsim.strategy.aggregation import LibraryChoice
@@ -29,7 +29,6 @@ from dpsim.workload import Epoch, LearnersRow, Pipeline
 if TYPE_CHECKING:
     from dpsim.disturbance import Goodput
 
-_RESAMPLES = 1000
 _BLOCKS = 500  # long runs are averaged to this many blocks before they are resampled
 _FEW_BLOCKS = 10  # so few that blocks are long enough to be independent
 
@@ -101,17 +100,9 @@ class Result(Shown):
     @property
     def resampled_means(self) -> FloatArray:
         """Mean steps (s) of runs with other draws, by the bootstrap (Efron 1979)."""
-        # Whole steps are drawn, because workers wait for one another: their times in one step
-        # are not independent.
-        means = self.steps.step.mean(axis=1)
         # An asynchronous worker's step affects the others for several steps.
-        split = np.array_split(
-            means, min(len(means), _FEW_BLOCKS if self.independent_workers else _BLOCKS)
-        )
-        blocks = np.array([block.mean() for block in split])
-        generator = np.random.default_rng(self.seed)
-        chosen = generator.integers(0, len(blocks), (_RESAMPLES, len(blocks)))
-        return np.asarray(blocks[chosen].mean(axis=1))
+        blocks = _FEW_BLOCKS if self.independent_workers else _BLOCKS
+        return self.steps.resampled_means(self.seed, blocks)
 
     @property
     def parts_s(self) -> dict[PartName, float]:
@@ -221,27 +212,23 @@ class Result(Shown):
         samples = self.throughput_samples_per_s * self.traffic.links.time_s
         return self.traffic.sent_in_total / samples if samples else 0.0
 
-    @property
-    def _dropped(self) -> float:
-        """The share of dropped gradients, weighted by each worker's pace."""
-        counted = self.counted
-        if not self.own_pace:
-            return float(1 - counted.mean())
-        paces = 1 / self.steps.step.mean(axis=0)
-        return float(1 - np.average(counted.mean(axis=0), weights=paces))
-
     @cached_property
     def staleness(self) -> dict[str, Any]:
         """The clock gap, in iterations, and the version staleness, in updates, of used gradients.
 
         The two are separate measures.
         """
+        counted = self.counted
+        used = counted.mean()
+        if self.own_pace:
+            # Workers weigh by their pace.
+            used = np.average(counted.mean(axis=0), weights=1 / self.steps.step.mean(axis=0))
         # A dropped gradient has a mark instead of a number of versions.
-        versions = self.steps.versions[self.counted]
+        versions = self.steps.versions[counted]
         return {
-            "clock_gap": _distribution(self.steps.clock_gap.ravel()),
-            "versions": _distribution(versions),
-            "dropped": self._dropped,
+            "clock_gap": distribution(self.steps.clock_gap.ravel()),
+            "versions": distribution(versions),
+            "dropped": float(1 - used),
         }
 
     @property
@@ -250,12 +237,12 @@ class Result(Shown):
 
         Mean, median, 95th percentile and maximum, over steps and workers.
         """
-        return _spread(self.steps.straggler_wait)
+        return spread(self.steps.straggler_wait)
 
     @property
     def step_time_by_worker_s(self) -> dict[str, float]:
         """The workers' mean step times: mean, median, 95th percentile and maximum."""
-        return _spread(self.steps.step.mean(axis=0))
+        return spread(self.steps.step.mean(axis=0))
 
     @cached_property
     @limited()
@@ -407,24 +394,3 @@ class Result(Shown):
             "seed": self.seed,
             "provenance": self.provenance,
         }
-
-
-def _spread(values: FloatArray) -> dict[str, float]:
-    return {
-        "mean": float(values.mean()),
-        "median": float(np.median(values)),
-        "p95": float(np.percentile(values, 95)),
-        "max": float(values.max()),
-    }
-
-
-def _distribution(values: IntArray) -> dict[str, Any]:
-    """Return mean, median, 95th percentile, maximum and histogram of counts, from 0 on."""
-    # No gradient counts if all were dropped.
-    if not len(values):
-        return {"mean": 0.0, "median": 0.0, "p95": 0.0, "max": 0, "histogram": []}
-    return {
-        **_spread(values.astype(np.float64)),
-        "max": int(values.max()),
-        "histogram": np.bincount(values).tolist(),
-    }

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
 from dpsim.base.arrays import FloatArray, IntArray
+
+_RESAMPLES = 1000
 
 # Each except "other" is an attribute of `Steps`.
 PartName = Literal["compute", "input", "encode", "exposed_comm", "straggler_wait", "other"]
@@ -82,6 +84,17 @@ class Steps:
         """
         return float((self.compute + self.exposed_comm).mean(axis=0).max())
 
+    def resampled_means(self, seed: int, blocks: int) -> FloatArray:
+        """Return mean steps (s) of runs redrawn from at most ``blocks`` blocks of these steps."""
+        # Whole steps are drawn, because workers wait for one another: their times in one step
+        # are not independent.
+        means = self.step.mean(axis=1)
+        split = np.array_split(means, min(len(means), blocks))
+        of_blocks = np.array([block.mean() for block in split])
+        generator = np.random.default_rng(seed)
+        chosen = generator.integers(0, len(split), (_RESAMPLES, len(split)))
+        return np.asarray(of_blocks[chosen].mean(axis=1))
+
     def after(self, warmup: int) -> Steps:
         """Return the steps without the first ``warmup``."""
         return Steps(**{field.name: getattr(self, field.name)[warmup:] for field in fields(self)})
@@ -97,3 +110,25 @@ def seconds_covered(spans: Sequence[tuple[float, float]]) -> float:
     begins, ends = np.array(sorted(spans)).T
     until = np.concatenate([[-np.inf], np.maximum.accumulate(ends)[:-1]])
     return float(np.maximum(ends - np.maximum(begins, until), 0.0).sum())
+
+
+def spread(values: FloatArray) -> dict[str, float]:
+    """Return mean, median, 95th percentile and maximum."""
+    return {
+        "mean": float(values.mean()),
+        "median": float(np.median(values)),
+        "p95": float(np.percentile(values, 95)),
+        "max": float(values.max()),
+    }
+
+
+def distribution(values: IntArray) -> dict[str, Any]:
+    """Return mean, median, 95th percentile, maximum and histogram of counts, from 0 on."""
+    # No gradient counts if all were dropped.
+    if not len(values):
+        return {"mean": 0.0, "median": 0.0, "p95": 0.0, "max": 0, "histogram": []}
+    return {
+        **spread(values.astype(np.float64)),
+        "max": int(values.max()),
+        "histogram": np.bincount(values).tolist(),
+    }

@@ -5,10 +5,9 @@ The state of all of them is a vector of clock times, updated once per operation.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
-from itertools import chain, groupby, pairwise
+from itertools import chain
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, get_args
 
@@ -19,9 +18,9 @@ from dpsim.base.budget import check
 from dpsim.engine.calls import StagedCall
 from dpsim.engine.clocks import Clocks, ClockState
 from dpsim.engine.job import Job
+from dpsim.engine.step_plan import Chain, Row, StepPlan
 from dpsim.engine.steps import Steps, seconds_covered
 from dpsim.strategy.aggregation import Group
-from dpsim.workload import Program
 
 if TYPE_CHECKING:
     from dpsim.engine.log import Log
@@ -138,91 +137,6 @@ def keep_versions(
     log.steps(starts, done, read, gave, times)
 
 
-# A call with the calls that follow it on other communicators, and a row of such chains.
-_Chain = tuple[StagedCall, ...]
-_Row = tuple[_Chain, ...]
-
-
-def _rows(calls: Iterable[StagedCall]) -> tuple[_Row, ...]:
-    """Return ``calls`` in order: the slices of a gradient in one row, other calls alone."""
-    chains: list[list[StagedCall]] = []
-    for call in calls:
-        if call.follows:
-            chains[-1].append(call)
-        else:
-            chains.append([call])
-    return tuple(tuple(map(tuple, row)) for _, row in groupby(chains, _place))
-
-
-def _place(calls: list[StagedCall]) -> tuple[object, ...]:
-    """Return a key that is equal for the slices of one gradient."""
-    first = calls[0]
-    if first.takes_encoding or first.lag:
-        return (id(first),)
-    ways = [(call.group, *[name for name, _ in call.stages]) for call in calls]
-    return first.ready, first.needed, ways
-
-
-@dataclass(frozen=True, slots=True)
-class _Plan:
-    """The calls of a step: by the pass that triggers them, then those after the optimiser's step.
-
-    ``alike[p]`` is how many passes right after p send the same as p. ``marks`` are positions whose
-    times are read after the clocks have passed them. Decoding times are in seconds on each kind of
-    GPU; None for no time.
-    """
-
-    gradients: tuple[StagedCall, ...]
-    models: tuple[_Row, ...]
-    passes: tuple[tuple[_Row, ...], ...]
-    alike: tuple[int, ...]
-    marks: frozenset[int]
-    decode_gradients: FloatArray | None
-    decode_models: FloatArray | None
-
-    @classmethod
-    def of(cls, program: Program, calls: tuple[StagedCall, ...]) -> _Plan:
-        """Return the plan of a step's calls, given in order, divided among its passes."""
-        gradients = tuple(call for call in calls if call.ready <= program.end)
-        models = calls[len(gradients) :]
-        decode_gradients, decode_models = _decoding(gradients), _decoding(models)
-        passes: list[list[StagedCall]] = [[] for _ in range(program.passes)]
-        for call in gradients:
-            passes[program.pass_of(call.ready)].append(call)
-        equal = [
-            len(one) == len(other)
-            and all(mine.repeats(its, program) for mine, its in zip(one, other, strict=True))
-            for one, other in pairwise(passes)
-        ]
-        # From the end: an equal pass has one more repeat after it than the pass that follows.
-        alike = [0]
-        for same in reversed(equal):
-            alike.append(alike[-1] + 1 if same else 0)
-        # Mark calls that others overtake, and the last gradient.
-        furthest, marks = 0, {gradients[-1].ready} if gradients else set()
-        for call in calls:
-            if call.ready < furthest:
-                marks.add(call.ready)
-            furthest = max(furthest, call.ready)
-        return cls(
-            gradients,
-            _rows(models),
-            tuple(_rows(each) for each in passes),
-            tuple(reversed(alike)),
-            frozenset(marks),
-            decode_gradients,
-            decode_models,
-        )
-
-
-def _decoding(calls: tuple[StagedCall, ...]) -> FloatArray | None:
-    """Return seconds to decode the calls that arrived, per kind of GPU; None for no time."""
-    # Lagging calls have not arrived.
-    arrived = [call.decode for call in calls if not call.lag]
-    seconds = sum(arrived, start=np.zeros(1))
-    return seconds if seconds.any() else None
-
-
 class _Run:
     """The workers of a job, step by step.
 
@@ -244,7 +158,7 @@ class _Run:
         # The last position of a step, where the optimiser's step ends.
         self.updated = len(job.positions) - 1
         self.program = job.program
-        self.plans = {kind: _Plan.of(job.program, calls) for kind, calls in job.calls_of.items()}
+        self.plans = {kind: StepPlan.of(job.program, calls) for kind, calls in job.calls_of.items()}
         # A pass that only shifts all clocks repeats exactly, unless links change at given times.
         self.repeats = not job.scenario.disturbance.links
         marks = {mark for plan in self.plans.values() for mark in plan.marks}
@@ -293,7 +207,7 @@ class _Run:
         busy = seconds_covered(self.spans)
         self.overlapped[step] = np.maximum(busy - clocks.exposed, 0.0)
 
-    def _in_passes(self, step: int, plan: _Plan) -> None:
+    def _in_passes(self, step: int, plan: StepPlan) -> None:
         """Send the calls of each pass, one pass after the other.
 
         The clocks are a max-plus system: once a pass has moved all of them by the same time, equal
@@ -321,7 +235,7 @@ class _Run:
                 number += further
             before = now
 
-    def _communicate(self, step: int, rows: tuple[_Row, ...]) -> None:
+    def _communicate(self, step: int, rows: tuple[Row, ...]) -> None:
         """Send calls, those of a communicator one after the other."""
         for first, *further in rows:
             for call in first:
@@ -361,7 +275,7 @@ class _Run:
         if call.awaited:
             self._await(call, free)
 
-    def _send_in_a_row(self, step: int, row: Sequence[_Chain]) -> bool:
+    def _send_in_a_row(self, step: int, row: Sequence[Chain]) -> bool:
         """Send slices directly after one another; return whether that can be done in one go.
 
         All workers must have finished the previous slice at the same time, and the models must know

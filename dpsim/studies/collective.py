@@ -73,7 +73,9 @@ class CollectiveRow:
     def to_json(self) -> dict[str, Any]:
         """Return the fields by name, with the interval's ``extrapolated`` beside them."""
         fields = {name: getattr(self, name) for name in self.__slots__ if name != "interval"}
-        fields["nearest_machines"] = None if self.nearest_machines is None else list(self.nearest_machines)
+        fields["nearest_machines"] = (
+            None if self.nearest_machines is None else list(self.nearest_machines)
+        )
         if self.interval is None:
             return {**fields, "interval_s": None, "extrapolated": []}
         interval = self.interval.to_json()

@@ -9,22 +9,20 @@ from typing import TYPE_CHECKING
 
 from dpsim.base.lazy import on_demand
 from dpsim.workload.builder import Builder
-from dpsim.workload.compute_law import (
+from dpsim.workload.compute_constants import (
     CONSTANTS,
     PARTS,
     WITHOUT_TENSOR_CORES,
     Constants,
-    LayerWork,
-    Machine,
     composed,
     constants_file,
     constants_for,
     forget_constants,
     members_of,
     of_products,
-    saved_by_algorithms,
     standing_for,
 )
+from dpsim.workload.compute_law import LayerWork, Machine, saved_by_algorithms
 from dpsim.workload.compute_times import (
     WIDTH,
     Accelerator,

@@ -21,17 +21,14 @@ import numpy as np
 
 from dpsim.base.arrays import FloatArray
 from dpsim.base.errors import DpsimError
-from dpsim.workload.compute_law import (
+from dpsim.workload.compute_constants import (
     NARROW,
     WITHOUT_TENSOR_CORES,
     Constants,
-    LayerWork,
-    Machine,
-    PassTimes,
     constants_for,
-    is_recurrent,
     precision_family,
 )
+from dpsim.workload.compute_law import LayerWork, Machine, PassTimes, is_recurrent
 from dpsim.workload.layer import Model
 from dpsim.workload.optimizers import Optimizer, update_bytes, update_rounds
 from dpsim.workload.recompute import Recomputation, Recompute

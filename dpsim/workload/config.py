@@ -18,7 +18,7 @@ from pydantic import (
 
 from dpsim.base.config import Config
 from dpsim.base.errors import DpsimError
-from dpsim.workload.compute_law import NARROW
+from dpsim.workload.compute_constants import NARROW
 from dpsim.workload.compute_times import Precision
 from dpsim.workload.dataset import DatasetConfig
 from dpsim.workload.input import InputConfig, MemoryInput

@@ -41,7 +41,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpsim.base.errors import DpsimError
-from dpsim.workload.compute_law import NEWEST_KERNELS
+from dpsim.workload.compute_constants import NEWEST_KERNELS
 from dpsim.workload.compute_times import WIDTH, Precision
 from dpsim.workload.layer import Model
 from dpsim.workload.optimizers import Optimizer, optimizer_state_bytes

@@ -54,7 +54,7 @@ LEFT_OUT = Path(validate.published.__path__[0]) / "left_out.json"
 RESIDUALS = Path(str(files("dpsim.engine"))) / "step_residuals.json"
 HEADER = (
     "# Written by `python -m tools.refits.compute_refit`: what it is, "
-    "dpsim/workload/compute_law.py.\n"
+    "dpsim/workload/compute_constants.py.\n"
     "# SI units; error: relative standard error of the fit, with its priors.\n"
 )
 _ROUNDS = 2

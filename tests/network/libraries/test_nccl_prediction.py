@@ -150,7 +150,9 @@ def test_the_nearest_measured_machines_correct_the_time_and_are_named():
     found = predict(machine, "all_reduce", 2, SIZES)
     assert "h100_sxm" in found.neighbours
     assert not any("A100" in name for name in found.neighbours)
-    assert explain(machine, "all_reduce", 2, 2**20).to_json()["nearest_machines"] == list(found.neighbours)
+    assert explain(machine, "all_reduce", 2, 2**20).to_json()["nearest_machines"] == list(
+        found.neighbours
+    )
     # One that measured the model's own times changes nothing; one twice as slow, about half of it.
     np.testing.assert_allclose(factor(machine, measured(machine, 1.0)), 1.0)
     np.testing.assert_allclose(factor(machine, measured(machine, 2.0)), 2**0.5, rtol=0.04)
