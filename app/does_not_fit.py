@@ -47,7 +47,7 @@ def draw_remedies(spec: Spec) -> None:
                 icon=":material/play_arrow:",
                 on_click=state.try_options,
                 args=([_ALLOW],),
-                help="As if the GPUs had the memory.",
+                help="Simulate even if the model does not fit in GPU memory.",
             )
 
 

@@ -71,26 +71,36 @@ class RunRecord(Config):
         description="A collective operation, or the mean step of a training run."
     )
     name: str = Field(
-        min_length=1, description="What reports call the case; cases of one name are the same case."
+        min_length=1, description="Name of the case in reports; equal names are the same case."
     )
     setting: str = Field(
         default="",
-        description="Cases of one setting differ only in what is ranked, such as the algorithm.",
+        description=(
+            "Setting of the case; cases of one setting differ only in the ranked choice, such "
+            "as the algorithm."
+        ),
     )
-    case: dict[str, Any] = Field(description="What it was, in plain values.")
-    measured_s: tuple[_Measured, ...] = Field(min_length=1, description="Each repetition.")
+    case: dict[str, Any] = Field(description="The case's parameters, as plain values.")
+    measured_s: tuple[_Measured, ...] = Field(
+        min_length=1, description="Seconds of each repetition."
+    )
     predicted_s: float | None = Field(
-        default=None, ge=0, le=_MOST_S, description="By the model; null where not predicted yet."
+        default=None,
+        ge=0,
+        le=_MOST_S,
+        description="Seconds predicted by the model; null if not predicted yet.",
     )
     fitted: bool = Field(
         default=False,
-        description="Whether the calibration was fitted on it: then it counts in no error.",
+        description=(
+            "Whether the calibration was fitted on this record, which then counts in no error."
+        ),
     )
     partial: bool = Field(
         default=False,
-        description="Whether the run failed before its end: then it counts in no error, either.",
+        description="Whether the run failed before its end; a failed run counts in no error.",
     )
-    notes: tuple[str, ...] = Field(default=(), description="What is to be known about it.")
+    notes: tuple[str, ...] = Field(default=(), description="Remarks about the run.")
 
     @field_validator("case")
     @classmethod

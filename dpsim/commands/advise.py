@@ -18,7 +18,7 @@ def advise(
     file: Annotated[
         Path,
         typer.Argument(
-            help="A trace of PyTorch's profiler of some steps on several GPUs.", show_default=False
+            help="Trace of PyTorch's profiler, of some steps on several GPUs.", show_default=False
         ),
     ],
     as_json: Json = False,

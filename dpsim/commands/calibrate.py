@@ -29,9 +29,12 @@ def calibrate(
     steps: Annotated[
         Path | None,
         typer.Argument(
-            help="Measured steps: a table of runs (CSV), a folder with steps.csv beside its logs "
-            "and traces, or records of dpsim validate run (JSON, or a folder of them). Of one run: "
-            "a table with the time of each step, or a folder with a PyTorch trace of each rank.",
+            help=(
+                "Measured steps: a table of runs (CSV), a folder with steps.csv beside its "
+                "logs and traces, or records of dpsim validate run (JSON, or a folder of "
+                "them). For one run: a table with the time of each step, or a folder with a "
+                "PyTorch trace of each rank."
+            ),
             show_default=False,
         ),
     ] = None,
@@ -41,10 +44,13 @@ def calibrate(
     ] = None,
     disturbance: Annotated[
         Path | None,
-        typer.Option(help="Write the disturbance that single steps show to this file (YAML)."),
+        typer.Option(help="Write the disturbance fitted to single steps to this file (YAML)."),
     ] = None,
     plan: Annotated[
-        bool, typer.Option("--plan", help="Show the four runs that tell most, and measure nothing.")
+        bool,
+        typer.Option(
+            "--plan", help="Show the four most informative runs to measure; STEPS is not needed."
+        ),
     ] = False,
     set_: Sets = None,
     plot: Plot = None,

@@ -15,15 +15,14 @@ from dpsim.commands.options import Json
 def catalogue(
     kind: Annotated[
         str,
-        typer.Argument(
-            help="gpus, links, nodes, models or algorithms; add takes a file of your own in."
-        ),
+        typer.Argument(help="gpus, links, nodes, models or algorithms; add adds your own file."),
     ] = "gpus",
     name: Annotated[
         str | None,
         typer.Argument(
-            help="One of them, or part of its name. With add: the YAML file of a GPU, a link or a "
-            "node.",
+            help=(
+                "Name of an entry, or a part of it. With add: the YAML file of a GPU, link or node."
+            ),
         ),
     ] = None,
     as_json: Json = False,

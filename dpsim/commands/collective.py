@@ -38,13 +38,13 @@ Ranks = Annotated[
     ),
 ]
 Bandwidth = Annotated[
-    str | None, typer.Option(help='Rate of each rank\'s link, each way: "50 GB/s".')
+    str | None, typer.Option(help='Rate of each rank\'s link in each direction: "50 GB/s".')
 ]
-Latency = Annotated[str, typer.Option(help='Time a message spends on its way: "500 ns".')]
-Overhead = Annotated[str, typer.Option(help="Time that a message costs its sender.")]
+Latency = Annotated[str, typer.Option(help='Latency of a message: "500 ns".')]
+Overhead = Annotated[str, typer.Option(help="CPU time of the sender per message.")]
 Cluster = Annotated[
     str | None,
-    typer.Option(help="A scenario file whose cluster to use, or a node of the catalogue."),
+    typer.Option(help="Cluster: a scenario file, or a node of the catalogue."),
 ]
 Nodes = Annotated[
     int | None, typer.Option(min=1, max=2**20, help="Number of nodes, with --cluster.")
@@ -63,7 +63,7 @@ Algorithm = Annotated[
         metavar="NAME,...",
         help=(
             "Algorithms (dpsim catalogue algorithms), auto, or all; if left out, the library's "
-            "choice, and a ring where there is none."
+            "choice, or a ring without a library."
         ),
     ),
 ]
@@ -71,10 +71,10 @@ Library = Annotated[
     str | None,
     typer.Option(
         help=(
-            "The library that runs it: auto (nccl on GPUs of NVIDIA or AMD where it has the "
-            "algorithm, else ideal), ideal (the schedule alone), nccl, gloo or "
-            "mpi. If left out: ideal for algorithms given by name, which are "
-            "compared as schedules, otherwise auto."
+            "Library that runs it: auto (nccl on NVIDIA or AMD GPUs if it has the algorithm, "
+            "otherwise ideal), ideal (the schedule without overheads), nccl, gloo or mpi. If left "
+            "out: ideal for algorithms given by name, which are compared as schedules, otherwise "
+            "auto."
         )
     ),
 ]
@@ -88,9 +88,7 @@ Factor = Annotated[float, typer.Option("-f", "--factor", help="Factor from each 
 NetworkModel = Annotated[str, typer.Option(help="auto, rounds, flows or closed-form.")]
 Skew = Annotated[
     str | None,
-    typer.Option(
-        help="Ranks start at random, exponentially distributed times with this mean: 1 ms."
-    ),
+    typer.Option(help="Mean of the ranks' random start times, exponentially distributed: 1 ms."),
 ]
 Seed = Annotated[int, typer.Option(min=0, help="Seed of the start times.")]
 Steps = Annotated[

@@ -50,7 +50,9 @@ By = Annotated[
 Html = Annotated[
     Path | None,
     typer.Option(
-        help="Write the timelines of the variants' first workers to this file, one below the other."
+        help=(
+            "Write the timelines of the variants' first workers to this file, one above the other."
+        )
     ),
 ]
 

@@ -23,17 +23,18 @@ Uncertain = Annotated[
     bool,
     typer.Option(
         "--uncertainty",
-        help="Say also which uncertain input makes the interval of the step, by Sobol's indices.",
+        help=(
+            "Also show which uncertain inputs cause the width of the step's interval, by "
+            "Sobol indices."
+        ),
     ),
 ]
-Cluster = Annotated[
-    str, typer.Option(help="A scenario file whose cluster to use, or a node of the catalogue.")
-]
-Library = Annotated[str, typer.Option(help="Whose collective: nccl.")]
+Cluster = Annotated[str, typer.Option(help="Cluster: a scenario file, or a node of the catalogue.")]
+Library = Annotated[str, typer.Option(help="Library of the collective: nccl.")]
 Nodes = Annotated[int | None, typer.Option(min=1, max=2**20, help="Number of nodes.")]
-Size = Annotated[str, typer.Option("-b", "--begin", help="The size: 8, 4K, 1M (binary), 1 MB.")]
+Size = Annotated[str, typer.Option("-b", "--begin", help="Size: 8, 4K, 1M (binary), 1 MB.")]
 Algorithm = Annotated[
-    str, typer.Option(help="auto, or what NCCL is held to: ring, tree or in-network.")
+    str, typer.Option(help="auto, or the algorithm that NCCL must use: ring, tree or in-network.")
 ]
 
 

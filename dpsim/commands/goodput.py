@@ -13,14 +13,14 @@ from dpsim.commands.options import File, Json, Sets
 def goodput(
     file: File,
     days: Annotated[
-        float, typer.Option(min=0.01, max=3650, help="Days that the job runs on the cluster.")
+        float, typer.Option(min=0.01, max=3650, help="Length of the job in days.")
     ] = 30.0,
     runs: Annotated[
         int,
         typer.Option(
             min=2,
             max=10_000,
-            help="How many times they are simulated, each with other random faults.",
+            help="Number of simulations, each with different random faults.",
         ),
     ] = 100,
     set_: Sets = None,

@@ -282,7 +282,7 @@ def _in_every_command(
     quiet: Annotated[
         bool,
         typer.Option(
-            "-q", "--quiet", callback=_quiet, expose_value=False, help="Say no more than errors."
+            "-q", "--quiet", callback=_quiet, expose_value=False, help="Print errors only."
         ),
     ] = False,
     verbose: Annotated[
@@ -292,7 +292,7 @@ def _in_every_command(
             "--verbose",
             callback=_verbose,
             expose_value=False,
-            help="Say how long it took, and where an unforeseen error arose.",
+            help="Print the elapsed time, and the traceback of an unexpected error.",
         ),
     ] = False,
 ) -> None:

@@ -17,9 +17,7 @@ SlurmFile = Annotated[
 ]
 Topology = Annotated[
     str | None,
-    typer.Option(
-        metavar="NAME", help="Name of one topology in a topology.yaml; its default if left out."
-    ),
+    typer.Option(metavar="NAME", help="Topology in a topology.yaml; its default if left out."),
 ]
 Switch = Annotated[
     str | None,
@@ -34,12 +32,14 @@ Oversubscription = Annotated[
     typer.Option(
         min=1,
         max=1e6,
-        help="Oversubscription of a leaf: its rate to its nodes over its rate to the spines.",
+        help=(
+            "Oversubscription of a leaf: its rate to its nodes divided by its rate to the spines."
+        ),
     ),
 ]
 SpeedUnit = Annotated[
     str | None,
-    typer.Option(metavar="RATE", help="The rate of a LinkSpeed of 1, such as '1 Gbit/s'."),
+    typer.Option(metavar="RATE", help="Rate of LinkSpeed 1, such as '1 Gbit/s'."),
 ]
 
 

@@ -181,7 +181,7 @@ def _csv(folder: Path, histogram: dict[str, list[float]] | None) -> str:
 def nsys(
     file: Annotated[
         Path,
-        typer.Argument(help="What nsys export --type sqlite wrote.", show_default=False),
+        typer.Argument(help="Output of nsys export --type sqlite.", show_default=False),
     ],
     output: Annotated[
         Path | None,
@@ -192,7 +192,9 @@ def nsys(
         str | None,
         typer.Option(
             metavar="PREFIX",
-            help="Prefix of the NVTX ranges that mark steps; ranges such as 'step 7' if left out.",
+            help=(
+                "Prefix of the NVTX ranges that mark steps; if left out, ranges such as 'step 7'."
+            ),
         ),
     ] = None,
     as_json: Json = False,

@@ -45,11 +45,12 @@ Nic = Annotated[
 ]
 
 Nodes = Annotated[
-    int | None, typer.Option("--nnodes", "--nodes", min=1, help="Nodes, as torchrun is told.")
+    int | None,
+    typer.Option("--nnodes", "--nodes", min=1, help="Number of nodes, as passed to torchrun."),
 ]
 PerNode = Annotated[
     int | None,
-    typer.Option("--nproc-per-node", "--gpus-per-node", min=1, help="GPUs in use of each node."),
+    typer.Option("--nproc-per-node", "--gpus-per-node", min=1, help="GPUs in use per node."),
 ]
 Batch = Annotated[int | None, typer.Option("--batch", min=1, help="Samples per GPU and pass.")]
 
@@ -105,16 +106,17 @@ def nccl_tests(
     file: Annotated[
         Path,
         typer.Argument(
-            help="What all_reduce_perf or a sibling printed, or wrote with -J.", show_default=False
+            help="Output of all_reduce_perf or another nccl-tests program, as text or from -J.",
+            show_default=False,
         ),
     ],
     output: Output = None,
     operation: Annotated[
-        str | None, typer.Option(help="The operation, where the log does not name its program.")
+        str | None, typer.Option(help="The operation, if the log does not name its program.")
     ] = None,
     ranks: Annotated[
         int | None,
-        typer.Option(min=1, max=2**20, help="How many ranks, where the log does not list them."),
+        typer.Option(min=1, max=2**20, help="Number of ranks, if the log does not list them."),
     ] = None,
     as_json: Json = False,
 ) -> None:

@@ -39,12 +39,12 @@ GpuName = Annotated[str | None, typer.Option("--gpu", help="The GPU: H100, A100,
 Nodes = Annotated[int | None, typer.Option("--nodes", min=1, help="Number of machines.")]
 PerNode = Annotated[
     int | None,
-    typer.Option("--gpus-per-node", min=1, help="GPUs in use of each; all of them if left out."),
+    typer.Option("--gpus-per-node", min=1, help="GPUs in use per machine; all if left out."),
 ]
 NodeKind = Annotated[
     str | None,
     typer.Option(
-        "--node", help="The kind of machine (dpsim catalogue nodes); by its GPU if left out."
+        "--node", help="Kind of machine (dpsim catalogue nodes); chosen by its GPU if left out."
     ),
 ]
 Network = Annotated[
@@ -56,7 +56,7 @@ Network = Annotated[
 ]
 Nics = Annotated[
     int | None,
-    typer.Option("--nics", min=1, help="Network cards of a machine; its own if left out."),
+    typer.Option("--nics", min=1, help="Network cards per machine; the kind's number if left out."),
 ]
 ModelName = Annotated[
     str | None,
@@ -76,21 +76,26 @@ Strategy = Annotated[
     str | None,
     typer.Option(
         "--strategy",
-        help="ddp, zero-1, zero-2, fsdp, hsdp, parameter-server, local-sgd or powersgd; ddp, or "
-        "fsdp where that does not fit, if left out.",
+        help=(
+            "ddp, zero-1, zero-2, fsdp, hsdp, parameter-server, local-sgd or powersgd; if "
+            "left out, ddp, or fsdp if ddp does not fit."
+        ),
     ),
 ]
 Batch = Annotated[
     int | None,
-    typer.Option("--batch", min=1, help="Samples of a GPU and pass; what fits if left out."),
+    typer.Option("--batch", min=1, help="Samples per GPU and pass; as many as fit if left out."),
 ]
 GlobalBatch = Annotated[
-    int | None, typer.Option("--global-batch", min=1, help="Samples of a step over all GPUs.")
+    int | None, typer.Option("--global-batch", min=1, help="Samples per step over all GPUs.")
 ]
 Precision = Annotated[
-    str | None, typer.Option("--precision", help="bf16 where the GPU has it, else fp16 or fp32.")
+    str | None,
+    typer.Option(
+        "--precision", help="If left out: bf16 if the GPU supports it, otherwise fp16 or fp32."
+    ),
 ]
-Force = Annotated[bool, typer.Option("--force", help="Replace a file that is there already.")]
+Force = Annotated[bool, typer.Option("--force", help="Replace an existing file.")]
 
 
 def init(

@@ -29,7 +29,7 @@ def layer_split(
         str,
         typer.Option(
             metavar="K,K,...",
-            help="Numbers of micro-batches; with 1, one GPU works at a time.",
+            help="Numbers of micro-batches; with 1, only one GPU computes at a time.",
         ),
     ] = "1,4,16",
     set_: Sets = None,

@@ -32,29 +32,34 @@ Plot = Annotated[
     typer.Option(
         "--plot",
         metavar="FILE",
-        help="Draw it to this file: .html, or .png, .svg (extra plot, Chromium).",
+        help="Draw the result to this file: .html, or .png, .svg (extra plot, Chromium).",
     ),
 ]
 Tokens = Annotated[
     str | None,
     typer.Option(
-        metavar="NUMBER", help="Also say what so many tokens take in days and money: 300B, 1T."
+        metavar="NUMBER", help="Also print days and cost of training on this many tokens: 300B, 1T."
     ),
 ]
 Samples = Annotated[
-    str | None, typer.Option(metavar="NUMBER", help="The same for so many samples: 90M.")
+    str | None,
+    typer.Option(
+        metavar="NUMBER", help="Also print days and cost of training on this many samples: 90M."
+    ),
 ]
 Epochs = Annotated[
     str | None,
-    typer.Option(metavar="NUMBER", help="The same for so many passes over the data set."),
+    typer.Option(
+        metavar="NUMBER", help="Also print days and cost of this many passes over the data set."
+    ),
 ]
 Output = Annotated[
     Path | None,
-    typer.Option("-o", "--output", help="Write it to this file; on stdout if left out."),
+    typer.Option("-o", "--output", help="Output file; stdout if left out."),
 ]
-Length = Annotated[int | None, typer.Option("--sequence-length", min=1, help="Tokens of a sample.")]
+Length = Annotated[int | None, typer.Option("--sequence-length", min=1, help="Tokens per sample.")]
 Operation = Annotated[str, typer.Option(help="The collective operation.")]
-Itemsize = Annotated[int, typer.Option(min=1, max=16, help="Bytes of an element.")]
+Itemsize = Annotated[int, typer.Option(min=1, max=16, help="Bytes per element.")]
 
 
 def check_plot(path: Path | None) -> None:

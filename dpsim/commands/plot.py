@@ -21,7 +21,7 @@ def plot(
         Path,
         typer.Argument(
             help=(
-                "JSON of run, compare, scale, collective, explain, converge or calibrate; a "
+                "JSON of run, compare, scale, collective, explain, converge or calibrate, or a "
                 "sweep's folder."
             ),
             show_default=False,
@@ -32,7 +32,7 @@ def plot(
         typer.Option(
             "-o",
             "--output",
-            help="Draw it to this file: .html, or .png, .svg (extra plot, Chromium).",
+            help="Draw the figure to this file: .html, or .png, .svg (extra plot, Chromium).",
         ),
     ] = None,
     as_json: Json = False,

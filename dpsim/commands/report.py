@@ -19,7 +19,7 @@ def report(
             show_default=False,
         ),
     ],
-    html: Annotated[Path, typer.Option(help="Write the page to this file: it needs nothing else.")],
+    html: Annotated[Path, typer.Option(help="Write a self-contained page to this file.")],
     as_json: Json = False,
 ) -> None:
     """Write results as one self-contained HTML page.

@@ -15,16 +15,16 @@ from dpsim.commands.options import Json, Plot, check_plot, draw
 
 def results(
     folder: Annotated[
-        Path, typer.Argument(help="The folder that dpsim sweep -o made.", show_default=False)
+        Path, typer.Argument(help="Results folder of dpsim sweep -o.", show_default=False)
     ],
     sql: Annotated[
-        str | None, typer.Option(help="A select statement about the table results.")
+        str | None, typer.Option(help="A SQL select statement on the table `results`.")
     ] = None,
     pareto: Annotated[
         str | None,
         typer.Option(
             metavar="A,B",
-            help="Only points that no other beats in both: price,time, or other columns.",
+            help="Only the Pareto front of two columns: price,time, or others.",
         ),
     ] = None,
     plot: Plot = None,

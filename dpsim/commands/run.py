@@ -39,7 +39,7 @@ Trace = Annotated[
 
 Html = Annotated[
     Path | None,
-    typer.Option(help="Write a report to this file: one page that needs nothing else."),
+    typer.Option(help="Write a report to this file, as a self-contained page."),
 ]
 
 

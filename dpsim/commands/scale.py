@@ -32,8 +32,10 @@ _NODES = "1,2,4,8,16,32"
 By = Annotated[
     str,
     typer.Option(
-        help="What grows. nodes: throughput; workers or batch: also time to accuracy, "
-        "and the best batch."
+        help=(
+            "Quantity to scale. nodes: throughput; workers or batch: also time to accuracy, "
+            "and the best batch."
+        )
     ),
 ]
 Nodes = Annotated[
@@ -47,8 +49,7 @@ Batches = Annotated[
     str | None,
     typer.Option(
         metavar="B,B,...",
-        help="With --by batch: samples per GPU; a quarter to four times the scenario's "
-        "if left out.",
+        help="With --by batch: samples per GPU; 1/4 to 4 times the scenario's if left out.",
     ),
 ]
 FixedGlobalBatch = Annotated[

@@ -18,7 +18,7 @@ _SHORTEST = 40  # of a sentence that is long enough alone
 
 def scenarios(
     name: Annotated[
-        str | None, typer.Argument(help="One of them, to be copied.", show_default=False)
+        str | None, typer.Argument(help="Name of the scenario to copy.", show_default=False)
     ] = None,
     output: Output = None,
     as_json: Json = False,

@@ -35,20 +35,22 @@ Paths = Annotated[
 Output = Annotated[
     Path,
     typer.Option(
-        "-o", "--output", metavar="FOLDER", help="Where the results go.", show_default=False
+        "-o", "--output", metavar="FOLDER", help="Folder for the results.", show_default=False
     ),
 ]
 Workers = Annotated[
     int | None,
-    typer.Option(min=1, max=1024, help="Processes; as many as there are cores if left out."),
+    typer.Option(min=1, max=1024, help="Number of processes; the number of cores if left out."),
 ]
 Dask = Annotated[
     str | None,
-    typer.Option(metavar="ADDRESS", help="A Dask scheduler instead: tcp://host:8786."),
+    typer.Option(
+        metavar="ADDRESS", help="Use this Dask scheduler instead of processes: tcp://host:8786."
+    ),
 ]
 Resume = Annotated[
     bool,
-    typer.Option("--resume", help="Continue in an existing folder: compute only what is missing."),
+    typer.Option("--resume", help="Continue in an existing folder: compute only missing points."),
 ]
 
 

@@ -15,23 +15,24 @@ if TYPE_CHECKING:
     from dpsim.studies.lanes import Timelines
 
 Of = Annotated[
-    str, typer.Option(help="Which strategies: synchronisation, overlap (of one worker), sharding.")
+    str,
+    typer.Option(help="Strategies to draw: synchronisation, overlap (of one worker), sharding."),
 ]
 Html = Annotated[
     Path | None,
-    typer.Option(help="Write the timelines to this file: one page that needs nothing else."),
+    typer.Option(help="Write the timelines to this file, as a self-contained page."),
 ]
 Slower = Annotated[
     float,
     typer.Option(
         min=1,
         max=1000,
-        help="Compute time of the last worker, times the others' (synchronisation).",
+        help="Compute time of the last worker relative to the others' (synchronisation).",
     ),
 ]
 Step = Annotated[
     int,
-    typer.Option(min=1, max=8, help="The step that SSP's window is shown at (synchronisation)."),
+    typer.Option(min=1, max=8, help="Step at which SSP's window is shown (synchronisation)."),
 ]
 
 

@@ -13,18 +13,16 @@ from dpsim.commands.options import File, Json, Sets, read_option
 
 Html = Annotated[
     Path | None,
-    typer.Option(help="Write the picture to this file: one page that needs nothing else."),
+    typer.Option(help="Write the picture to this file, as a self-contained page."),
 ]
 CollectiveBytes = Annotated[
     str | None,
     typer.Option(
         metavar="SIZE",
-        help="Load of one collective of this size (100MB); of one step if left out.",
+        help="Show the load of one collective of this size (100MB); of one step if left out.",
     ),
 ]
-Top = Annotated[
-    int, typer.Option(min=1, max=100_000, help="How many of the most loaded links to list.")
-]
+Top = Annotated[int, typer.Option(min=1, max=100_000, help="Number of most loaded links to list.")]
 
 
 def topology(

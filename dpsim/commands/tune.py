@@ -37,37 +37,45 @@ Over = Annotated[
 ]
 Evaluations = Annotated[
     int,
-    typer.Option(min=1, max=100_000, help="Most configurations to simulate."),
+    typer.Option(min=1, max=100_000, help="Maximum number of configurations to simulate."),
 ]
 MaxMemory = Annotated[
     str | None,
-    typer.Option(help='Most memory per GPU: "24 GB". What the GPU has is always a limit.'),
+    typer.Option(help='Maximum memory per GPU: "24 GB". The GPU\'s own memory is always a limit.'),
 ]
-MaxBatch = Annotated[int | None, typer.Option(help="Largest global batch, samples of all workers.")]
+MaxBatch = Annotated[
+    int | None, typer.Option(help="Maximum global batch, in samples over all workers.")
+]
 MaxNodes = Annotated[
-    int | None, typer.Option(help="Most nodes; as many as the file has if left out.")
+    int | None, typer.Option(help="Maximum number of nodes; the scenario's number if left out.")
 ]
 Budget = Annotated[
     float | None,
     typer.Option(
-        help="Highest cost, in the scenario's currency or GPU hours: of training to "
-        "the target; where the objective has none, of --tokens, --samples or --epochs, by list "
-        "prices too, or of a million samples."
+        help=(
+            "Maximum cost in the scenario's currency or GPU hours: of training to the target; "
+            "if the objective has none, of --tokens, --samples or --epochs (also by list "
+            "prices), or of a million samples."
+        )
     ),
 ]
 Within = Annotated[
-    float | None, typer.Option(metavar="DAYS", help="Longest time of the same, in days.")
+    float | None,
+    typer.Option(metavar="DAYS", help="Maximum duration of the same amount of training, in days."),
 ]
 MaxAccuracyPenalty = Annotated[
     float | None,
     typer.Option(
-        help="Largest loss of accuracy (0.01 is one point); strategies whose loss is "
-        "not known are left out."
+        help=(
+            "Maximum loss of accuracy (0.01 is one point); strategies with unknown loss are "
+            "left out."
+        )
     ),
 ]
 Seed = Annotated[int, typer.Option(help="Seed of the search; the scenario's own seed is run.seed.")]
 Output = Annotated[
-    Path | None, typer.Option("-o", "--output", help="Write the best as a scenario file.")
+    Path | None,
+    typer.Option("-o", "--output", help="Write the best configuration as a scenario file."),
 ]
 Html = Annotated[
     Path | None, typer.Option(help="Write the Pareto front of time against cost to this file.")

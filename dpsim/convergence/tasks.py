@@ -23,9 +23,9 @@ Rule = Literal["linear", "square-root"]
 class Fitted(Config):
     """A fitted constant."""
 
-    value: PositiveFloat = Field(description="In samples.")
+    value: PositiveFloat = Field(description="Batch size in samples.")
     error: float = Field(
-        ge=0, description="Standard deviation of its logarithm: 0.1 is about 10 %."
+        ge=0, description="Standard deviation of its logarithm; 0.1 is about 10 %."
     )
 
 
@@ -47,9 +47,12 @@ class NoiseForm(Config):
         description="The batch whose steps measure progress, in samples."
     )
     progress: PositiveFloat = Field(description="Steps with the base batch to the target.")
-    period: PositiveFloat = Field(description="Progress of a period, in the same steps.")
+    period: PositiveFloat = Field(
+        description="Progress of each period, in steps of the base batch."
+    )
     noise_scales: tuple[PositiveFloat, ...] = Field(
-        min_length=1, description="In samples, in each period; the last one holds on."
+        min_length=1,
+        description="Critical batch in each period, in samples; the last one continues.",
     )
 
     def steps(self, batch: float) -> float:
@@ -65,10 +68,10 @@ class Constants(Config):
     """The constants fitted to the runs of one task (see `StepLaw`)."""
 
     least_samples: Fitted = Field(description="Samples to the target with the smallest batch.")
-    critical_batch: Fitted = Field(
-        description="The batch with which twice as many samples are needed."
+    critical_batch: Fitted = Field(description="Batch that needs twice as many samples.")
+    correlation: float = Field(
+        ge=-1, le=1, description="Correlation between the errors of the two."
     )
-    correlation: float = Field(ge=-1, le=1, description="Of the errors of the two.")
     noise: float = Field(
         ge=0, description="Standard deviation of ln(steps) of one run about the law."
     )
@@ -79,25 +82,23 @@ class Constants(Config):
         ),
     )
     noise_form: NoiseForm | None = Field(
-        default=None, description="Where the runs logged their gradients' noise."
+        default=None, description="Gradient noise that the runs logged, if they did."
     )
     batches: tuple[PositiveFloat, PositiveFloat] = Field(
         description="The smallest and the largest batch of the runs."
     )
-    left_out: LeftOut = Field(
-        description="How well batches are predicted that the fit did not see."
-    )
+    left_out: LeftOut = Field(description="Error on held-out batches.")
     left_out_by_noise: LeftOut | None = Field(
-        default=None, description="The same for the gradient-noise form."
+        default=None, description="Error of the gradient-noise form on held-out batches."
     )
 
 
 class Limit(Config):
     """The largest batch with which published runs reached the same quality."""
 
-    batch: PositiveFloat = Field(description="The largest such global batch, in samples.")
-    beyond: str = Field(description="What was seen beyond it.")
-    source: str = Field(description="Where that is from.")
+    batch: PositiveFloat = Field(description="Largest global batch known to work, in samples.")
+    beyond: str = Field(description="Observation beyond that batch.")
+    source: str = Field(description="Source of the observation.")
 
 
 class StepsToTarget(NamedTuple):
@@ -115,23 +116,19 @@ class StepsToTarget(NamedTuple):
 class Task(Config):
     """A model trained on a data set to a target."""
 
-    name: str = Field(description="Its name.")
+    name: str = Field(description="Name of the task.")
     models: tuple[str, ...] = Field(
-        min_length=1, description="Names of the catalogue of the models that it is about."
+        min_length=1, description="Catalogue names of the task's models."
     )
-    dataset: str = Field(description="What is trained on.")
-    samples: PositiveInt | None = Field(
-        default=None, description="Samples in an epoch, where known."
-    )
-    target: str = Field(description="The quality that ends the training.")
+    dataset: str = Field(description="Training data.")
+    samples: PositiveInt | None = Field(default=None, description="Samples in an epoch, if known.")
+    target: str = Field(description="Quality at which training ends.")
     method: str = Field(description="The optimiser and the rule of its learning rate.")
-    optimizers: tuple[str, ...] = Field(
-        description="Optimisers of a scenario's workload that it stands for."
-    )
+    optimizers: tuple[str, ...] = Field(description="Workload optimisers that the task applies to.")
     rule: Rule = Field(description="How the learning rate follows the batch.")
-    limit: Limit = Field(description="How large a batch is known to work.")
-    source: str = Field(description="Where the runs are from.")
-    constants: Constants = Field(description="What was fitted to them.")
+    limit: Limit = Field(description="Largest batch known to work.")
+    source: str = Field(description="Source of the runs.")
+    constants: Constants = Field(description="Constants fitted to the runs.")
 
     @property
     def law(self) -> StepLaw:

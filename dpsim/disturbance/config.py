@@ -62,7 +62,7 @@ class LinkChangeConfig(Config):
         description="Time of the change, from the start of the run (warm-up included).",
     )
     factor: float = Field(
-        ge=0, le=1e6, description="Factor on the links' own rate; 0 cuts them, 1 restores them."
+        ge=0, le=1e6, description="Factor on the links' nominal rate; 0 cuts them, 1 restores them."
     )
 
 

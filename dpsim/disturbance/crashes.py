@@ -101,7 +101,7 @@ class NeighbourConfig(Config):
     read_time: Seconds = Field(default=10.0, description="Time to restore a copy.")
     same_rack: bool = Field(
         default=True,
-        description="Whether the neighbour is in the same rack, and fails with it.",
+        description="Whether the neighbour is in the same rack and fails with it.",
     )
 
 
@@ -120,8 +120,8 @@ class CrashesConfig(Config):
     faults: WhichFaults | None = Field(
         default=None,
         description=(
-            "Faults by cause, instead of mtbf and repair_time: a list, the name of a table: "
-            "llama3 (54 days of 16,384 GPUs), gpu-servers (348 days of 400 servers), or a trace "
+            "Faults by cause, instead of mtbf and repair_time: a list; the name of a table, "
+            "llama3 (54 days of 16,384 GPUs) or gpu-servers (348 days of 400 servers); or a trace "
             "of your own servers."
         ),
     )
@@ -159,7 +159,7 @@ class CrashesConfig(Config):
     )
     restart_time: Seconds = Field(
         default=300.0,
-        description="Time from then until the job computes, if a worker is available.",
+        description="Time from detection until the job computes again, if a worker is available.",
     )
     spares: NonNegativeInt = Field(default=0, le=1_000_000, description="Spare workers.")
     repair_time: Seconds = Field(

@@ -149,11 +149,14 @@ class FaultTraceConfig(Config):
     )
     servers: PositiveInt | None = Field(
         default=None,
-        description="Observed servers, with or without faults; if left out, those in the file.",
+        description=(
+            "Number of observed servers, with or without faults; if left out, the servers in "
+            "the file."
+        ),
     )
     days: PositiveFloat | None = Field(
         default=None,
-        description="Observed days, from day 0 on; until the last fault if left out.",
+        description="Observed days from day 0; until the last fault if left out.",
     )
 
     def faults(self) -> tuple[FaultConfig, ...]:

@@ -35,7 +35,7 @@ class Histogram(Config):
         min_length=1, description="Measured times or factors, in any unit."
     )
     weights: tuple[PositiveFloat, ...] | None = Field(
-        default=None, description="How often each value was seen; equally often if left out."
+        default=None, description="Frequency of each value; equal if left out."
     )
 
     @model_validator(mode="after")

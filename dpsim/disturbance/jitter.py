@@ -158,28 +158,36 @@ class CorrelatedJitterConfig(Jitter):
 
     kind: Literal["correlated"] = Field(
         description=(
-            "Compute times vary by factors of a worker, of its node and of the job, which last "
-            "for some steps; now and then come delays, and periodically stalls."
+            "Compute times vary by correlated factors of the worker, its node and the job, with "
+            "occasional delays and periodic stalls."
         )
     )
     sigma: Spread = Field(
         default=FITTED_SPREAD,
-        description="Standard deviation of the logarithm of a worker's own factor.",
+        description="Standard deviation of the logarithm of the worker's factor.",
     )
-    node_sigma: Spread = Field(default=0.0, description="The same for a factor common to a node.")
-    job_sigma: Spread = Field(default=0.0, description="The same for a factor of all workers.")
+    node_sigma: Spread = Field(
+        default=0.0, description="Standard deviation of the logarithm of the node's factor."
+    )
+    job_sigma: Spread = Field(
+        default=0.0, description="Standard deviation of the logarithm of the job's factor."
+    )
     memory: Annotated[float, Field(ge=0, le=1e6)] = Field(
         default=0.0,
-        description="Steps after which a factor's correlation with itself has fallen to 1/e.",
+        description="Steps after which a factor's autocorrelation has fallen to 1/e.",
     )
     job_memory: Annotated[float, Field(ge=0, le=1e6)] | None = Field(
-        default=None, description="The same for the factor common to all; memory if left out."
+        default=None,
+        description=(
+            "Steps after which the autocorrelation of the job's factor has fallen to 1/e; "
+            "memory if left out."
+        ),
     )
     delay_chance: Annotated[float, Field(ge=0, le=1)] = Field(
         default=0.0, description="Share of steps with a delay."
     )
     delay: Annotated[float, Field(ge=0, le=1e3)] = Field(
-        default=0.05, description="Mean delay, in compute times of a step."
+        default=0.05, description="Mean delay, relative to the compute time of a step."
     )
     delay_tail: Annotated[float, Field(gt=1, le=1000)] = Field(
         default=1000.0,

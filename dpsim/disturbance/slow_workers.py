@@ -34,10 +34,10 @@ class SlowWorkersConfig(GroupedDisturbance):
     )
     fraction: Annotated[float, Field(ge=0, le=1)] | None = Field(
         default=None,
-        description="Probability of a worker (node, rack) to be slow, instead of ranks.",
+        description="Probability that a worker (node, rack) is slow, instead of ranks.",
     )
     factor: Annotated[float, Field(ge=1e-6, le=1e6)] = Field(
-        default=1.28, description="Compute time of slow workers, relative to that of others."
+        default=1.28, description="Compute time of slow workers, relative to the others'."
     )
 
     @model_validator(mode="after")

@@ -35,7 +35,7 @@ class TransientConfig(GroupedDisturbance):
         default=1.0, description="Mean duration of a slow-down, in steps."
     )
     factor: Annotated[float, Field(ge=1e-6, le=1e6)] = Field(
-        default=1.05, description="Relative compute time during a slow-down."
+        default=1.05, description="Compute time during a slow-down, relative to normal."
     )
 
     @property

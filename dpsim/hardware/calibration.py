@@ -77,25 +77,25 @@ class Measured(Config):
     """
 
     operation: str = Field(description="The collective operation, such as all-reduce.")
-    ranks: PositiveInt = Field(description="How many ranks took part.")
-    hosts: PositiveInt = Field(description="On how many hosts they ran.")
+    ranks: PositiveInt = Field(description="Number of ranks.")
+    hosts: PositiveInt = Field(description="Number of hosts.")
     devices: tuple[str, ...] = Field(
-        description="The kinds of device, each once, as the tool names them: for the record."
+        description="Device kinds in the tool's names, without repetitions; for the record."
     )
     sizes_bytes: tuple[PositiveInt, ...] = Field(
-        min_length=1, description="Bytes of one rank's vector, a row each."
+        min_length=1, description="Bytes of one rank's vector, one entry per row."
     )
     times_s: tuple[_Seconds, ...] = Field(
-        description="Seconds of each row: out of place where there are both."
+        description="Seconds of each row, out of place if both were measured."
     )
     in_place_times_s: tuple[_Seconds | None, ...] = Field(
-        default=(), description="Seconds of each row in place, where measured: for the record."
+        default=(), description="Seconds of each row in place, if measured; for the record."
     )
     backend: str = Field(
         default="nccl", description="The library that carried it out: nccl, gloo or mpi."
     )
     servers: PositiveInt | None = Field(
-        default=None, description="Of pushes and pulls: how many servers the ranks had."
+        default=None, description="Number of servers, for pushes and pulls."
     )
 
     @model_validator(mode="after")
@@ -116,17 +116,17 @@ class Residuals(Config):
 
     counted_on: Counted = Field(
         description=(
-            "Whether these rows were also fitted on. If so, the errors say how well the formula "
-            "describes them, not how well it predicts."
+            "Whether the fit used these rows. If so, the errors show the quality of the fit, not "
+            "of predictions."
         )
     )
-    n: int = Field(ge=0, description="How many rows.")
+    n: int = Field(ge=0, description="Number of rows.")
     median_ape: float = Field(ge=0)
     mean_ape: float = Field(ge=0)
     p95_ape: float = Field(ge=0)
     worst_ape: float = Field(ge=0)
     worst_bytes: int = Field(
-        ge=0, description="The size of the worst row; 0 where rows have no size in bytes."
+        ge=0, description="Size of the row with the largest error; 0 if rows have no size in bytes."
     )
 
     @classmethod
@@ -158,44 +158,46 @@ class MeasuredModel(Config):
     replacement.
     """
 
-    model: str = Field(description="Its name, for the record: layers' names tell it.")
-    device: str = Field(description="What it was measured on, for the record.")
+    model: str = Field(
+        description="Name of the model, for the record; it is recognised by its layers' names."
+    )
+    device: str = Field(description="Device of the measurement, for the record.")
     precision: str | None = Field(
-        default=None, description="What it computed in; it holds for every precision if left out."
+        default=None, description="Precision of the measurement; any precision if left out."
     )
     tokens: PositiveInt | None = Field(
-        default=None, description="Of a sample, where the model is one of sequences."
+        default=None, description="Tokens per sample, for sequence models."
     )
     software: dict[str, str] = Field(
         default={},
         description=(
-            "The words of the workload's software that it was measured with, such as execution: "
-            "eager; for those left out it holds whatever they are."
+            "Software fields of the workload at measurement, such as execution: eager; a field "
+            "left out may have any value."
         ),
     )
     layers: tuple[str, ...] = Field(
         min_length=1, description="The layers' names, in forward order."
     )
     batch_sizes: tuple[PositiveInt, ...] = Field(
-        min_length=1, description="Samples of each row, rising."
+        min_length=1, description="Samples of each row, in ascending order."
     )
     forward_s: tuple[tuple[_Seconds, ...], ...] = Field(
         description="Seconds of each layer's forward pass."
     )
     forward_low_s: tuple[tuple[_Seconds, ...], ...] = Field(
-        description="From where each of them may be, for the record."
+        description="Lower interval bound of each time, for the record."
     )
     forward_high_s: tuple[tuple[_Seconds, ...], ...] = Field(
-        description="To where each of them may be, for the record."
+        description="Upper interval bound of each time, for the record."
     )
     backward_s: tuple[tuple[_Seconds, ...], ...] = Field(
         description="Seconds of each layer's backward pass."
     )
     backward_low_s: tuple[tuple[_Seconds, ...], ...] = Field(
-        description="From where each of them may be, for the record."
+        description="Lower interval bound of each time, for the record."
     )
     backward_high_s: tuple[tuple[_Seconds, ...], ...] = Field(
-        description="To where each of them may be, for the record."
+        description="Upper interval bound of each time, for the record."
     )
     optimizers: dict[str, _FittedSeconds] = Field(
         default={}, description="Seconds of the update, by optimiser."
@@ -203,8 +205,8 @@ class MeasuredModel(Config):
     wrapped: dict[str, _FittedSeconds] = Field(
         default={},
         description=(
-            "Seconds that a step computes longer where torch's ddp or fsdp2 wraps the model: what "
-            "they copy and call, with nothing sent."
+            "Extra compute seconds per step if torch's ddp or fsdp2 wraps the model: their copies "
+            "and calls, without communication."
         ),
     )
 
@@ -225,17 +227,18 @@ class MeasuredModel(Config):
 class RankSpread(Config):
     """Compute times of ranks that compute at once, relative to the measured layer times."""
 
-    ranks: PositiveInt = Field(description="How many ranks computed at once.")
+    ranks: PositiveInt = Field(description="Number of ranks that computed at the same time.")
     pace: PositiveFloat = Field(
         le=1e3,
         description=(
-            "Mean seconds of a step's computing, over all ranks, as a multiple of what the layers' "
-            "times add up to: more than 1 if ranks slow each other down, or times have a tail."
+            "Mean compute time of a step over all ranks, relative to the sum of the layers' "
+            "times; above 1 if ranks slow each other down or times have a tail."
         ),
     )
     jitter: dict[str, float | str] = Field(
         description=(
-            "How the ranks' times differ around their mean, as a scenario's ``disturbance.jitter``."
+            "Variation of the ranks' times around their mean, in the form of "
+            "``disturbance.jitter``."
         )
     )
 
@@ -243,11 +246,12 @@ class RankSpread(Config):
 class KnownRun(Config):
     """A run whose step was measured; predictions near it are more certain."""
 
-    nodes: PositiveInt = Field(description="Nodes with GPUs that took part.")
-    gpus_per_node: PositiveInt = Field(description="GPUs of the fullest of them.")
-    batch: PositiveInt = Field(description="Samples a GPU and pass.")
+    nodes: PositiveInt = Field(description="Nodes whose GPUs were used.")
+    gpus_per_node: PositiveInt = Field(description="GPUs used on the node with the most.")
+    batch: PositiveInt = Field(description="Samples per GPU and pass.")
     residual: float = Field(
-        default=0.0, description="ln(measured / predicted), where step constants were fitted to it."
+        default=0.0,
+        description="ln(measured / predicted), if step constants were fitted to this run.",
     )
 
     def doublings_from(self, other: KnownRun) -> tuple[float, float, float]:
@@ -271,36 +275,47 @@ class StepConstants(Config):
     """
 
     compute: PositiveFloat = Field(
-        1.0, le=1e3, description="Seconds that the GPU computes, against the predicted ones."
+        1.0, le=1e3, description="GPU compute time, relative to the prediction."
     )
     host: NonNegativeFloat = Field(
         0.0,
         le=1e3,
-        description="Seconds that the host takes for each pass (loader, script), beside the GPU.",
+        description="Host seconds per pass (loader, script), concurrent with the GPU.",
     )
     host_crowding: NonNegativeFloat = Field(
-        0.0, le=1e2, description="What each further GPU of a node adds to the host's time."
+        0.0,
+        le=1e2,
+        description="Relative increase of the host's time per additional GPU of a node.",
     )
     crowding: NonNegativeFloat = Field(
-        0.0, le=1e2, description="What each further GPU of a node adds to computing."
+        0.0, le=1e2, description="Relative increase of compute time per additional GPU of a node."
     )
     inside: PositiveFloat = Field(
-        1.0, le=1e4, description="Seconds of a collective's bytes inside a node, against predicted."
+        1.0,
+        le=1e4,
+        description="Time of a collective's bytes inside a node, relative to the prediction.",
     )
     between: PositiveFloat = Field(
-        1.0, le=1e4, description="The same between nodes: 5 where a fifth of the rate is reached."
+        1.0,
+        le=1e4,
+        description=(
+            "Time of a collective's bytes between nodes, relative to the prediction; 5 means "
+            "a fifth of the rate."
+        ),
     )
     two_nodes: PositiveFloat = Field(
-        1.0, le=1e2, description="What ``between`` is multiplied by on exactly two nodes."
+        1.0, le=1e2, description="Additional factor on ``between`` for exactly two nodes."
     )
     decay: NonNegativeFloat = Field(
-        0.0, le=2.0, description="The exponent by which ``between`` grows with nodes beyond two."
+        0.0,
+        le=2.0,
+        description="Exponent of the growth of ``between`` with the number of nodes beyond two.",
     )
     overlap: float = Field(
         1.0,
         ge=0,
         le=1,
-        description="Share of the seconds of hidden communication in which computing goes on.",
+        description="Share of overlapped communication time during which computing continues.",
     )
 
 
@@ -308,43 +323,44 @@ class CalibrationProfile(Config):
     """Parameters of one kind of model, fitted on one machine."""
 
     schema_version: Literal[1] = 1
-    name: str = Field(min_length=1, description="What predictions that use it call it.")
-    kind: str = Field(description="Which model the parameters belong to, such as nccl-tests.")
-    formula: str = Field(default="", description="The model, in its parameters.")
+    name: str = Field(min_length=1, description="Name of the profile in predictions that use it.")
+    kind: str = Field(description="Model that the parameters belong to, such as nccl-tests.")
+    formula: str = Field(
+        default="", description="Formula of the model, in terms of its parameters."
+    )
     parameters: dict[str, Parameter] = Field(
-        default={}, description="By name; none where only layers were measured."
+        default={}, description="Fitted parameters by name; empty if only layers were measured."
     )
     compute: tuple[MeasuredModel, ...] = Field(
         default=(), description="Layer times of the models that were measured."
     )
     measured: Measured | None = Field(
-        default=None, description="The table that was fitted on, of one operation over sizes."
+        default=None, description="Table of one operation over sizes, used for the fit."
     )
     network: tuple[Measured, ...] = Field(
         default=(),
         description=(
-            "Tables of collectives, by which the constants of the library's model are refitted "
-            "for this machine."
+            "Tables of collectives to refit the library model's constants for this machine."
         ),
     )
     constants: dict[str, _Constant] = Field(
         default={},
         description=(
-            "Constants of computing as measured on this device, such as memory, the share of its "
-            "bandwidth, or product_half, the share of peak that large products reach in half "
-            "precision; the others stay."
+            "Compute constants measured on this device, such as memory (achieved share of its "
+            "bandwidth) or product_half (share of peak for large half-precision products); others "
+            "keep their defaults."
         ),
     )
     compute_scale: Annotated[float, Field(ge=1e-6, le=1e6)] | None = Field(
-        default=None, description="What the computed compute times are multiplied by, if anything."
+        default=None, description="Factor on computed compute times, if any."
     )
     step: StepConstants | None = Field(
         default=None,
-        description="How steps of this cluster differ from what its description says.",
+        description="Corrections of this cluster's steps relative to its description.",
     )
     step_intervals: dict[str, Parameter] = Field(
         default={},
-        description="The constants of ``step``, nine in ten of their posterior: for the record.",
+        description="90 % posterior intervals of the constants of ``step``, for the record.",
     )
     known: tuple[KnownRun, ...] = Field(
         default=(), description="The runs that ``step`` was fitted to."
@@ -352,29 +368,29 @@ class CalibrationProfile(Config):
     spreads: tuple[RankSpread, ...] = Field(
         default=(),
         description=(
-            "How far ranks that compute at once are apart, by their number: the slowest of them "
-            "ends a step."
+            "Spread of compute times between concurrent ranks, by number of ranks; the slowest "
+            "rank ends a step."
         ),
     )
     beside: _FittedSeconds | None = Field(
         default=None,
         description=(
-            "Seconds that computing loses for each byte that is communicated beside it, of which "
-            "an all-reduce counts each twice."
+            "Compute seconds lost per byte of overlapped communication; an all-reduce counts each "
+            "byte twice."
         ),
     )
-    gpu: str = Field(default="", description="The catalogue's name of the GPU it was measured on.")
+    gpu: str = Field(default="", description="Catalogue name of the measured GPU.")
     residuals: Residuals
     residuals_by: dict[str, Residuals] = Field(
         default={},
-        description="The same for parts of the rows, by what they are of; residuals are of one.",
+        description="Residuals of other groups of rows, by group; ``residuals`` has one of them.",
     )
     runs: dict[str, NonNegativeInt] = Field(
-        default={}, description="How many measured cases each run file gave, for the record."
+        default={}, description="Number of measured cases from each run file, for the record."
     )
     provenance: dict[str, str] = Field(
         default={},
-        description="Versions, dates and files, for the record: what differs from run to run.",
+        description="Versions, dates and files, which differ from run to run; for the record.",
     )
 
     @model_validator(mode="after")

@@ -55,13 +55,12 @@ LinkName = Annotated[str, AfterValidator(lambda name: links().canonical(name))]
 class NvLinkPorts(Config):
     """The NVLinks of one GPU."""
 
-    link: LinkName = Field(description="The catalogue's link of that generation: nvlink3.")
-    count: PositiveInt = Field(le=64, description="How many of them the GPU has.")
+    link: LinkName = Field(description="Catalogue link of the generation, such as nvlink3.")
+    count: PositiveInt = Field(le=64, description="Number of NVLinks per GPU.")
     bridge: bool = Field(
         default=False,
         description=(
-            "Whether they only connect a few cards by a bridge, and PCIe connects all GPUs of a "
-            "machine."
+            "Whether bridges connect only a few cards, and PCIe connects all GPUs of a machine."
         ),
     )
     source: str = Field(default=USER_GIVEN, description="Source of the values.")
@@ -88,12 +87,12 @@ class PciePort(Config):
 class Gpu(Config):
     """One device as a framework sees it; one die of a board with two."""
 
-    name: str = Field(default="inline", description="Its name in the catalogue.")
+    name: str = Field(default="inline", description="Name in the catalogue.")
     aliases: tuple[str, ...] = Field(
-        default=(), description="Other names, also those that tables and tools use."
+        default=(), description="Other names, including names in tables and tools."
     )
     description: str = Field(default="", description="Description, and pitfalls.")
-    architecture: Architecture = Field(default="other", description="Its generation.")
+    architecture: Architecture = Field(default="other", description="GPU generation.")
     compute_capability: SourcedCapability | None = Field(
         default=None,
         description=(
@@ -109,24 +108,24 @@ class Gpu(Config):
     )
     memory: SourcedBytes = Field(
         description=(
-            "Device memory that processes can take, in bytes, as nvidia-smi or rocm-smi shows it. "
-            "The maker's GB are GiB, less what error correction and the driver keep."
+            "Device memory available to processes, in bytes, as nvidia-smi or rocm-smi shows it. "
+            "The vendor's GB are GiB, minus the share of error correction and the driver."
         )
     )
     memory_bandwidth: SourcedRate = Field(
         description="Nominal bandwidth of the device memory, in B/s."
     )
     power: SourcedWatts | None = Field(default=None, description="Thermal design power, in watts.")
-    nvlink: NvLinkPorts | None = Field(default=None, description="Its NVLinks, where it has any.")
-    pcie: PciePort | None = Field(default=None, description="Its PCIe link.")
+    nvlink: NvLinkPorts | None = Field(default=None, description="NVLinks, if any.")
+    pcie: PciePort | None = Field(default=None, description="PCIe link.")
     dies: PositiveInt = Field(
         default=1,
         le=4,
-        description="Number of such dies on a board, which share its PCIe link.",
+        description="Number of dies per board; they share its PCIe link.",
     )
     peer_access: bool = Field(
         default=True,
-        description="Whether its driver lets GPUs copy to one another without the host's memory.",
+        description="Whether the driver allows peer-to-peer copies that bypass host memory.",
     )
     network: SourcedRate | None = Field(
         default=None,
@@ -136,11 +135,11 @@ class Gpu(Config):
         ),
     )
     pci_ids: tuple[str, ...] = Field(
-        default=(), description="Its PCI device numbers (the PCI ID Repository): 0x1db1."
+        default=(), description="PCI device IDs (from the PCI ID Repository), such as 0x1db1."
     )
     typical: bool = Field(
         default=False,
-        description="Whether it stands for its compute capability in tools that state only that.",
+        description="Whether tools that state only a compute capability mean this GPU.",
     )
 
     @property

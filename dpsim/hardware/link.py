@@ -20,20 +20,20 @@ _NOMINAL = SourcedFraction(
 class Link(Config):
     """One full-duplex link between two devices, or between a network card and its switch."""
 
-    name: str = Field(default="inline", description="Its name in the catalogue.")
+    name: str = Field(default="inline", description="Name in the catalogue.")
     aliases: tuple[str, ...] = Field(default=(), description="Other names.")
     description: str = Field(default="", description="Description, and pitfalls.")
     rate: SourcedRate = Field(
         description="Nominal rate in one direction, in B/s, whatever the payload."
     )
     achievable: SourcedFraction = Field(
-        default=_NOMINAL, description="Fraction of the rate that large messages reach."
+        default=_NOMINAL, description="Fraction of the nominal rate that large messages reach."
     )
     latency: SourcedTime = Field(
         description=(
-            "Seconds that one message spends on this link, one way, with its share of card, switch "
-            "and driver (a path from card to card through one switch crosses two such links). "
-            "NCCL's constants have that of its usual links in them, and do not read it."
+            "One-way latency of a message on this link in seconds, with its share of card, switch "
+            "and driver (a path between cards through one switch crosses two links). NCCL's model "
+            "does not use it: its constants include the latency of its usual links."
         )
     )
 

@@ -33,13 +33,13 @@ class Edge(Config):
 
     between: tuple[str, str] = Field(
         description=(
-            "Two patterns of device names: gpu0, cpu*, gpu[0-3]. A pair that matches both ways is "
-            "joined once."
+            "Two patterns of device names: gpu0, cpu*, gpu[0-3]. A pair that matches in both "
+            "orders is joined once."
         )
     )
     link: LinkRef = Field(description="A link of the catalogue, or its description.")
     count: PositiveInt = Field(
-        default=1, le=MOST_DEVICES, description="How many parallel links are used as one."
+        default=1, le=MOST_DEVICES, description="Number of parallel links, used as one."
     )
 
 
@@ -49,12 +49,12 @@ class Nics(Config):
     link: LinkRef = Field(
         description="The network link of each card: a link of the catalogue, or its description."
     )
-    count: PositiveInt = Field(default=1, le=MOST_DEVICES, description="How many cards.")
+    count: PositiveInt = Field(default=1, le=MOST_DEVICES, description="Number of cards.")
     burst: SourcedRate | None = Field(
         default=None,
         description=(
-            "Rate that a card reaches for some minutes, in B/s, if a cloud guarantees the link's "
-            "rate and allows bursts. Runs are longer, so the link's rate is used."
+            "Burst rate of a card in B/s, if a cloud guarantees the link's rate and allows bursts "
+            "of some minutes. Runs are longer, so the link's rate is used."
         ),
     )
 
@@ -71,20 +71,18 @@ class Node(Config):
     A device is named kind and number: gpu0, pcie-switch1.
     """
 
-    name: str = Field(default="inline", description="Its name in the catalogue.")
+    name: str = Field(default="inline", description="Name in the catalogue.")
     aliases: tuple[str, ...] = Field(default=(), description="Other names.")
     description: str = Field(default="", description="Description, and pitfalls.")
-    gpu: GpuRef = Field(
-        description="The kind of its GPUs: a GPU of the catalogue, or its description."
-    )
+    gpu: GpuRef = Field(description="Kind of GPU: a catalogue name, or its description.")
     devices: dict[str, Annotated[int, Field(ge=1, le=MOST_DEVICES)]] = Field(
-        description="How many devices of each kind: {gpu: 8, pcie-switch: 4, cpu: 2}."
+        description="Number of devices of each kind: {gpu: 8, pcie-switch: 4, cpu: 2}."
     )
     edges: tuple[Edge, ...] = Field(default=(), description="The links between the devices.")
     capacities: dict[str, SourcedRate] = Field(
         default={},
         description=(
-            "Limit in B/s on all traffic together through one device of a kind (CPU memory)."
+            "Limit in B/s on the total traffic through one device of a kind (CPU memory)."
         ),
     )
     in_network_reduction: tuple[str, ...] = Field(

@@ -26,7 +26,7 @@ class Sourced(Config, Generic[T]):
     source: str = Field(
         default=USER_GIVEN,
         min_length=1,
-        description="Where the value is from, or the reasoning if it is assumed.",
+        description="Source of the value, or the reasoning if it is assumed.",
     )
 
     @model_validator(mode="before")

@@ -18,106 +18,103 @@ class Transport(Config):
         default=None,
         ge=0,
         le=TIME.most,
-        description=(
-            "s on the way of a message without bytes; a receive that is announced takes it twice."
-        ),
+        description="Latency of an empty message in s; a rendezvous takes it twice.",
     )
     overhead: float = Field(
         default=0.0,
         ge=0,
         le=TIME.most,
-        description="s of a processor for each message that is sent, and for each that comes.",
+        description="CPU time per sent and per received message in s.",
     )
     efficiency: float | None = Field(
         default=None,
         ge=1e-6,
         le=1,
-        description="What a long message gets of a link's nominal rate.",
+        description="Share of a link's nominal rate that a long message reaches.",
     )
     duplex: float | None = Field(
         default=None,
         ge=0.5,
         le=1,
         description=(
-            "What each direction of a link keeps of that while both carry; 0.5: they take turns."
+            "Share of that rate left to each direction while both carry traffic; 0.5: they take "
+            "turns."
         ),
     )
     dispatch: float = Field(
         default=0.0,
         ge=0,
         le=TIME.most,
-        description=(
-            "s of a processor for each message that a program posts, and each time it adds up."
-        ),
+        description="CPU time per message that a program posts and per reduction in s.",
     )
     per_byte: float = Field(
-        default=0.0, ge=0, le=TIME.most, description="s of a processor for each byte that comes."
+        default=0.0, ge=0, le=TIME.most, description="CPU time per received byte in s."
     )
     gamma: float | None = Field(
         default=None,
         ge=0,
         le=TIME.most,
-        description="s of a processor for each byte that is added up.",
+        description="CPU time per reduced byte in s.",
     )
     entry: float = Field(
         default=0.0,
         ge=0,
         le=TIME.most,
-        description="s of a processor that a rank takes to enter a collective.",
+        description="CPU time of a rank to enter a collective in s.",
     )
-    header: float = Field(
-        default=0.0, ge=0, le=DATA.most, description="Bytes that travel with each message."
-    )
+    header: float = Field(default=0.0, ge=0, le=DATA.most, description="Header bytes per message.")
     burst: float = Field(
         default=0.0,
         ge=0,
         le=TIME.most,
-        description="s that a link's limiter saves up while it is idle, to be free later.",
+        description=(
+            "Depth of a rate limiter's token bucket in s: an idle link saves up this much time."
+        ),
     )
     window: float = Field(
         default=0.0,
         ge=0,
         le=DATA.most,
-        description="Bytes that a flow keeps on the way: what comes later waits behind them.",
+        description="Bytes in flight per flow; later bytes queue behind them.",
     )
     queue: float = Field(
         default=0.0,
         ge=0,
         le=DATA.most,
-        description="Bytes of a flow that wait at its sender's own link, but for its first window.",
+        description="Bytes of a flow that queue at its sender's link, except for the first window.",
     )
     buffer: float = Field(
         default=0.0,
         ge=0,
         le=DATA.most,
-        description="Bytes that the kernel takes from a sender, who then is done with them.",
+        description="Send buffer in bytes; a send completes once the kernel has taken the message.",
     )
     stall: float = Field(
         default=0.0,
         ge=0,
         le=TIME.most,
-        description="Part of the time that is lost for each link that is full.",
+        description="Share of time lost per saturated link.",
     )
     contention: float = Field(
         default=0.0,
         ge=0,
         le=TIME.most,
-        description="The same, for each B/s that full links carry together.",
+        description="Share of time lost per B/s of total traffic on saturated links.",
     )
     cores: NonNegativeInt = Field(
-        default=0, description="Processors that all ranks share; 0: each has its own."
+        default=0, description="Processors shared by all ranks; 0: each rank has its own."
     )
     copy_latency: float | None = Field(
         default=None,
         ge=0,
         le=TIME.most,
-        description="s of a copy without bytes between a GPU and its host.",
+        description="Latency of an empty copy between a GPU and its host in s.",
     )
     copy_rate: float | None = Field(
         default=None,
         ge=1e-3,
         le=1e18,
-        description="B/s of a long copy between a GPU and its host, pinned.",
+        description="Rate of a long pinned copy between a GPU and its host in B/s.",
     )
 
     @property

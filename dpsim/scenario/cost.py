@@ -22,7 +22,7 @@ class CostConfig(Config):
         ),
     )
     currency: Annotated[str, StringConstraints(pattern="^[A-Z]{3}$")] = Field(
-        default="USD", description="Its code of three letters (ISO 4217)."
+        default="USD", description="Currency code of three letters (ISO 4217)."
     )
     power_per_gpu: Watts | None = Field(
         default=None,
@@ -33,7 +33,7 @@ class CostConfig(Config):
     waiting_power: Annotated[float, Field(ge=0, le=1)] = Field(
         default=1.0,
         description=(
-            "Power of a GPU that waits, as a share of that of one that computes; by default 1: "
+            "Power of a waiting GPU, as a share of a computing one's. With the default of 1, "
             "energy is an upper bound."
         ),
     )
@@ -43,16 +43,19 @@ class CostConfig(Config):
     pue: Annotated[float, Field(ge=1, le=10)] = Field(
         default=1.0,
         description=(
-            "Power usage effectiveness: what the building draws over what its machines draw."
+            "Power usage effectiveness: power of the whole building divided by power of the "
+            "machines."
         ),
     )
     tokens: Count | None = Field(
         default=None,
-        description="Tokens to train on, such as 1T: what the total of time and money is of.",
+        description="Tokens to train on, such as 1T, for the total time and cost.",
     )
-    samples: Count | None = Field(default=None, description="The same in samples.")
+    samples: Count | None = Field(
+        default=None, description="Samples to train on, instead of tokens."
+    )
     epochs: Count | None = Field(
-        default=None, description="The same in passes over the data set (workload.dataset)."
+        default=None, description="Passes over the data set (workload.dataset), instead of tokens."
     )
 
     @model_validator(mode="after")

@@ -24,8 +24,8 @@ class ReplayConfig(Config):
     batch: Annotated[int, Field(ge=1, le=65_536)] = Field(
         default=8,
         description=(
-            "Samples of a learner's iteration; workload.batch_per_gpu is that of the simulated "
-            "model."
+            "Samples of a learner's iteration; workload.batch_per_gpu is the simulated model's "
+            "batch."
         ),
     )
     steps: Annotated[int, Field(ge=1, le=1_000_000)] = Field(
@@ -33,31 +33,32 @@ class ReplayConfig(Config):
         description="Iterations of each worker, instead of run.steps; there is no warm-up.",
     )
     learning_rate: NonNegativeFloat = Field(
-        default=0.1, description="Multiplies the mean gradient."
+        default=0.1, description="Learning rate: each update subtracts it times the mean gradient."
     )
     momentum: Annotated[float, Field(ge=0, lt=1)] = Field(
-        default=0.0, description="Of SGD: v = momentum v + gradient."
+        default=0.0, description="Momentum of SGD: v = momentum v + gradient."
     )
     reduction: Literal["mean", "sum"] = Field(
         default="mean",
         description=(
-            "Whether an update is the mean of the workers' gradients or their sum: an "
-            "asynchronous one counts 1 / workers or in full."
+            "Whether an update is the mean or the sum of the workers' gradients. An asynchronous "
+            "gradient is scaled by 1 / workers or applied in full."
         ),
     )
     target_accuracy: Annotated[float, Field(gt=0, le=1)] = Field(
         default=0.9,
-        description="Share of the test images told right at which the time to target is taken.",
+        description="Test accuracy, as a fraction, that the time to target is measured to.",
     )
     seed: NonNegativeInt | None = Field(
         default=None,
         description=(
-            "Of initial weights, the order of samples and codecs' choices; run.seed if left out."
+            "Seed of the initial weights, the order of samples and random codecs; run.seed if "
+            "left out."
         ),
     )
     own_start: bool = Field(
         default=False,
-        description="Workers that have models of their own start from different ones.",
+        description="Workers that hold their own models start from different weights.",
     )
     points: PositiveInt = Field(
         default=100, le=100_000, description="How often loss and accuracy are measured."

@@ -57,8 +57,8 @@ class MeasuredStep(ScaledCompute):
     nodes: PositiveInt = Field(
         default=1, description="Number of nodes on which the step was measured."
     )
-    step_time: PositiveSeconds = Field(description="Mean time of a step there.")
-    source: str = Field(min_length=1, description="Where the measurement is from.")
+    step_time: PositiveSeconds = Field(description="Mean step time on those nodes.")
+    source: str = Field(min_length=1, description="Source of the measurement.")
 
     def factor(self, computed: float, fit: Fit) -> float:
         """Return the factor for which a simulated step takes as long as the measured one."""
@@ -92,17 +92,18 @@ class MeasuredCell(ScaledCompute):
 
     cell: Annotated[int, Field(ge=2, le=2**20)] = Field(
         description=(
-            "GPUs of a cell, in the order of ranks: some of a node, or whole nodes. Each holds an "
-            "equal part of the model and exchanges that with the same GPU of other cells."
+            "GPUs per cell, in rank order: a part of a node, or whole nodes. Each GPU holds an "
+            "equal part of the model and exchanges its gradients with the corresponding GPUs of "
+            "other cells."
         )
     )
     step_time: PositiveSeconds = Field(
         description=(
-            "Mean time of a step of one cell by itself, all passes and the update: of cell x "
-            "batch_per_gpu samples a pass."
+            "Mean step time of one cell on its own, all passes and the update included; a pass "
+            "has cell x batch_per_gpu samples."
         )
     )
-    source: str = Field(min_length=1, description="Where the measurement is from.")
+    source: str = Field(min_length=1, description="Source of the measurement.")
 
     def factor(self, computed: float, fit: Fit) -> float:
         """Return the measured step over the computed one: a single cell exchanges no gradients."""
@@ -133,15 +134,17 @@ class ComputeScale(ScaledCompute):
     """Computed times multiplied by a known factor."""
 
     compute_scale: Annotated[float, Field(ge=1e-6, le=1e6)] = Field(
-        description="What compute times are multiplied by."
+        description="Factor on all compute times."
     )
     cell: Annotated[int, Field(ge=1, le=2**20)] = Field(
-        default=1, description="GPUs of a cell that split a model among them."
+        default=1, description="GPUs per cell; a cell splits one model among its GPUs."
     )
-    source: str = Field(min_length=1, description="Where the factor is from.")
+    source: str = Field(min_length=1, description="Source of the factor.")
     known: tuple[KnownRun, ...] = Field(
         default=(),
-        description="The measured runs; the error grows with the distance from them.",
+        description=(
+            "Measured runs behind the factor; the stated error grows with the distance from them."
+        ),
     )
 
     def factor(self, computed: float, fit: Fit) -> float:

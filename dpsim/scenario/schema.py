@@ -51,31 +51,33 @@ class RunConfig(Config):
     """How the scenario is simulated."""
 
     steps: Annotated[int, Field(ge=1, le=1_000_000)] = Field(
-        default=50, description="Steps that count."
+        default=50, description="Measured steps, after the warm-up."
     )
     warmup: Annotated[int, Field(ge=0, le=1_000_000)] = Field(
-        default=5, description="Steps before those, which do not."
+        default=5, description="Warm-up steps, which are not counted."
     )
     seed: NonNegativeInt = Field(default=0, description="Seed of every random stream.")
     network_model: Literal["auto", "rounds", "bundle", "flows"] = Field(
         default="auto",
         description=(
-            "How collectives are timed: by rounds; by fluid flows, a message each; or by the "
-            "cheaper one that can. Where they share links: flows message by message; bundle as "
-            "one flow a collective; auto as flows among other traffic and on links that change, "
-            "else, and of a library's collectives, as bundles."
+            "Model of collectives. rounds: vectors over ranks, round by round; flows: a fluid "
+            "flow for each message; auto: the cheapest model that can represent the scenario. For "
+            "collectives that share links: flows plays each message, bundle plays one flow per "
+            "collective, and auto takes flows if there is other traffic or links change (not for "
+            "a library's collectives), otherwise bundle."
         ),
     )
     engine: Literal["auto", "vector", "events"] = Field(
         default="auto",
         description=(
-            "What simulates workers that meet: vector, a vector of all their clocks, each "
-            "collective alone on its links; events, each worker a process, all collectives on one "
-            "network; auto, vector where it is exact, else events where they take no minute."
+            "Engine for synchronous workers. vector: one vector of all clocks, each collective "
+            "alone on its links; events: one process per worker, all collectives on a shared "
+            "network; auto: vector if it is exact, otherwise events if they take less than a "
+            "minute."
         ),
     )
     allow_out_of_memory: bool = Field(
-        default=False, description="Simulate it also where it does not fit in the GPUs' memory."
+        default=False, description="Simulate even if the model does not fit in GPU memory."
     )
 
 
@@ -97,25 +99,33 @@ class Scenario(Config):
     model_config = ConfigDict(json_schema_extra=_cluster_or_testbed)
 
     name: Annotated[str, StringConstraints(min_length=1, max_length=200)] = Field(
-        description="What the experiment is called."
+        description="Name of the experiment."
     )
     cluster: ClusterConfig = Field(
-        description="The machines and what joins them; left out where testbed says it."
+        description="The machines and their network; leave it out if testbed is given."
     )
     testbed: TestbedConfig | None = Field(
         default=None,
         description=(
-            "Real processes on this machine, whose links have these rates, instead of a cluster."
+            "Real processes on this machine with links of limited rate, instead of a cluster."
         ),
     )
-    workload: WorkloadConfig = Field(description="What each worker computes.")
+    workload: WorkloadConfig = Field(
+        description="The model, batch and software that each worker runs."
+    )
     strategy: StrategyConfig = Field(
-        default=StrategyConfig(), description="How and when gradients meet."
+        default=StrategyConfig(),
+        description="How gradients are aggregated and when workers synchronise.",
     )
     disturbance: DisturbanceConfig = Field(
-        default=DisturbanceConfig(), description="What keeps steps from being alike."
+        default=DisturbanceConfig(),
+        description=(
+            "Causes of variation between steps: jitter, slow workers, failures, other traffic."
+        ),
     )
-    run: RunConfig = Field(default=RunConfig(), description="How it is simulated.")
+    run: RunConfig = Field(
+        default=RunConfig(), description="Number of steps, seed and simulation engine."
+    )
     replay: ReplayConfig = Field(
         default=ReplayConfig(),
         description="The small model that dpsim converge trains for real in the simulated time.",
@@ -123,15 +133,15 @@ class Scenario(Config):
     calibration: _Calibration = Field(
         default="catalogue",
         description=(
-            "Where times come from: the catalogue's figures; compute times scaled to a measured "
-            "step, by a factor, or to the measured step of a cell of several GPUs; or a profile "
-            "of the transport, of layer times, or of both (dpsim validate calibrate): a JSON file "
-            "beside the scenario, or the name of one that comes with dpsim (testbed)."
+            "Source of times. catalogue: datasheet figures. A measured step, a factor, or the "
+            "measured step of a cell of several GPUs scales the compute times. A profile has "
+            "fitted transport parameters, layer times or both (dpsim validate calibrate): a JSON "
+            "file relative to the scenario, or the name of one shipped with dpsim (testbed)."
         ),
     )
-    cost: CostConfig = Field(default=CostConfig(), description="What GPU time costs and draws.")
+    cost: CostConfig = Field(default=CostConfig(), description="Price and power of GPU time.")
     sweep: SweepConfig | None = Field(
-        default=None, description="Many scenarios: fields to vary (dpsim sweep); one if left out."
+        default=None, description="Fields to vary, for many scenarios in one file (dpsim sweep)."
     )
 
     @model_validator(mode="wrap")

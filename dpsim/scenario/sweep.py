@@ -19,16 +19,14 @@ class ParameterConfig(Config):
     values: tuple[Any, ...] | None = Field(
         default=None,
         min_length=1,
-        description="Values as the field takes them.",
+        description="List of values, each valid for the field.",
         examples=[[1, 2, 4]],
     )
     low: float | None = Field(default=None, description="Least value of a range, in unit.")
     high: float | None = Field(default=None, description="Largest value of a range, in unit.")
     log: bool = Field(
         default=False,
-        description=(
-            "Draw the logarithm evenly between those of low and high, instead of the value."
-        ),
+        description="Draw log-uniformly between low and high, instead of uniformly.",
     )
     unit: str | None = Field(
         default=None,
@@ -85,13 +83,14 @@ class SweepConfig(Config):
         examples=[{"cluster.nodes": {"values": [1, 2, 4]}}],
     )
     samples: Annotated[int, Field(ge=1, le=100_000)] | None = Field(
-        default=None, description="Number of draws; of random sweeps only."
+        default=None, description="Number of draws, for random sweeps only."
     )
     seed: NonNegativeInt = Field(
         default=0, description="Seed of the draws; the scenario's own seed is run.seed."
     )
     run_cap: PositiveInt | None = Field(
-        default=None, description="Only the first so many points are computed; all if left out."
+        default=None,
+        description="Maximum number of points to compute, from the first; all if left out.",
     )
 
     @field_validator("parameters")

@@ -21,11 +21,12 @@ class StrategyConfig(Config):
     )
     sync: SyncConfig = Field(default=BspConfig(kind="bsp"), description="When workers synchronise.")
     overlap: OverlapConfig = Field(
-        default=BucketsConfig(kind="buckets"), description="What runs beside the backward pass."
+        default=BucketsConfig(kind="buckets"),
+        description="Overlap of communication with the backward pass.",
     )
     compression: CompressionConfig = Field(
         default=NoCompressionConfig(kind="none"),
-        description="What is done to gradients before they travel.",
+        description="Compression of gradients before they are sent.",
     )
     average_loss: bool = Field(
         default=False,

@@ -26,7 +26,7 @@ class NodeGroup(Config):
     nodes: PositiveInt = Field(default=1, le=MOST_NODES, description="Number of these nodes.")
     node: NodeRef = Field(description="The kind of node: a catalogue name, or its description.")
     gpu: GpuRef | None = Field(
-        default=None, description="The GPUs in these nodes, where not the node's own."
+        default=None, description="GPUs in these nodes, if not the node's own."
     )
     gpus_per_node: PositiveInt | None = Field(
         default=None, description="GPUs in use per node; all of them if left out."
@@ -78,7 +78,7 @@ class ClusterConfig(Config):
         default=None, description="The kind of node: a catalogue name, or its description."
     )
     gpu: GpuRef | None = Field(
-        default=None, description="The GPUs in the nodes, where not the node's own."
+        default=None, description="GPUs in the nodes, if not the node's own."
     )
     gpus_per_node: PositiveInt | None = Field(
         default=None, description="GPUs in use per node; all of them if left out."
@@ -87,16 +87,16 @@ class ClusterConfig(Config):
         default=(), description="Nodes of several kinds, instead of node; ranks go group by group."
     )
     network: NetworkConfig = Field(
-        default=SingleSwitchConfig(fabric="single-switch"), description="What joins the nodes."
+        default=SingleSwitchConfig(fabric="single-switch"), description="Network between the nodes."
     )
 
     condition: Condition | None = Field(
         default=None,
         description=(
-            "How the machines are kept: tuned, links and hosts as in benchmarks of their vendors; "
-            "ordinary, with loaders and staged copies that crowd hosts, and sockets that reach a "
-            "part of their cards' rate. Ordinary for software reference under all-reduces and "
-            "sharding, else tuned; what is calibrated stands instead."
+            "Tuning of the machines. tuned: links and hosts perform as in vendor benchmarks; "
+            "ordinary: data loaders and staged copies crowd the hosts, and sockets reach a part "
+            "of the cards' rate. If left out: ordinary for software: reference with all-reduce or "
+            "sharded aggregation, otherwise tuned. Calibrated values replace it."
         ),
     )
 

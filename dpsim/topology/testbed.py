@@ -42,7 +42,9 @@ class RacksConfig(Config):
         examples=[[[0, 1], [2, 3]]],
     )
     uplink: BytesPerSecond = Field(
-        default=1.25e7, description="Rate of each rack's uplink, each way.", examples=["100 Mbit/s"]
+        default=1.25e7,
+        description="Rate of each rack's uplink in each direction.",
+        examples=["100 Mbit/s"],
     )
 
     @field_validator("uplink")
@@ -58,15 +60,15 @@ class TestbedConfig(Config):
     rate: tuple[BytesPerSecond, ...] | BytesPerSecond = Field(
         default=1.25e7,
         description=(
-            "Rate of each host's link, each way: one for all, or a list with one for each host; 1 "
-            "Mbit/s to 10 Gbit/s."
+            "Rate of each host's link in each direction, 1 Mbit/s to 10 Gbit/s: one value for all "
+            "hosts, or a list with one per host."
         ),
         examples=["100 Mbit/s", ["100 Mbit/s", "50 Mbit/s"]],
     )
     mtu: int = Field(default=9000, ge=1280, le=65535, description="Largest IP packet, in bytes.")
     racks: RacksConfig | None = Field(
         default=None,
-        description="Racks with limited uplinks; without it all hosts are on one switch.",
+        description="Racks with limited uplinks; all hosts on one switch if left out.",
     )
 
     @property

@@ -113,8 +113,8 @@ class WorkloadConfig(Config):
         ge=1,
         le=MOST_SAMPLES,
         description=(
-            "Samples per GPU and pass; a step has gradient_accumulation passes. "
-            "Required without global_batch; with it, it follows from the others."
+            "Samples per GPU and pass; a step has gradient_accumulation passes. Required without "
+            "global_batch; otherwise computed if left out."
         ),
     )
     global_batch: int | None = Field(
@@ -122,15 +122,16 @@ class WorkloadConfig(Config):
         ge=1,
         le=MOST_SAMPLES,
         description=(
-            "Samples of a step over all workers. It determines "
-            "gradient_accumulation where batch_per_gpu is given, and "
-            "batch_per_gpu where it is not."
+            "Samples per step over all workers. It determines gradient_accumulation if "
+            "batch_per_gpu is given, otherwise batch_per_gpu."
         ),
     )
     precision: Precision = Field(
         "fp32",
-        description="Precision of the matrix products; fp16 and bf16 are mixed precision with "
-        "fp32 weights. In fp8 and nvfp4 the linear layers of blocks are; the rest is bf16.",
+        description=(
+            "Precision of matrix products; fp16 and bf16 are mixed precision with fp32 "
+            "weights. fp8 and nvfp4 apply to the blocks' linear layers; the rest is bf16."
+        ),
     )
     parameter_dtype: Literal["fp32", "bf16"] = Field(
         "fp32",
@@ -144,9 +145,9 @@ class WorkloadConfig(Config):
         None,
         validate_default=False,
         description=(
-            "Tokens per sample, for language models only. If left out, the catalogue's, such as "
-            "128 for BERT and 1,024 for GPT-2; of a config.json with longer positions 4,096. The "
-            "answer says which."
+            "Tokens per sample, for language models only. If left out: the catalogue's value (128 "
+            "for BERT, 1,024 for GPT-2), or at most 4,096 of a config.json's positions; the "
+            "answer states it."
         ),
     )
     attention: Attention | None = Field(
@@ -216,9 +217,9 @@ class WorkloadConfig(Config):
     gradient_statistics: GradientStatistics = Field(
         "none",
         description=(
-            "each-tensor: hooks compute statistics of each gradient tensor in every backward pass, "
-            "such as AdaptDL's noise scale, or norms that are logged layer by layer. The host "
-            "launches some ten small kernels more for each tensor."
+            "each-tensor: hooks compute statistics of each gradient tensor in every backward "
+            "pass, such as AdaptDL's noise scale or logged norms. The host launches about ten "
+            "more small kernels per tensor."
         ),
     )
     kernels: Kernels = Field(
@@ -262,8 +263,8 @@ class WorkloadConfig(Config):
         None,
         pattern=_CHECKPOINTING,
         description=(
-            "Older name of checkpoint: none, full, or 'every N layers', of which "
-            "only the last output is kept."
+            "Older name of checkpoint: none, full, or 'every N layers', which keeps only the last "
+            "output of each N layers."
         ),
         examples=["none", "full", "every 4 layers"],
     )
@@ -276,15 +277,15 @@ class WorkloadConfig(Config):
         ),
         examples=["kept", {"removed": {"mean_length": 256}}],
     )
-    input: InputConfig = Field(MemoryInput(kind="memory"), description="Where samples come from.")
+    input: InputConfig = Field(MemoryInput(kind="memory"), description="Source of the samples.")
     sync_batch_norm: int = Field(
         1,
         ge=1,
         le=MOST_SAMPLES,
         description=(
-            "GPUs that share the statistics of each batch normalisation (SyncBatchNorm; MLPerf's "
-            "group batch norm). Groups of neighbouring ranks all-reduce them in the forward and "
-            "the backward pass, which wait; the time counts as computing. 1: each GPU its own."
+            "Number of GPUs that share batch-normalisation statistics (SyncBatchNorm; MLPerf's "
+            "group batch norm). Groups of neighbouring ranks all-reduce them, blocking, in the "
+            "forward and backward pass; the time counts as computing. 1: each GPU has its own."
         ),
     )
     dataset: DatasetConfig | None = Field(
@@ -294,14 +295,13 @@ class WorkloadConfig(Config):
         1,
         ge=1,
         le=MOST_LEARNERS,
-        description="Replicas of the model that share each GPU, each with a batch of its own.",
+        description="Replicas of the model that share each GPU, each with its own batch.",
     )
     utilisation: tuple[UtilisationPoint, ...] = Field(
         (),
         description=(
-            "Measured throughput of one learner by batch size, from which the times of forward "
-            "and backward passes with all learners' samples in flight follow; computed if left "
-            "out."
+            "Measured throughput of one learner by batch size; it gives the pass times with all "
+            "learners' samples in flight. Computed if left out."
         ),
     )
 

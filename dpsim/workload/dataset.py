@@ -56,8 +56,8 @@ class DatasetConfig(Config):
     last_batch: LastBatch = Field(
         "drop",
         description=(
-            "drop: samples that do not fill a whole step are left out; pad: the "
-            "last step is filled up with others."
+            "drop: skip samples that do not fill a whole step; pad: fill up the last step with "
+            "other samples."
         ),
     )
 

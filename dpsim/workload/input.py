@@ -138,7 +138,7 @@ class StorageInput(_Input):
     prefetch: Annotated[int, Field(ge=1, le=_MOST_AHEAD)] | None = Field(
         None,
         description=(
-            "Batches per GPU that the loader may be ahead; two for each loader process if left out."
+            "Batches per GPU that the loader prefetches; two for each loader process if left out."
         ),
     )
 

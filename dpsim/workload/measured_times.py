@@ -18,14 +18,14 @@ class MeasuredTimes(Config):
     """
 
     batch_sizes: tuple[PositiveInt, ...] = Field(
-        min_length=1, description="Samples per GPU of each row, rising."
+        min_length=1, description="Samples per GPU of each row, in ascending order."
     )
     forward_s: tuple[_PerLayer, ...] = Field(description="Seconds of each layer's forward pass.")
     backward_s: tuple[_PerLayer, ...] = Field(description="Seconds of each layer's backward pass.")
     gradient_ready_s: tuple[_PerLayer, ...] = Field(
         default=(),
         description=(
-            "Seconds from the start of the backward pass until each layer's gradient was there."
+            "Seconds from the start of the backward pass until each layer's gradient was ready."
         ),
     )
     optimizer_s: tuple[NonNegativeFloat, ...] = Field(
@@ -33,9 +33,9 @@ class MeasuredTimes(Config):
     )
     steps_s: tuple[NonNegativeFloat, ...] = Field(
         default=(),
-        description="Seconds of all layers and the update in each step over which these are means.",
+        description="Seconds of all layers and the update in each of the averaged steps.",
     )
-    device: str = Field(default="", description="What it was measured on.")
+    device: str = Field(default="", description="Device of the measurement.")
 
     @model_validator(mode="after")
     def _same_shape(self) -> MeasuredTimes:

@@ -63,10 +63,10 @@ class ProfileLayer(Config):
 class MeasuredCollective(Config):
     """A call of the communication library in the measured step."""
 
-    operation: str = Field(description="As the library calls it, such as allreduce.")
+    operation: str = Field(description="The library's name of the operation, such as allreduce.")
     payload_bytes: NonNegativeInt = Field(description="Bytes of one rank's input.")
     ranks: PositiveInt | None = Field(
-        default=None, description="Ranks of its group, where the trace says so."
+        default=None, description="Ranks of its group, if the trace has them."
     )
     start_s: float = Field(
         description="Start of its kernel after the start of the backward pass, in seconds."
@@ -82,7 +82,7 @@ class LongLayer(Config):
     name: str
     forward_s: NonNegativeFloat
     backward_s: NonNegativeFloat
-    share: NonNegativeFloat = Field(description="Both together, of the step.")
+    share: NonNegativeFloat = Field(description="Seconds of both per step.")
 
 
 class TracedStep(Config):
@@ -103,24 +103,22 @@ class ModelProfile(Config):
     schema_version: Literal[1] = 1
     kind: Literal["model-profile"] = "model-profile"
     name: Annotated[str, Field(min_length=1, max_length=200)]
-    sample: str = Field(default="sample", description="What one sample is.")
-    tokens: PositiveInt | None = Field(
-        default=None, description="How many tokens a sample has, where it is text."
-    )
-    units: dict[str, str] = Field(default=UNITS, description="Of the numbers in this file.")
-    layers: tuple[ProfileLayer, ...] = Field(min_length=1, description="In forward order.")
+    sample: str = Field(default="sample", description="Unit of a sample, such as image.")
+    tokens: PositiveInt | None = Field(default=None, description="Tokens per sample, for text.")
+    units: dict[str, str] = Field(default=UNITS, description="Units of the numbers in this file.")
+    layers: tuple[ProfileLayer, ...] = Field(min_length=1, description="Layers in forward order.")
     measured: MeasuredTimes | None = Field(
-        default=None, description="Times that count in place of computed ones."
+        default=None, description="Measured times, used instead of computed ones."
     )
     traced: TracedStep | None = Field(
-        default=None, description="Where the time of the traced steps went."
+        default=None, description="Breakdown of the traced steps' time."
     )
     collectives: tuple[MeasuredCollective, ...] = Field(
-        default=(), description="Calls of one step, in order."
+        default=(), description="Collective calls of one step, in order."
     )
-    notes: tuple[str, ...] = Field(default=(), description="What is doubtful or missing.")
+    notes: tuple[str, ...] = Field(default=(), description="Doubtful or missing data.")
     provenance: dict[str, str] = Field(
-        default={}, description="What wrote it, from what, with which versions."
+        default={}, description="Tool, inputs and versions that produced the file."
     )
 
     @model_validator(mode="after")

@@ -32,8 +32,8 @@ class Adapters(Config):
     on: Literal["attention", "all-linear"] = Field(
         "attention",
         description=(
-            "Products with an adapter: attention, the projections of attention; all-linear, all "
-            "linear layers of the blocks."
+            "Matrix products with an adapter. attention: the projections of attention; "
+            "all-linear: all linear layers of the blocks."
         ),
     )
 

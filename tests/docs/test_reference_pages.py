@@ -95,7 +95,7 @@ def commands(help_text):
 def test_options_stand_with_their_limits_and_defaults(pages):
     text = pages["commands.md"]
     for line in (
-        "* `--itemsize <int range>`: Bytes of an element.  [default: 4; 1<=x<=16]",
+        "* `--itemsize <int range>`: Bytes per element.  [default: 4; 1<=x<=16]",
         "* `file <path>`: A scenario file (YAML).  [required]",
         "* `-b, --begin <str>`: Smallest size: 8, 4K, 1M (binary), 1 MB.  [default: 1M]",
         "- `dpsim run scenarios/quickstart.yaml --set cluster.nodes=8`",
@@ -105,9 +105,9 @@ def test_options_stand_with_their_limits_and_defaults(pages):
 
 def test_fields_stand_with_type_unit_limits_and_default(pages):
     for row in (
-        "| `steps` | whole number, 1 to 1,000,000 | `50` | Steps that count. |",
-        "| `bucket_size` | amount of data above 0, such as `25 MiB` | `25 MiB` | A bucket is "
-        "closed when it holds this much. |",
+        "| `steps` | whole number, 1 to 1,000,000 | `50` | Measured steps, after the warm-up. |",
+        "| `bucket_size` | amount of data above 0, such as `25 MiB` | `25 MiB` | Size at "
+        "which a bucket is sent. |",
         "| `update_rate` | data rate above 0, such as `25 Gbit/s` | `10 GB/s` |",
         "| `optimizer` | one of `sgd`, `momentum`, `adam`, `adamw`, `adam-8bit`, `adamw-8bit`, ",
         "| `racks` | list of at least 2: list: whole number | `[[0, 1], [2, 3]]` |",

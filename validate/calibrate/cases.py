@@ -31,10 +31,12 @@ class CollectiveCase(Config):
 
     testbed: TestbedConfig = Field(description="The hosts, one rank each, and their links.")
     operation: str = Field(default="all-reduce", description="The collective operation.")
-    algorithm: str = Field(description="A schedule's name, or gloo.")
-    bytes: NonNegativeInt = Field(description="Of one rank's vector; float32 elements.")
-    repetitions: PositiveInt = Field(default=9, description="Measured, after the warm-up.")
-    warmup: NonNegativeInt = Field(default=2, description="Repetitions before those.")
+    algorithm: str = Field(description="Name of a schedule, or gloo.")
+    bytes: NonNegativeInt = Field(description="Bytes of one rank's vector of float32 elements.")
+    repetitions: PositiveInt = Field(
+        default=9, description="Measured repetitions, after the warm-up."
+    )
+    warmup: NonNegativeInt = Field(default=2, description="Warm-up repetitions.")
 
     @property
     def setting(self) -> str:

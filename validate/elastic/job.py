@@ -16,8 +16,10 @@ class Job(Config):
     """
 
     ranks: PositiveInt = Field(default=4, ge=2, description="Processes on this machine.")
-    steps: PositiveInt = Field(default=100, description="Steps until it is done.")
-    step_s: PositiveFloat = Field(default=0.1, description="Seconds of a step's computing.")
+    steps: PositiveInt = Field(default=100, description="Number of steps.")
+    step_s: PositiveFloat = Field(default=0.1, description="Compute time of a step in seconds.")
     every: PositiveInt = Field(default=10, description="Steps between checkpoints.")
-    checkpoint_s: PositiveFloat = Field(default=0.2, description="Seconds that one takes.")
-    kills: tuple[PositiveFloat, ...] = Field(default=(), description="When a rank is killed.")
+    checkpoint_s: PositiveFloat = Field(default=0.2, description="Time of a checkpoint in seconds.")
+    kills: tuple[PositiveFloat, ...] = Field(
+        default=(), description="Times at which a rank is killed."
+    )

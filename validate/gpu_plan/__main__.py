@@ -58,15 +58,17 @@ def main(arguments: Sequence[str]) -> None:
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("-o", "--output", type=Path, required=True, help="folder of the records")
+    parser.add_argument("-o", "--output", type=Path, required=True, help="folder for the records")
     parser.add_argument("--device", default="cuda", choices=("cpu", "cuda"))
     parser.add_argument("--small", action="store_true", help="sizes for a processor")
-    parser.add_argument("--minutes", type=float, default=_MINUTES, help="for this call")
+    parser.add_argument("--minutes", type=float, default=_MINUTES, help="time for this call")
     parser.add_argument(
         "--part",
         action="append",
         choices=PARTS,
-        help="what one device shows, those of a node, or of several; all that can be, if left out",
+        help=(
+            "items for one device, one node or several nodes; if left out, all that can run here"
+        ),
     )
     options = parser.parse_args(arguments)
     node = here(options.device)

@@ -35,10 +35,10 @@ class RunFile(Config):
 
     schema_version: Literal[1] = 1
     kind: Literal["microbench"] = "microbench"
-    what: tuple[str, ...] = Field(description="The benchmarks that were asked for.")
+    what: tuple[str, ...] = Field(description="Requested benchmarks.")
     settings: Settings
-    backend: str = Field(description="Of torch.distributed.")
-    ranks: tuple[RankPlace, ...] = Field(description="Every rank's place.")
+    backend: str = Field(description="Backend of torch.distributed.")
+    ranks: tuple[RankPlace, ...] = Field(description="Place of every rank.")
     machine: dict[str, Any] = Field(description="The machine of rank 0.")
     rows: tuple[dict[str, Any], ...] = Field(
         description="Measurements in order; ``what`` names the benchmark of each."
@@ -47,7 +47,8 @@ class RunFile(Config):
         default={}, description="Benchmarks that could not run here, and why."
     )
     failed: str | None = Field(
-        default=None, description="What ended the run early; the rows are those until then."
+        default=None,
+        description="Error that ended the run early, if any; the rows before it are kept.",
     )
     provenance: dict[str, str] = Field(default={}, description="Versions and the date.")
 

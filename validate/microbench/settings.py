@@ -35,16 +35,18 @@ class Settings(Config):
     begin: NonNegativeInt = Field(default=4096, description="Smallest size in bytes (-b).")
     end: NonNegativeInt = Field(default=2**22, description="Largest size in bytes (-e).")
     factor: PositiveFloat = Field(
-        default=4.0, description="Each size is so many times the one before (-f)."
+        default=4.0, description="Factor from each size to the next (-f)."
     )
     iterations: PositiveInt = Field(default=20, description="Measured repetitions (-n).")
-    warmup: NonNegativeInt = Field(default=2, description="Repetitions before those (-w).")
-    datatypes: tuple[str, ...] = Field(default=("float",), description="nccl-tests' names (-d).")
+    warmup: NonNegativeInt = Field(default=2, description="Warm-up repetitions (-w).")
+    datatypes: tuple[str, ...] = Field(
+        default=("float",), description="Data types, in nccl-tests' names (-d)."
+    )
     operations: tuple[str, ...] = Field(
         default=("all-reduce",), description="Collective operations."
     )
     algorithms: tuple[str, ...] = Field(
-        default=(LIBRARY,), description="Algorithms of dpsim, or library: the backend's own."
+        default=(LIBRARY,), description="Algorithms of dpsim, or library for the backend's own."
     )
     model: str = Field(
         default="small-cnn", description="small-cnn, small-transformer or package.module:factory."
@@ -53,19 +55,19 @@ class Settings(Config):
         default=(), description="Shape of one sample, for a factory."
     )
     input_type: Literal["float32", "int64"] = Field(
-        default="float32", description="Of the input, for a factory."
+        default="float32", description="Data type of the input, for a factory."
     )
     precision: Literal["fp32", "tf32", "fp16", "bf16"] = Field(
-        default="fp32", description="Of layers and learners; fp16 and bf16 by autocast."
+        default="fp32", description="Precision of layers and learners; fp16 and bf16 by autocast."
     )
     memory_format: Literal["channels_first", "channels_last"] = Field(
-        default="channels_first", description="Of images and the weights of convolutions."
+        default="channels_first", description="Memory format of images and convolution weights."
     )
     execution: Literal["eager", "compile", "graph", "cuda-graph"] = Field(
-        default="eager", description="Of passes, as a scenario has it."
+        default="eager", description="Execution of passes, as in workload.execution."
     )
     optimizer_kernels: Literal["loop", "foreach", "fused", "sharded"] = Field(
-        default="foreach", description="Of updates, as a scenario has them."
+        default="foreach", description="Optimizer kernels, as in workload.optimizer_kernels."
     )
     batch_sizes: tuple[PositiveInt, ...] = Field(
         default=(1, 4, 16), min_length=1, description="Samples in a batch."
@@ -73,10 +75,10 @@ class Settings(Config):
     optimizers: tuple[str, ...] = Field(default=MEASURED, description=", ".join(MEASURED) + ".")
     at_once: bool = Field(
         default=False,
-        description="All ranks measure what rank 0 would alone, as they compute in training.",
+        description="All ranks compute at the same time, as in training, not rank 0 alone.",
     )
     learners: tuple[PositiveInt, ...] = Field(
-        default=(1, 2, 4), description="Replicas that share a device."
+        default=(1, 2, 4), description="Number of replicas that share a device."
     )
 
     def sizes(self) -> list[int]:

@@ -18,10 +18,8 @@ from validate.run.step_run import StepRun
 class Variant(Config):
     """One case of a plan."""
 
-    name: str = Field(min_length=1, description="What reports call it.")
-    set: tuple[str, ...] = Field(
-        default=(), description="What is changed in the scenario, as --set does."
-    )
+    name: str = Field(min_length=1, description="Name in reports.")
+    set: tuple[str, ...] = Field(default=(), description="Changes to the scenario, as for --set.")
     choice: bool = Field(
         default=True, description="Whether it is ranked against the other variants of its group."
     )
@@ -30,11 +28,14 @@ class Variant(Config):
 class Group(Config):
     """Variants of one scenario that differ in the choice to be made."""
 
-    scenario: str = Field(description="The file, beside the plan or from where the command runs.")
-    setting: str = Field(
-        min_length=1, description="What all variants share: they are ranked against each other."
+    scenario: str = Field(
+        description="Scenario file, relative to the plan or to the current directory."
     )
-    set: tuple[str, ...] = Field(default=(), description="What is changed for all of them.")
+    setting: str = Field(
+        min_length=1,
+        description="Property shared by all variants, which are ranked against each other.",
+    )
+    set: tuple[str, ...] = Field(default=(), description="Changes for all variants, as for --set.")
     variants: tuple[Variant, ...] = Field(min_length=1)
 
 

@@ -35,9 +35,7 @@ class Scheduled(Method):
     """
 
     kind: ClassVar[str] = "schedule"
-    algorithm: str = Field(
-        default="ring", description="Name of the all-reduce whose schedule it is."
-    )
+    algorithm: str = Field(default="ring", description="Name of the all-reduce algorithm.")
 
     def run(self, worker: Worker) -> None:
         """Train; the gradient is summed by the schedule, then divided."""

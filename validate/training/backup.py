@@ -28,7 +28,7 @@ class Backup(Method):
     via_host_memory: ClassVar[bool] = True
     kind: ClassVar[str] = "backup"
     spare: NonNegativeInt = Field(
-        default=1, description="Workers that a step does not wait for, b."
+        default=1, description="b: number of workers that a step does not wait for."
     )
 
     def workers(self, ranks: int) -> int:

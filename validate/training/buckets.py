@@ -32,10 +32,10 @@ class Buckets(Method):
     kind: ClassVar[str] = "buckets"
     overlaps_communication: ClassVar[bool] = True
     bucket_size: PositiveBytes = Field(
-        default=25 * 2.0**20, description="A bucket is closed when it holds this much."
+        default=25 * 2.0**20, description="Size at which a bucket is sent."
     )
     first_bucket: PositiveBytes = Field(
-        default=2.0**20, description="The same for the first bucket."
+        default=2.0**20, description="Size at which the first bucket is sent."
     )
 
     def run(self, worker: Worker) -> None:

@@ -35,22 +35,25 @@ class Fsdp(Method):
     flat: ClassVar[bool] = False
     overlaps_communication: ClassVar[bool] = True
     reshard: bool = Field(
-        default=True, description="Weights are freed after each forward pass, and gathered again."
+        default=True,
+        description="Weights are freed after each forward pass and gathered again for backward.",
     )
     group: PositiveInt | None = Field(
         default=None, description="Workers that divide a model; all of them if left out."
     )
     unit_size: PositiveBytes = Field(
-        default=100 * 2.0**20, description="Blocks are gathered in units of at least this much."
+        default=100 * 2.0**20,
+        description="Minimum size of a unit of blocks that is gathered at once.",
     )
     weights: Literal["fp32", "bf16"] = Field(
-        default="fp32", description="What weights are gathered and used in."
+        default="fp32", description="Data type in which weights are gathered and used."
     )
     gradients: Literal["fp32", "bf16"] = Field(
-        default="fp32", description="What gradients are scattered in."
+        default="fp32", description="Data type in which gradients are reduce-scattered."
     )
     sync_each_pass: bool = Field(
-        default=False, description="Gradients are scattered after every pass, not the last alone."
+        default=False,
+        description="Gradients are reduce-scattered after every pass, not only after the last.",
     )
 
     def workers(self, ranks: int) -> int:

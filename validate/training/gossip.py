@@ -33,7 +33,7 @@ class Gossip(Method):
     least_ranks: ClassVar[int] = 2
     overlaps_communication: ClassVar[bool] = True
     graph: Literal["ring", "exponential", "random-pairs", "torus"] = Field(
-        default="ring", description="Who is whose neighbour."
+        default="ring", description="Graph of neighbours."
     )
 
     def run(self, worker: Worker) -> None:

@@ -37,15 +37,15 @@ class Learners(Method):
     kind: ClassVar[str] = "sma"
     overlaps_communication: ClassVar[bool] = True
     learners: PositiveInt = Field(
-        default=2, le=64, description="Learners on each rank's device, k."
+        default=2, le=64, description="k: number of learners on each rank's device."
     )
     correction: PositiveFloat | None = Field(
         default=None,
         le=1,
-        description="a, how strongly learners are drawn; 1 / learners if left out.",
+        description="a: strength of the correction towards the average; 1 / learners if left out.",
     )
     momentum: Annotated[float, Field(ge=0, lt=1)] = Field(
-        default=0.9, description="mu, the momentum of the average model."
+        default=0.9, description="mu: momentum of the average model."
     )
 
     def pull_factor(self, learners: int) -> float:

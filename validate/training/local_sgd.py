@@ -33,16 +33,20 @@ MOVED = "all groups moved"
 class Outer(Config):
     """The step that all groups take together."""
 
-    every: PositiveInt = Field(default=1, description="Averagings inside groups between two.")
-    learning_rate: PositiveFloat = Field(default=1.0, description="Multiplies the mean movement.")
+    every: PositiveInt = Field(
+        default=1, description="Number of averagings inside groups between two outer steps."
+    )
+    learning_rate: PositiveFloat = Field(
+        default=1.0, description="Learning rate of the outer step."
+    )
     momentum: Annotated[float, Field(ge=0, lt=1)] = Field(
-        default=0.0, description="Nesterov's; plain SGD without it."
+        default=0.0, description="Nesterov momentum; 0 is plain SGD."
     )
     fragments: PositiveInt = Field(
-        default=1, description="Parts of the model, which take turns over the period."
+        default=1, description="Number of model fragments, sent in turn over the period."
     )
     overlap: NonNegativeInt = Field(
-        default=0, description="Steps that go on while a fragment is on its way."
+        default=0, description="Number of steps that overlap with the sending of a fragment."
     )
 
     def due(self, averaging: int) -> tuple[int, ...]:
@@ -55,13 +59,13 @@ class LocalSgd(Method):
 
     kind: ClassVar[str] = "local-sgd"
     every: PositiveInt = Field(
-        default=4, description="Steps from one average of models to the next, H."
+        default=4, description="H: number of steps between averages of the models."
     )
     switch: NonNegativeInt = Field(
-        default=0, description="Steps at the start that average gradients instead."
+        default=0, description="Initial steps that average gradients instead."
     )
     group: PositiveInt | None = Field(
-        default=None, description="Workers that average with one another; all if left out."
+        default=None, description="Workers in each averaging group; all if left out."
     )
     outer: Outer | None = Field(default=None, description="The step over all groups, if any.")
 

@@ -118,14 +118,16 @@ class ParameterServer(Method):
     via_host_memory: ClassVar[bool] = True
     kind: ClassVar[str] = "parameter-server"
     servers: PositiveInt = Field(
-        default=1, description="Ranks that serve, each an equal share of the weights."
+        default=1, description="Number of server ranks, each with an equal share of the weights."
     )
-    sync: Literal["bsp", "ssp", "asp"] = Field(default="bsp", description="Who waits for whom.")
+    sync: Literal["bsp", "ssp", "asp"] = Field(
+        default="bsp", description="Synchronisation model of the workers."
+    )
     staleness: NonNegativeInt = Field(
-        default=1, description="Clocks that workers may be apart under ssp."
+        default=1, description="Number of clocks that workers may be apart under ssp."
     )
     reduction: Literal["mean", "sum"] = Field(
-        default="mean", description="Whether a change counts by 1 / workers or in full."
+        default="mean", description="Whether a change is scaled by 1 / workers or applied in full."
     )
 
     def gate(self, workers: int) -> Gate:

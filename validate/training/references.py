@@ -27,15 +27,15 @@ class Ddp(Method):
     kind: ClassVar[str] = "ddp"
     flat: ClassVar[bool] = False
     bucket_size: PositiveBytes = Field(
-        default=_BUCKET, description="A bucket is closed when it holds this much."
+        default=_BUCKET, description="Size at which a bucket is sent."
     )
     first_bucket: PositiveBytes = Field(
         default=2.0**20,
-        description="The same for the first bucket; torch takes it where bucket_size is 25 MiB.",
+        description="Size of the first sent bucket; torch uses it if bucket_size is 25 MiB.",
     )
     codec: CompressionConfig = Field(
         default=NoCompressionConfig(kind="none"),
-        description="What a communication hook compresses by.",
+        description="Compression by a communication hook.",
     )
 
     def run(self, worker: Worker) -> None:

@@ -21,26 +21,26 @@ class Training(Config):
     width: PositiveInt = Field(
         default=8,
         le=4096,
-        description="Channels of the CNN's first layer, or a transformer token's numbers.",
+        description="Channels of the CNN's first layer, or the transformer's embedding size.",
     )
     precision: Literal["float32", "float64"] = Field(
         default="float64", description="Format of weights, gradients and messages."
     )
     steps: PositiveInt = Field(default=8, description="Iterations of each worker.")
     batch: PositiveInt = Field(default=16, description="Samples per worker and iteration.")
-    learning_rate: PositiveFloat = Field(default=0.1, description="Multiplies the mean gradient.")
+    learning_rate: PositiveFloat = Field(default=0.1, description="Learning rate.")
     momentum: Annotated[float, Field(ge=0, lt=1)] = Field(
-        default=0.0, description="Of each worker's SGD."
+        default=0.0, description="Momentum of each worker's SGD."
     )
     seed: NonNegativeInt = Field(
         default=0,
-        description="Of the initial weights, the order of samples and every random choice.",
+        description="Seed of the initial weights, the order of samples and every random choice.",
     )
     pauses_s: tuple[NonNegativeFloat | tuple[NonNegativeFloat, ...], ...] = Field(
         default=(),
         description=(
-            "Seconds that worker 0, 1, ... waits before it computes: in each iteration, or one "
-            "number for each of them in turn; none where left out."
+            "Seconds that worker 0, 1, ... waits before it computes: one value for all "
+            "iterations, or one per iteration; none if left out."
         ),
     )
 

@@ -23,14 +23,16 @@ if TYPE_CHECKING:
 def backends(
     ranks: Annotated[int, typer.Option(min=2, max=64, help="Ranks to start on this machine.")] = 2,
     timeout: Annotated[
-        float, typer.Option(min=1, max=600, help="Seconds that an operation may take.")
+        float, typer.Option(min=1, max=600, help="Timeout of an operation in seconds.")
     ] = 20.0,
     edition: Annotated[
         str,
         typer.Option(
             metavar="classic|today",
-            help="Which table of torch's documentation stands in front: classic, of torch 2.0, as "
-            "lectures have it, or today's.",
+            help=(
+                "Table of torch's documentation to show first: classic (torch 2.0, as in "
+                "lectures) or today's."
+            ),
         ),
     ] = "today",
     as_json: Json = False,

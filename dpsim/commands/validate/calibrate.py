@@ -36,8 +36,8 @@ Testbed = Annotated[
     typer.Option(
         metavar="FILE|hosts=N,rate=R",
         help=(
-            "The testbed on which RUNS were measured. Without RUNS, the testbed "
-            "to measure on, which takes minutes and root on Linux."
+            "Testbed on which RUNS were measured. Without RUNS, the testbed to measure on, which "
+            "takes minutes and needs root on Linux."
         ),
         show_default=False,
     ),
@@ -49,10 +49,10 @@ Output = Annotated[
 Records = Annotated[
     Path | None,
     typer.Option(
-        help="Write the runs with what the profile predicts to this file.", show_default=False
+        help="Write the runs with the profile's predictions to this file.", show_default=False
     ),
 ]
-Every = Annotated[int, typer.Option(min=1, help="Fit on every n-th run, and hold the others out.")]
+Every = Annotated[int, typer.Option(min=1, help="Fit on every n-th run and hold out the others.")]
 
 
 def calibrate(

@@ -29,13 +29,13 @@ Html = Annotated[
 Tolerance = Annotated[
     str | None,
     typer.Option(
-        help='Exit with 3 where the mean error of a kind is above this: "10%".',
+        help='Exit with 3 if the mean error of a kind is above this: "10%".',
         show_default=False,
     ),
 ]
 Again = Annotated[
     bool,
-    typer.Option("--again", help="Predict steps again, from the scenarios that the runs name."),
+    typer.Option("--again", help="Predict steps again, from the scenarios named in the runs."),
 ]
 
 

@@ -36,7 +36,7 @@ Ranks = Annotated[
     typer.Option(
         min=1,
         max=256,
-        help="Ranks to start on this machine; under torchrun, its ranks measure.",
+        help="Ranks to start on this machine; torchrun's ranks if started by it.",
     ),
 ]
 Backend = Annotated[str, typer.Option(help="auto, gloo, nccl or mpi.")]
@@ -48,9 +48,7 @@ Factor = Annotated[
     float, typer.Option("-f", "--stepfactor", help="Factor from each size to the next.")
 ]
 Iterations = Annotated[int, typer.Option("-n", "--iters", min=1, help="Measured repetitions.")]
-Warmup = Annotated[
-    int, typer.Option("-w", "--warmup_iters", min=0, help="Repetitions before the measured ones.")
-]
+Warmup = Annotated[int, typer.Option("-w", "--warmup_iters", min=0, help="Warm-up repetitions.")]
 Datatypes = Annotated[
     str,
     typer.Option(
@@ -71,7 +69,7 @@ Algorithms = Annotated[
     typer.Option(
         "--algorithm",
         metavar=_NAMES,
-        help="library: the backend's own; ring and others run as schedules; or all.",
+        help="library (the backend's own), ring and others (run as schedules), or all.",
     ),
 ]
 Model = Annotated[
@@ -88,8 +86,10 @@ Precision = Annotated[
 BatchSizes = Annotated[
     str, typer.Option("--batch-sizes", metavar="N,...", help="Samples in a batch.")
 ]
-Learners = Annotated[str, typer.Option(metavar="N,...", help="Replicas that share the device.")]
-Timeout = Annotated[float, typer.Option(min=1, help="Seconds that ranks wait for each other.")]
+Learners = Annotated[
+    str, typer.Option(metavar="N,...", help="Number of replicas that share the device.")
+]
+Timeout = Annotated[float, typer.Option(min=1, help="Seconds that ranks wait for one another.")]
 Output = Annotated[
     Path | None, typer.Option(help="Write the run file, which calibration reads, to this path.")
 ]

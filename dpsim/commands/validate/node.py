@@ -32,20 +32,22 @@ Ranks = Annotated[
     typer.Option(
         min=1,
         max=64,
-        help="Ranks to start: one a GPU, or 4 on a processor, if left out.",
+        help="Ranks to start; if left out, one per GPU, or 4 on a CPU.",
         show_default=False,
     ),
 ]
 Minutes = Annotated[
     float,
-    typer.Option(min=0.1, help="Time for this call; another one goes on where it ended."),
+    typer.Option(min=0.1, help="Time for this call; another call continues."),
 ]
 Models = Annotated[
     str,
     typer.Option(
         metavar="NAME,...",
-        help="Models whose layers are measured: the catalogue's, or small-cnn and "
-        "small-transformer.",
+        help=(
+            "Models whose layers to measure: from the catalogue, or small-cnn and "
+            "small-transformer."
+        ),
     ),
 ]
 

@@ -22,26 +22,31 @@ if TYPE_CHECKING:
 Kind = Annotated[
     str,
     typer.Argument(
-        help="The columns that the file has: nccl-tests, nccl-single-node, single-gpu, "
-        "adaptdl, vtrain, vtrain-allreduce, scaling, overlap (those of scaling), imagenet, llm, "
-        "mlperf or steps."
+        help=(
+            "Format of the file: nccl-tests, nccl-single-node, single-gpu, adaptdl, vtrain, "
+            "vtrain-allreduce, scaling, overlap (columns of scaling), imagenet, llm, mlperf "
+            "or steps."
+        )
     ),
 ]
-File = Annotated[Path, typer.Argument(help="A CSV file with those columns.", show_default=False)]
+File = Annotated[Path, typer.Argument(help="CSV file in that format.", show_default=False)]
 Regime = Annotated[
     str,
     typer.Option(
-        help="specification: predict from the description alone; calibrated: every fourth size "
-        "is known, for llm, mlperf and steps the row on the fewest GPUs of each case, submission "
-        "or series."
+        help=(
+            "specification: predict from the description alone; calibrated: also from known "
+            "rows, which are every fourth size, or, for llm, mlperf and steps, the row with "
+            "the fewest GPUs of each case, submission or series."
+        )
     ),
 ]
 WriteScenarios = Annotated[
     Path | None,
     typer.Option(
         metavar="FOLDER",
-        help="Write the scenario of each row of step times, by which it is predicted, as "
-        "ROW_ID.yaml.",
+        help=(
+            "Write the scenario that predicts each row of step times to ROW_ID.yaml in this folder."
+        ),
         show_default=False,
     ),
 ]
@@ -51,13 +56,16 @@ KnownRows = Annotated[
         "--known",
         min=1,
         max=1000,
-        help="Rows of each series of adaptdl, vtrain and scaling that a calibrated regime knows: "
-        "those that dpsim calibrate --plan proposes, then what is farthest from the known.",
+        help=(
+            "Known rows per series of adaptdl, vtrain and scaling in the calibrated regime: "
+            "first the rows that dpsim calibrate --plan proposes, then the farthest from the "
+            "known ones."
+        ),
     ),
 ]
 Tolerance = Annotated[
     float | None,
-    typer.Option(min=0, help="Exit with 3 where the mean error over rows is above this fraction."),
+    typer.Option(min=0, help="Exit with 3 if the mean error over rows is above this fraction."),
 ]
 
 

@@ -26,14 +26,17 @@ Testbed = Annotated[
     str | None,
     typer.Option(
         metavar="KEY=VALUE,...|FILE",
-        help='Instead of the scenario\'s cluster: "hosts=4,rate=100 Mbit/s", or a YAML file.',
+        help=(
+            'Testbed to use instead of the scenario\'s cluster: "hosts=4,rate=100 Mbit/s", or '
+            "a YAML file."
+        ),
         show_default=False,
     ),
 ]
 Device = Annotated[
     str | None,
     typer.Option(
-        help="Run it on this node's devices, not on a testbed: cpu, cuda or auto.",
+        help="Run on this node's devices, not on a testbed: cpu, cuda or auto.",
         show_default=False,
     ),
 ]
@@ -44,8 +47,8 @@ Compute = Annotated[
     str | None,
     typer.Option(
         help=(
-            "real: the scenario's model (on a testbed, a small network); timed: passes take "
-            "their predicted times. On a node real, on a testbed timed, if left out."
+            "real: the scenario's model (on a testbed, a small network); timed: passes take their "
+            "predicted times. If left out: real on a node, timed on a testbed."
         ),
         show_default=False,
     ),
@@ -53,17 +56,17 @@ Compute = Annotated[
 AsHere = Annotated[
     bool,
     typer.Option(
-        "--as-here", help="Replace the scenario's hardware by that of this node, and keep the rest."
+        "--as-here", help="Replace the scenario's hardware by this node's, and keep the rest."
     ),
 ]
 Repeat = Annotated[
     int,
-    typer.Option(min=1, max=100, help="Number of runs; of each step the median over runs counts."),
+    typer.Option(min=1, max=100, help="Number of runs; the median over runs counts for each step."),
 ]
 Timeout = Annotated[
     str | None,
     typer.Option(
-        help=("Time after which ranks are stopped; 180 s plus 4 times the prediction if left out.")
+        help="Time after which ranks are stopped; 180 s plus 4 times the prediction if left out."
     ),
 ]
 Output = Annotated[

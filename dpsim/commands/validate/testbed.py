@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 Command = Annotated[
     list[str] | None,
     typer.Argument(
-        help="What to run once per host, after --; a self-check if left out.",
+        help="Command to run once per host, after --; a self-check if left out.",
         show_default=False,
     ),
 ]
@@ -32,20 +32,21 @@ Hosts = Annotated[
 ]
 Rate = Annotated[
     str | None,
-    typer.Option(help='Rate of all links, each way: "100 Mbit/s".', show_default=False),
+    typer.Option(help='Rate of all links in each direction: "100 Mbit/s".', show_default=False),
 ]
 Rates = Annotated[
     str | None,
     typer.Option(
         metavar="RATE,...",
-        help="The rate of each host's link, with commas.",
+        help="Rate of each host's link, comma-separated.",
         show_default=False,
     ),
 ]
 Topology = Annotated[
     Path | None,
     typer.Option(
-        help="A YAML file: hosts, rate, mtu, racks; options go before it.", show_default=False
+        help="A YAML file with hosts, rate, mtu, racks; options override its values.",
+        show_default=False,
     ),
 ]
 Timeout = Annotated[str, typer.Option(help="Time after which ranks are stopped.")]

@@ -20,16 +20,16 @@ if TYPE_CHECKING:
 def train(
     method: Annotated[
         str,
-        typer.Argument(help="A method, several separated by commas, or all.", show_default=False),
+        typer.Argument(help="One or more methods, comma-separated, or all.", show_default=False),
     ],
     ranks: Annotated[int, typer.Option(min=1, max=64, help="Ranks to start.")] = 4,
     device: Device = "auto",
     backend: Backend = "auto",
-    model: Annotated[str, typer.Option(help="cnn or transformer, small ones.")] = "cnn",
+    model: Annotated[str, typer.Option(help="A small cnn or transformer.")] = "cnn",
     steps: Annotated[int, typer.Option(min=1, max=10_000, help="Steps of each worker.")] = 8,
     batch: Annotated[int, typer.Option(min=1, help="Samples per worker and step.")] = 16,
     seed: Annotated[
-        int, typer.Option(min=0, help="Seed of weights, samples and random choices.")
+        int, typer.Option(min=0, help="Seed of the weights, samples and random choices.")
     ] = 0,
     as_json: Json = False,
 ) -> None:

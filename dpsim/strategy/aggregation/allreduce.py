@@ -52,58 +52,56 @@ class AllReduceConfig(Aggregation):
     torch_libraries: ClassVar[tuple[str, ...]] = ("ideal", "auto", "gloo")
     also_called: ClassVar[tuple[str, ...]] = ("ddp", "horovod")
 
-    kind: Literal["allreduce"] = Field(
-        description="Every worker ends with the sum of all gradients."
-    )
+    kind: Literal["allreduce"] = Field(description="Every worker gets the sum of all gradients.")
     algorithm: AlgorithmName | None = Field(
         default=None,
         description=(
-            "How the all-reduce is carried out (dpsim catalogue algorithms); butterfly:4: of "
-            "degree 4, so that 4 ranks meet in each round; in-network: by switches that reduce; "
-            "auto: the fastest of all at each size. Of a library: what it is held to. Left out: "
-            "the library's own choice, or a ring without a library."
+            "All-reduce algorithm (dpsim catalogue algorithms). butterfly:4 has degree 4: 4 ranks "
+            "exchange in each round; in-network: the switches reduce; auto: the fastest at each "
+            "size. With a library, it must use this algorithm. If left out: the library's own "
+            "choice, or a ring without a library."
         ),
     )
     library: Literal["auto", "ideal", "nccl", "gloo", "mpi"] = Field(
         default="auto",
         description=(
-            "Whose all-reduce it is: ideal is the algorithm alone; nccl, gloo and mpi are timed "
-            "as those libraries run; auto is nccl on GPUs of NVIDIA, or of AMD (RCCL), where it "
-            "has the algorithm, else ideal."
+            "Library that runs the all-reduce. ideal: the algorithm without a library's "
+            "overheads; nccl, gloo, mpi: timed as those libraries run; auto: nccl on NVIDIA and "
+            "AMD (RCCL) GPUs if it has the algorithm, otherwise ideal."
         ),
     )
 
     sync_each_pass: bool = Field(
         default=False,
         description=(
-            "Gradients are reduced after every pass of gradient_accumulation, and the next pass "
-            "waits for them; false reduces their sum after the last one. true is torch's DDP "
-            "without no_sync(), and accelerate's sync_each_batch; DeepSpeed has only false."
+            "true: gradients are reduced after every pass of gradient_accumulation, and the next "
+            "pass waits (torch's DDP without no_sync(), accelerate's sync_each_batch). false: "
+            "only their sum is reduced, after the last pass (the only choice in DeepSpeed)."
         ),
     )
     find_unused_parameters: bool = Field(
         default=False,
         description=(
             "Before a backward pass the host searches the autograd graph, 0.3 us a node (assumed "
-            "from torch 2.13 on a CPU); workers all-reduce which parameters were used, 4 bytes "
-            "each; buckets keep the order of parameters. torch's and accelerate's (Trainer: "
-            "ddp_find_unused_parameters); DeepSpeed has none."
+            "from torch 2.13 on a CPU); workers all-reduce a map of used parameters, 4 bytes "
+            "each; buckets keep the order of parameters. As in torch and accelerate (Trainer: "
+            "ddp_find_unused_parameters); DeepSpeed has no such option."
         ),
     )
     static_graph: bool = Field(
         default=False,
         description=(
-            "The graph is the same in every step: what find_unused_parameters adds is done in the "
-            "first step alone, which is not counted. torch's and accelerate's "
-            "(DistributedDataParallelKwargs); DeepSpeed has none."
+            "The graph is the same in every step, so only the first step, which is not counted, "
+            "has the cost of find_unused_parameters. As in torch and accelerate "
+            "(DistributedDataParallelKwargs); DeepSpeed has no such option."
         ),
     )
     gradient_as_bucket_view: bool = Field(
         default=False,
         description=(
-            "Gradients are views of the buckets, so that memory holds them once, not twice; the "
-            "copy that is saved is not taken off the step. torch's and accelerate's; DeepSpeed's "
-            "contiguous_gradients copy."
+            "Gradients are views of the buckets, so memory holds them once, not twice; the step "
+            "time still includes the copy. As in torch and accelerate; DeepSpeed's "
+            "contiguous_gradients copies."
         ),
     )
 

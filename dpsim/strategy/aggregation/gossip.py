@@ -38,8 +38,8 @@ class GossipConfig(Aggregation):
     graph: Literal["ring", "exponential", "random-pairs", "torus"] = Field(
         default="ring",
         description=(
-            "Who the neighbours are: both sides of a ring, the four of a torus, one at a distance "
-            "of 1, 2, 4, ... in turn, or a random partner in each step."
+            "Neighbours of a worker: both in a ring, the four in a torus, one at a distance of 1, "
+            "2, 4, ... in turn, or a random partner in each step."
         ),
     )
 

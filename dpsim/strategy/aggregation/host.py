@@ -40,21 +40,22 @@ class HostConfig(Aggregation):
     way: Literal["copies", "single-process"] = Field(
         default="copies",
         description=(
-            "copies: to the CPU, averaged there, and back; single-process: as torch's DataParallel."
+            "copies: gradients are copied to the CPU, averaged there and copied back; "
+            "single-process: as in torch's DataParallel."
         ),
     )
     sum_rate: BytesPerSecond = Field(
         default=10e9,
         description=(
-            "copies: bytes of gradients per second that a CPU adds up. The default is an "
-            "assumption: about an eighth of a CPU's memory bandwidth, for what is read and written."
+            "copies: rate in B/s at which a CPU adds up gradients. The default is an assumption: "
+            "about an eighth of the CPU's memory bandwidth, for reads and writes."
         ),
     )
     bytes_per_sample: Bytes = Field(
-        default=0.0, description="single-process: bytes of a sample that GPU 0 hands out."
+        default=0.0, description="single-process: bytes per sample that GPU 0 distributes."
     )
     bytes_per_output: Bytes = Field(
-        default=0.0, description="single-process: bytes of a sample's output that GPU 0 gathers."
+        default=0.0, description="single-process: output bytes per sample that GPU 0 gathers."
     )
 
     @property

@@ -29,30 +29,29 @@ class OffloadConfig(Config):
     optimizer: Literal["none", "cpu", "nvme"] = Field(
         "none",
         description=(
-            "cpu: the optimiser's state and the shards of gradients are in the host's memory, and "
-            "its processors update the weights (DeepSpeedCPUAdam); nvme: the state is on the "
-            "node's drives, from which each step reads it and to which it is written."
+            "cpu: optimiser state and gradient shards are in host memory, and the CPUs update the "
+            "weights (DeepSpeedCPUAdam); nvme: the state is on the node's drives, and each step "
+            "reads and writes it."
         ),
     )
     parameters: Literal["none", "cpu", "nvme"] = Field(
         "none",
         description=(
-            "Stage 3: where shards of weights are, which are copied to the GPU each time before "
-            "they are gathered."
+            "Stage 3: location of weight shards; they are copied to the GPU before each gather."
         ),
     )
     activations: Literal["none", "cpu"] = Field(
         "none",
         description=(
-            "cpu: what a block keeps for backward is copied to the host's memory, and back before "
-            "the block's backward pass."
+            "cpu: a block's saved activations are copied to host memory, and back before its "
+            "backward pass."
         ),
     )
     nvme_rate: BytesPerSecond = Field(
         default=6e9,
         description=(
-            "B/s that a node's drives read, and as many that they write. The default is an "
-            "assumption: one drive on PCIe 4.0."
+            "Rate at which a node's drives read, and also write. The default is an assumption: "
+            "one drive on PCIe 4.0."
         ),
     )
 

@@ -56,20 +56,22 @@ class ParameterServerConfig(Aggregation):
     )
     colocated: bool = Field(
         default=True,
-        description="Servers run on the workers' nodes, in turn; false: each on a node of its own.",
+        description="true: servers run on the workers' nodes in turn; false: on their own nodes.",
     )
     update_rate: BytesPerSecond = Field(
         default=10e9,
         description=(
-            "Bytes of gradients per second that a server adds up and applies. The default is an "
-            "assumption: about an eighth of a CPU's memory bandwidth, for what is read and written."
+            "Rate in B/s at which a server adds up and applies gradients. The default is an "
+            "assumption: about an eighth of a CPU's memory bandwidth, for reads and writes."
         ),
     )
     replicas: PositiveInt = Field(
-        default=1, le=64, description="Servers that hold each share, the first included."
+        default=1,
+        le=64,
+        description="Number of servers that hold each share of the parameters (1: no replication).",
     )
     compress_pull: bool = Field(
-        default=False, description="Parameters are compressed on their way back as gradients are."
+        default=False, description="Pulled parameters are compressed like gradients."
     )
 
     @model_validator(mode="after")

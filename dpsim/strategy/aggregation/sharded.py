@@ -59,77 +59,79 @@ class ShardedConfig(Aggregation):
         description="1: optimiser state is divided; 2: gradients too; 3: weights too (FSDP).",
     )
     weight_bytes: Literal[2, 4] = Field(
-        default=4, description="Bytes of a weight as it is gathered, no more than it is kept in."
+        default=4, description="Bytes per gathered weight, at most the bytes it is stored in."
     )
     unit_size: PositiveBytes = Field(
         default=100 * 2.0**20,
         description=(
-            "Stage 3: weights of successive layers are gathered in units of at least this much "
-            "(fp32)."
+            "Stage 3: minimum size of a unit of successive layers that is gathered at once (in "
+            "fp32)."
         ),
     )
     wrap: Literal["size", "block"] = Field(
         default="size",
         description=(
-            "Stage 3: what a unit is. size: layers of unit_size together; block: each block of the "
-            "model, as FSDP wraps transformers, whose gradients are sent as one."
+            "Stage 3: units to gather. size: successive layers up to unit_size; block: each block "
+            "of the model, as FSDP wraps transformers, with its gradients sent as one."
         ),
     )
     prefetch: NonNegativeInt = Field(
-        default=1, le=1000, description="Stage 3: how many units ahead gathering starts."
+        default=1, le=1000, description="Stage 3: number of units that are gathered ahead."
     )
     backward_prefetch: Literal["pre", "post", "none"] = Field(
         default="pre",
         description=(
-            "Stage 3, in backward passes (torch's BackwardPrefetch): pre, prefetch units ahead; "
-            "post, where the unit before is done and its gradients are not yet sent; none, behind "
-            "those."
+            "Stage 3, start of the next gather in backward passes (torch's BackwardPrefetch). "
+            "pre: prefetch units ahead; post: after the previous unit, before its gradients are "
+            "sent; none: after its gradients."
         ),
     )
     limit_all_gathers: bool = Field(
         default=True,
         description=(
-            "Stage 3: gathering waits until a unit is freed (torch's rate limiter). Without it "
-            "the host runs ahead: weights are gathered as fast as they come, and take memory."
+            "Stage 3: a gather waits until a unit is freed (torch's rate limiter). false: the "
+            "host runs ahead and gathers weights as early as possible, which takes more memory."
         ),
     )
     library: Literal["auto", "ideal", "nccl", "gloo", "mpi"] = Field(
         default="auto",
         description=(
-            "Whose reduce-scatter and all-gather these are; auto: nccl on GPUs of NVIDIA, or of "
-            "AMD (RCCL), else ideal."
+            "Library that runs reduce-scatter and all-gather; auto: nccl on NVIDIA and AMD (RCCL) "
+            "GPUs, otherwise ideal."
         ),
     )
 
     shard_group: GroupSize = Field(
         default="all",
         description=(
-            "Workers among which a model is divided: all (of each of sync.group, where that is "
-            "set); node, those of each node (hybrid sharding); or a number of them. Groups hold "
-            "replicas, which all-reduce their shards."
+            "Workers that share one copy of the model. all: all workers, or each sync.group if "
+            "set; node: the workers of a node (hybrid sharding); or a number of workers. Groups "
+            "hold replicas and all-reduce their shards."
         ),
     )
     reshard_after_forward: bool = Field(
         default=True,
         description=(
-            "Stage 3: weights are freed after each forward pass and gathered again for backward; "
-            "false keeps them until then."
+            "Stage 3: true frees weights after each forward pass and gathers them again for "
+            "backward; false keeps them."
         ),
     )
     owners: Literal["slices", "tensors"] = Field(
         default="slices",
         description=(
-            "Stages 1 and 2: what each worker updates. slices: a part of every tensor, gathered at "
-            "once; tensors: whole ones, the largest first to whoever has least so far, which their "
-            "owners broadcast one after the other (InternEvo, Colossal-AI)."
+            "Stages 1 and 2: division of the update. slices: each worker updates a part of every "
+            "tensor, and one all-gather collects them; tensors: each owns whole tensors (assigned "
+            "largest first to the least loaded worker) and broadcasts them one by one (InternEvo, "
+            "Colossal-AI)."
         ),
     )
     gradients: GradientsConfig = Field(
-        default=GradientsConfig(), description="How gradients travel and add up over passes."
+        default=GradientsConfig(),
+        description="Data type, collective and accumulation of gradients.",
     )
 
     offload: OffloadConfig = Field(
-        default=OffloadConfig(), description="What is kept in the host's memory, not the GPUs'."
+        default=OffloadConfig(), description="State kept in host memory instead of GPU memory."
     )
 
     @field_validator("backward_prefetch", mode="before")

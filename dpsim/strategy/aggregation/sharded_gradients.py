@@ -15,20 +15,21 @@ class GradientsConfig(Config):
 
     dtype: Literal["fp32", "bf16"] | None = Field(
         default=None,
-        description="What they travel in; as workload.parameter_dtype keeps them if left out.",
+        description="Data type of sent gradients; workload.parameter_dtype if left out.",
     )
     collective: Literal["reduce-scatter", "all-reduce"] = Field(
         default="reduce-scatter",
         description=(
-            "reduce-scatter: each worker gets what it updates. all-reduce: all workers get all, of "
-            "which stage 1 then uses a part (InternEvo, torch's ZeroRedundancyOptimizer)."
+            "reduce-scatter: each worker gets the gradients that it updates with. all-reduce: "
+            "every worker gets all gradients, and stage 1 uses its part (InternEvo, torch's "
+            "ZeroRedundancyOptimizer)."
         ),
     )
     sync_each_pass: bool = Field(
         default=False,
         description=(
-            "They are reduced after every pass, so that only shards are kept; false (no_sync) "
-            "adds whole gradients up and reduces them after the last pass."
+            "true: gradients are reduced after every pass, and only shards are kept; false "
+            "(no_sync): whole gradients accumulate and are reduced after the last pass."
         ),
     )
 

@@ -26,11 +26,9 @@ class CastConfig(LossyCodec):
     takes_more_steps: ClassVar[bool] = False
     also_called: ClassVar[tuple[str, ...]] = ("fp16", "bf16", "half")
 
-    kind: Literal["cast"] = Field(
-        description="Elements travel in half precision and are summed in it."
-    )
+    kind: Literal["cast"] = Field(description="Elements are sent and summed in half precision.")
     format: Literal["fp16", "bf16"] = Field(
-        default="fp16", description="fp16 is finer, bf16 has float32's range."
+        default="fp16", description="fp16 has more precision, bf16 has float32's range."
     )
 
     def wire_bytes(self, elements: int) -> int:

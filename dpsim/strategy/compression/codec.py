@@ -175,7 +175,8 @@ class LossyCodec(Codec):
     """A lossy codec, whose error may be fed back."""
 
     error_feedback: bool = Field(
-        default=False, description="What encoding lost is added to the next step's vector."
+        default=False,
+        description="Error feedback: the encoding error is added to the next step's vector.",
     )
 
     @property

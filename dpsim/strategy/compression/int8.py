@@ -25,9 +25,9 @@ class Int8Config(QuantisingCodec):
     """Elements travel as 8-bit integers with a scale a bucket."""
 
     kind: Literal["int8"] = Field(
-        description="Elements travel as 8-bit integers with a scale per bucket; gathered."
+        description="Elements are sent as 8-bit integers with a scale per bucket; gathered."
     )
-    bucket: PositiveInt = Field(default=2048, description="Elements that share a scale.")
+    bucket: PositiveInt = Field(default=2048, description="Number of elements that share a scale.")
 
     def wire_bytes(self, elements: int) -> int:
         """Return 1 byte per element, 4 per bucket."""

@@ -17,7 +17,7 @@ class NoCompressionConfig(Codec):
     exact: ClassVar[bool] = True
     takes_more_steps: ClassVar[bool] = False
 
-    kind: Literal["none"] = Field(description="Gradients travel as they are.")
+    kind: Literal["none"] = Field(description="Gradients are sent uncompressed.")
 
     def wire_bytes(self, elements: int) -> int:
         """Return 4 bytes per element."""

@@ -25,11 +25,12 @@ class OneBitConfig(QuantisingCodec):
     label: ClassVar[str] = "1-bit"
 
     kind: Literal["onebit"] = Field(
-        description="Signs travel, and two means per column, with error feedback; gathered."
+        description="Signs and two means per column are sent, with error feedback; gathered."
     )
-    column: PositiveInt = Field(default=512, description="Elements that share two means.")
+    column: PositiveInt = Field(default=512, description="Number of elements that share two means.")
     error_feedback: bool = Field(
-        default=True, description="What encoding lost is added to the next step's vector."
+        default=True,
+        description="Error feedback: the encoding error is added to the next step's vector.",
     )
 
     def wire_bytes(self, elements: int) -> int:

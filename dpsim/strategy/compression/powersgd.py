@@ -38,13 +38,14 @@ class PowerSgdConfig(LossyCodec):
     common_randomness: ClassVar[bool] = True
 
     kind: Literal["powersgd"] = Field(
-        description="Two thin factors of the vector, taken as a matrix, travel one after the other."
+        description="The vector, as a matrix, is sent as two low-rank factors, one after the other."
     )
     rank: Annotated[int, Field(ge=1, le=1024)] = Field(
-        default=2, description="Columns of each factor."
+        default=2, description="Rank: columns of each factor."
     )
     error_feedback: bool = Field(
-        default=True, description="What encoding lost is added to the next step's vector."
+        default=True,
+        description="Error feedback: the encoding error is added to the next step's vector.",
     )
 
     def shape(self, elements: int) -> tuple[int, int]:

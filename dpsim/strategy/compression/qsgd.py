@@ -38,11 +38,11 @@ class QsgdConfig(QuantisingCodec):
         description="Elements are rounded at random to levels of their bucket's norm; gathered."
     )
     levels: Annotated[int, Field(ge=1, le=127)] = Field(
-        default=7, description="Levels above 0; 7 with signs fit 4 bits."
+        default=7, description="Number of levels above 0; 7 levels and a sign fit in 4 bits."
     )
-    bucket: PositiveInt = Field(default=512, description="Elements that share a norm.")
+    bucket: PositiveInt = Field(default=512, description="Number of elements that share a norm.")
     norm: Literal["max", "l2"] = Field(
-        default="max", description="A bucket's norm: largest magnitude, or Euclidean."
+        default="max", description="Norm of a bucket: largest magnitude, or Euclidean."
     )
 
     @property

@@ -21,21 +21,22 @@ from dpsim.strategy.compression.top_k import kept
 
 
 class RandomKConfig(LossyCodec):
-    """Elements at random places travel, the same places on every worker."""
+    """Elements at random indices are sent, the same indices on every worker."""
 
     sums_in_flight: ClassVar[bool] = True
     common_randomness: ClassVar[bool] = True
 
     kind: Literal["random-k"] = Field(
-        description="Elements at random places travel, the same places on every worker."
+        description="Elements at random indices are sent, the same indices on every worker."
     )
     density: Annotated[float, Field(gt=0, le=1)] = Field(
-        default=0.01, description="Fraction of elements that travel."
+        default=0.01, description="Fraction of elements that are sent."
     )
     error_feedback: bool = Field(
         default=True,
         description=(
-            "What encoding lost is added to the next step's vector; otherwise values are scaled up."
+            "Error feedback: the encoding error is added to the next step's vector; otherwise "
+            "values are scaled up."
         ),
     )
 

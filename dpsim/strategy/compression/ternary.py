@@ -32,10 +32,14 @@ class TernaryConfig(QuantisingCodec):
     """Elements travel as -1, 0 or 1 and a scale."""
 
     kind: Literal["ternary"] = Field(
-        description="Elements become -s, 0 or s at random, s the largest magnitude; gathered."
+        description=(
+            "Elements are rounded stochastically to -s, 0 or s, where s is the largest "
+            "magnitude; gathered."
+        )
     )
     bucket: PositiveInt | None = Field(
-        default=None, description="Elements that share a scale; the whole payload if left out."
+        default=None,
+        description="Number of elements that share a scale; the whole payload if left out.",
     )
 
     def wire_bytes(self, elements: int) -> int:

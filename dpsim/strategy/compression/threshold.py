@@ -28,17 +28,21 @@ class ThresholdConfig(SparseCodec):
     """Large elements travel with their places."""
 
     kind: Literal["threshold"] = Field(
-        description="Elements above a bound travel with their places; gathered."
+        description="Elements above a bound are sent with their indices; gathered."
     )
     bound: Annotated[float, Field(ge=0)] = Field(
-        default=2.5758, description="Magnitude above which an element travels."
+        default=2.5758, description="Magnitude above which an element is sent."
     )
     unit: Literal["rms", "absolute"] = Field(
-        default="rms", description="The bound is in the vector's root mean squares, or a number."
+        default="rms",
+        description="Unit of the bound: the vector's root mean square, or an absolute number.",
     )
     density: Annotated[float, Field(ge=0, le=1)] | None = Field(
         default=None,
-        description="Fraction of elements expected to travel; that of normal elements if left out.",
+        description=(
+            "Expected fraction of sent elements; the fraction for normally distributed "
+            "elements if left out."
+        ),
     )
 
     @model_validator(mode="after")

@@ -36,7 +36,8 @@ class SparseCodec(LossyCodec):
     sums_in_flight: ClassVar[bool] = False
 
     error_feedback: bool = Field(
-        default=True, description="What encoding lost is added to the next step's vector."
+        default=True,
+        description="Error feedback: the encoding error is added to the next step's vector.",
     )
 
     @abstractmethod
@@ -65,10 +66,10 @@ class TopKConfig(SparseCodec):
     """The largest elements travel with their places."""
 
     kind: Literal["top-k"] = Field(
-        description="The largest elements travel with their places, with error feedback; gathered."
+        description="The largest elements are sent with indices and error feedback; gathered."
     )
     density: Annotated[float, Field(gt=0, le=1)] = Field(
-        default=0.01, description="Fraction of elements that travel."
+        default=0.01, description="Fraction of elements that are sent."
     )
 
     def count(self, elements: int) -> int:

@@ -20,16 +20,16 @@ from dpsim.workload import Model
 
 
 class BucketsConfig(Overlap):
-    """Gradients travel in buckets while the backward pass goes on."""
+    """Gradients are sent in buckets during the backward pass."""
 
     kind: Literal["buckets"] = Field(
-        description="Gradients travel in buckets while the backward pass goes on."
+        description="Gradients are sent in buckets during the backward pass."
     )
     bucket_size: PositiveBytes = Field(
-        default=25 * 2.0**20, description="A bucket is closed when it holds this much."
+        default=25 * 2.0**20, description="Size at which a bucket is sent."
     )
     first_bucket: PositiveBytes = Field(
-        default=2.0**20, description="The same for the first bucket."
+        default=2.0**20, description="Size at which the first bucket is sent."
     )
 
     @property

@@ -20,16 +20,16 @@ from dpsim.strategy.overlap.plan import Outlook, Overlap
 
 
 class MgWfbpConfig(Overlap):
-    """Gradients are merged where waiting for the next costs less than a start-up."""
+    """Gradients are merged if waiting for the next one costs less than a start-up."""
 
     label: ClassVar[str] = "MG-WFBP"
     minds_times: ClassVar[bool] = True
 
     kind: Literal["mg-wfbp"] = Field(
-        description="Gradients are merged where waiting for the next costs less than a start-up."
+        description="Gradients are merged if waiting for the next one costs less than a start-up."
     )
     merge: Literal["greedy", "exact"] = Field(
-        default="greedy", description="The published rule, or the best of all merges."
+        default="greedy", description="Merging rule: as published, or the optimum over all merges."
     )
 
     def plan(self, calls: Calls, outlook: Outlook) -> Calls:

@@ -31,10 +31,10 @@ class PriorityConfig(Overlap):
     """Gradients of front layers overtake later layers' gradients."""
 
     kind: Literal["priority"] = Field(
-        description="Gradients of front layers overtake; the next forward pass starts early."
+        description="Front layers' gradients are sent first, so the next forward pass starts early."
     )
     slice_size: PositiveBytes = Field(
-        default=4 * 2.0**20, description="Larger gradients travel in slices of this size."
+        default=4 * 2.0**20, description="Slice size; larger gradients are sent in slices."
     )
 
     front_first: ClassVar[bool] = True

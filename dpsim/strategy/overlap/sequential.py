@@ -18,7 +18,7 @@ class SequentialConfig(Overlap):
     overlaps: ClassVar[bool] = False
 
     kind: Literal["sequential"] = Field(
-        description="Communication starts after the whole backward pass, all of it merged."
+        description="All gradients are sent together after the whole backward pass."
     )
 
     def most_calls(self, model: Model) -> int:

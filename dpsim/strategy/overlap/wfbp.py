@@ -20,7 +20,7 @@ class WfbpConfig(Overlap):
     merges_nothing: ClassVar[bool] = True
 
     kind: Literal["wfbp"] = Field(
-        description="Every tensor's gradient travels on its own as soon as it is there."
+        description="Every tensor's gradient is sent on its own as soon as it is ready."
     )
 
     def plan(self, calls: Calls, outlook: Outlook) -> Calls:

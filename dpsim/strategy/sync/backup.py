@@ -27,7 +27,8 @@ class BackupConfig(Sync):
         description="The gradients of the last few workers of a step are dropped."
     )
     backups: NonNegativeInt = Field(
-        default=1, description="How many of the cluster's workers are not waited for."
+        default=1,
+        description="Number of backup workers: a step does not wait for its last few workers.",
     )
 
     @property

@@ -27,37 +27,41 @@ from dpsim.topology import GroupSize, Mesh
 
 
 class LocalSgdConfig(Sync):
-    """Workers step on their own and average their models now and then."""
+    """Workers take local steps and average their models periodically."""
 
     label: ClassVar[str] = "local SGD"
     one_version: ClassVar[bool] = False
     also_called: ClassVar[tuple[str, ...]] = ("diloco", "post-local-sgd")
 
     kind: Literal["local-sgd"] = Field(
-        description="Workers step on their own and average their models now and then."
+        description="Workers take local steps and average their models periodically."
     )
     every: PositiveInt = Field(
-        default=8, description="H: how much lies between two averagings, in units of unit."
+        default=8, description="H: interval between two averagings, in the unit given by `unit`."
     )
     unit: Literal["steps", "samples", "epochs"] = Field(
         default="steps",
         description=(
-            "What every counts: steps, samples of all workers, or epochs (of workload.dataset)."
+            "Unit of `every`: steps, samples of all workers, or epochs (of workload.dataset)."
         ),
     )
     switch_after: NonNegativeInt = Field(
-        default=0, description="Steps of BSP before, warm-up included (post-local SGD)."
+        default=0, description="Initial steps with BSP, warm-up included (post-local SGD)."
     )
     group: GroupSize = Field(
         default="all",
         description=(
-            "Workers that average every H steps, or exchange gradients where H is 1: all; node, "
-            "those of each node; or a number of them (1: each alone)."
+            "Groups of workers that average every H steps, or exchange gradients if H is 1. all: "
+            "one group; node: the workers of each node; or a number of workers (1: each on its "
+            "own)."
         ),
     )
     outer: OuterConfig | None = Field(
         default=None,
-        description="A step over all groups, now and then (DiLoCo); groups have one in any case.",
+        description=(
+            "Periodic outer step over all groups (DiLoCo); always present if there are "
+            "several groups."
+        ),
     )
 
     @model_validator(mode="before")

@@ -20,35 +20,37 @@ class OuterConfig(Config):
     """The step that all groups take together."""
 
     every: PositiveInt = Field(
-        default=1, description="K: averagings inside groups from one outer step to the next."
+        default=1, description="K: number of averagings inside groups between two outer steps."
     )
     optimizer: Literal["nesterov", "sgd"] = Field(
         default="nesterov",
         description=(
-            "What takes the groups' mean movement for a gradient; sgd with a learning rate of 1 "
-            "averages them."
+            "Optimiser that takes the groups' mean change as a gradient; sgd with a learning rate "
+            "of 1 averages the models."
         ),
     )
     learning_rate: Annotated[float, Field(gt=0)] | None = Field(
         default=None,
-        description="Of the model that replay trains; 0.7 with nesterov, 1 with sgd if left out.",
+        description="Outer learning rate in replay; if left out, 0.7 with nesterov and 1 with sgd.",
     )
     momentum: Annotated[float, Field(ge=0, lt=1)] = Field(
-        default=0.9, description="Nesterov's, of the model that replay trains."
+        default=0.9, description="Nesterov momentum in replay."
     )
     fragments: PositiveInt = Field(
         default=1,
         le=1000,
-        description="Parts of the model that travel at times of their own, evenly over the period.",
+        description=(
+            "Number of model fragments that are sent at different times, evenly over the period."
+        ),
     )
     overlap: NonNegativeInt = Field(
         default=0,
         le=1_000_000,
-        description="Steps that go on while a fragment is on its way.",
+        description="Number of steps that overlap with the sending of a fragment.",
     )
     compression: CompressionConfig = Field(
         default=NoCompressionConfig(kind="none"),
-        description="What is done to the groups' movements before they travel.",
+        description="Compression of the groups' changes before they are sent.",
     )
 
     @property

@@ -32,7 +32,7 @@ class SmaConfig(Sync):
     correction: Annotated[float, Field(gt=0, le=1)] | None = Field(
         default=None,
         description=(
-            "a: share of a learner's distance from the average that it is corrected by; 1 / "
+            "a: share of its distance from the average by which a learner is corrected; 1 / "
             "learners if left out."
         ),
     )

@@ -19,13 +19,14 @@ from dpsim.strategy.sync.sync import Sync
 
 
 class SspConfig(Sync):
-    """Workers may be a few iterations apart."""
+    """Workers may be a bounded number of iterations apart."""
 
     label: ClassVar[str] = "SSP"
 
-    kind: Literal["ssp"] = Field(description="Workers may be a few iterations apart.")
+    kind: Literal["ssp"] = Field(description="Workers may be a bounded number of iterations apart.")
     staleness: NonNegativeInt = Field(
-        default=3, description="s: how many iterations the fastest may be ahead of the slowest."
+        default=3,
+        description="s: number of iterations that the fastest worker may be ahead of the slowest.",
     )
 
     @property

@@ -81,19 +81,19 @@ class CustomConfig(SwitchedConfig):
     """A network given by its edges."""
 
     fabric: Literal["custom"] = Field(
-        description="Network cards and switches joined as edges, or a GraphML file, say."
+        description="Network cards and switches, joined by given edges or by a GraphML file."
     )
     edges: tuple[CustomEdge, ...] = Field(default=(), description="Every link, with its two ends.")
     graphml: FilePath | None = Field(
         default=None,
         description=(
-            "A GraphML file instead of edges, its path relative to the scenario file: nodes are "
-            "called as in edges (by their id, or an attribute `name`), edges have attributes link, "
-            "or rate and latency, and window, as text."
+            "A GraphML file instead of edges, with a path relative to the scenario file. Nodes "
+            "are named as in edges (by id, or an attribute `name`); edges have text attributes: "
+            "link, or rate and latency, and window."
         ),
     )
     ecmp_seed: NonNegativeInt = Field(
-        default=0, description="Seed of the hash that chooses between equally short paths."
+        default=0, description="Seed of the hash that chooses between paths of equal length."
     )
 
     @property

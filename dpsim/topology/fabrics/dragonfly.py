@@ -147,37 +147,36 @@ class DragonflyConfig(TieredConfig):
     own_latencies: ClassVar[tuple[str, ...]] = (*TieredConfig.own_latencies, "global_latency")
 
     fabric: Literal["dragonfly"] = Field(
-        description="Groups of routers, each joined to each, and global links between groups."
+        description="Groups of fully connected routers, with global links between groups."
     )
     groups: PositiveInt | None = Field(
-        default=None, description="Groups; as many as the network cards need if left out."
+        default=None, description="Number of groups; as many as the network cards need if left out."
     )
     routers: PositiveInt = Field(default=4, description="Routers in each group.")
     ports_per_router: PositiveInt | None = Field(
         default=None,
         description=(
-            "Network cards on each router; half as many as routers in a group if left out "
+            "Network cards on each router; half the number of routers in a group if left out "
             "(balanced)."
         ),
     )
     global_links: PositiveInt | None = Field(
         default=None,
         description=(
-            "Links of each router to other groups; half as many as routers in a group if left out "
-            "(balanced)."
+            "Links from each router to other groups; half the number of routers in a group if "
+            "left out (balanced)."
         ),
     )
     local_rate: BytesPerSecond | None = Field(
-        default=None, description="Rate of a link in a group; a network card's if left out."
+        default=None, description="Rate of a link inside a group; the network card's if left out."
     )
     global_rate: BytesPerSecond | None = Field(
-        default=None, description="Rate of a global link; a network card's if left out."
+        default=None, description="Rate of a global link; the network card's if left out."
     )
     global_latency: Seconds = Field(
         default=1.5e-6,
         description=(
-            "Seconds that a message spends on a global link. Assumed if left out: 1.5 us, a long "
-            "optical cable."
+            "Latency of a global link; if left out, 1.5 us is assumed (a long optical cable)."
         ),
     )
 

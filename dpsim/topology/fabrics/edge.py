@@ -22,16 +22,16 @@ class CustomEdge(Config):
         default=None, description="A link of the catalogue, or its description."
     )
     rate: BytesPerSecond | None = Field(
-        default=None, description="Bytes a second in each direction, where no link is named."
+        default=None, description="Rate in each direction, if no link is named."
     )
     latency: Seconds | None = Field(
-        default=None, description="Seconds that a message spends on it; the link's own if left out."
+        default=None, description="Latency; the link's own if left out."
     )
     window: PositiveBytes | None = Field(
         default=None,
         description=(
-            "Bytes that may be under way before an answer, TCP's windows of all connections "
-            "together: the rate is at most window / (2 latency). No limit if left out."
+            "Unacknowledged bytes in flight, over TCP's windows of all connections: the rate is "
+            "at most window / (2 latency). Unlimited if left out."
         ),
     )
 

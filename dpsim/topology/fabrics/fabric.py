@@ -175,8 +175,8 @@ class FabricConfig(Config, ABC):
         ge=0.5,
         le=1,
         description=(
-            "What each direction of a network card's link keeps of its rate while both carry: 1 is "
-            "full duplex, 0.5 that they take turns."
+            "Share of its rate that each direction of a network card's link keeps while both "
+            "carry traffic: 1 is full duplex, 0.5 means they take turns."
         ),
     )
 
@@ -209,7 +209,7 @@ class SwitchedConfig(FabricConfig):
     in_network_reduction: bool = Field(
         default=False,
         description=(
-            "Whether the switches can reduce and multicast what passes through them, as with SHARP."
+            "Whether switches can reduce and multicast data in the network, as with SHARP."
         ),
     )
 
@@ -226,20 +226,20 @@ class TieredConfig(SwitchedConfig):
     switch_latency: Seconds = Field(
         default=0.5e-6,
         description=(
-            "Seconds that a message spends on a link between two switches. Assumed if left out: "
-            "0.5 us, a cut-through switch and its cable."
+            "Latency of a link between two switches; if left out, 0.5 us is assumed (a "
+            "cut-through switch and its cable)."
         ),
     )
     routing: Literal["ecmp", "destination"] = Field(
         default="ecmp",
         description=(
-            "How flows spread over equal ways: ecmp hashes both ports; destination takes the "
-            "destination's number, as InfiniBand's static routes, so that regular patterns share "
-            "no link."
+            "Choice between paths of equal cost. ecmp hashes both ports; destination uses the "
+            "destination's number, as InfiniBand's static routes do, so that regular patterns "
+            "share no link."
         ),
     )
     ecmp_seed: NonNegativeInt = Field(
-        default=0, description="Seed of the hash that spreads flows over equal ways."
+        default=0, description="Seed of the hash that spreads flows over paths of equal cost."
     )
 
     @property

@@ -91,8 +91,8 @@ class FatTreeConfig(TieredConfig):
     k: Annotated[int, Field(ge=2, le=512, multiple_of=2)] | None = Field(
         default=None,
         description=(
-            "Ports of each switch, an even number: room for k^3/4 network cards. The least that "
-            "fit if left out."
+            "Ports of each switch, an even number, for k^3/4 network cards; the smallest that "
+            "fits if left out."
         ),
     )
 

@@ -45,7 +45,7 @@ class FullMeshConfig(FabricConfig):
     """Every network card joined to every other."""
 
     fabric: Literal["full-mesh"] = Field(
-        description="Each network card joined to each other by a link of its full rate."
+        description="Every pair of network cards joined by a link of the full rate."
     )
 
     def check(self, cards: Sequence[int]) -> None:

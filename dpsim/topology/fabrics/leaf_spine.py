@@ -81,7 +81,9 @@ class LeafSpineConfig(TieredConfig):
         default=4, description="Spine switches; each leaf has a link to each."
     )
     oversubscription: float = Field(
-        default=1.0, ge=1, description="A leaf's rate to its nodes over its rate to the spines."
+        default=1.0,
+        ge=1,
+        description="Oversubscription: a leaf's rate to its nodes over its rate to the spines.",
     )
 
     def fabric_of(self, ports: Ports) -> Fabric:

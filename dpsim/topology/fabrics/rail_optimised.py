@@ -22,15 +22,17 @@ class RailOptimisedConfig(TieredConfig):
     nodes_per_rail: PositiveInt | None = Field(
         default=None,
         description=(
-            "Nodes on a rail's switch; more nodes have further sets of rails. All on one set if "
-            "left out."
+            "Nodes per rail switch; more nodes use additional sets of rails. One set for all "
+            "nodes if left out."
         ),
     )
     spines: PositiveInt = Field(
         default=4, description="Spine switches; each rail has a link to each."
     )
     oversubscription: float = Field(
-        default=1.0, ge=1, description="A rail's rate to its nodes over its rate to the spines."
+        default=1.0,
+        ge=1,
+        description="Oversubscription: a rail's rate to its nodes over its rate to the spines.",
     )
 
     def fabric_of(self, ports: Ports) -> Fabric:

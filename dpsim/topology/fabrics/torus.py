@@ -99,7 +99,7 @@ class Torus(Fabric):
 
 class _DirectConfig(FabricConfig):
     ecmp_seed: NonNegativeInt = Field(
-        default=0, description="Seed of the hash that chooses between two ways of one length."
+        default=0, description="Seed of the hash that chooses between two paths of equal length."
     )
 
 
@@ -108,15 +108,15 @@ class TorusConfig(_DirectConfig):
 
     fabric: Literal["torus"] = Field(
         description=(
-            "Each network card joined to its neighbours in a grid that closes on itself, by links "
-            "of its full rate."
+            "Network cards joined to their neighbours in a grid that wraps around, by links of "
+            "the full rate."
         )
     )
     dims: Annotated[tuple[PositiveInt, ...], Field(min_length=1, max_length=6)] | None = Field(
         default=None,
         description=(
-            "Network cards in each dimension, [4, 4] or [4, 4, 4], the last one filled first; two "
-            "dimensions as alike as can be if left out."
+            "Network cards in each dimension, such as [4, 4] or [4, 4, 4], the last dimension "
+            "filled first; two nearly equal dimensions if left out."
         ),
     )
 
@@ -137,7 +137,7 @@ class RingConfig(_DirectConfig):
     """Network cards joined in a ring."""
 
     fabric: Literal["ring"] = Field(
-        description="Each network card joined to the next and the one before, in a ring."
+        description="Network cards joined to their two neighbours in a ring."
     )
 
     def fabric_of(self, ports: Ports) -> Fabric:
