@@ -16,17 +16,8 @@ from dpsim.hardware.calibration import (
     STEPS,
     TRANSPORT,
     CalibrationProfile,
-    Counted,
-    KnownRun,
-    Measured,
-    MeasuredModel,
-    Parameter,
     ProfileRef,
-    RankSpread,
-    Residuals,
-    StepConstants,
     load_profile,
-    show_network,
 )
 from dpsim.hardware.catalogue import Catalogue, normalised, own_folder
 from dpsim.hardware.gpu import (
@@ -41,8 +32,17 @@ from dpsim.hardware.gpu import (
 )
 from dpsim.hardware.gpu_in_text import gpu_named_in
 from dpsim.hardware.link import Link, LinkRef, links, pcie_link_name, pcie_rate
+from dpsim.hardware.measured import (
+    Counted,
+    Measured,
+    MeasuredModel,
+    Parameter,
+    RankSpread,
+    Residuals,
+)
 from dpsim.hardware.node import MOST_DEVICES, Edge, Nics, Node, NodeRef, device_kind, nodes
 from dpsim.hardware.sourced import USER_GIVEN, Sourced, SourcedFraction, SourcedRate, SourcedTime
+from dpsim.hardware.step_constants import KnownRun, StepConstants, show_network
 from dpsim.hardware.transport import Transport
 
 if TYPE_CHECKING:

@@ -307,7 +307,7 @@ class WorkloadConfig(Config):
 
     @model_validator(mode="before")
     @classmethod
-    def _computes_as_it_keeps(cls, fields: Any) -> Any:
+    def _default_precision(cls, fields: Any) -> Any:
         """Default to bf16 products for weights in bf16."""
         if isinstance(fields, dict) and fields.get("parameter_dtype") == "bf16":
             return {"precision": "bf16", **fields}
@@ -315,25 +315,25 @@ class WorkloadConfig(Config):
 
     @field_validator("precision", mode="before")
     @classmethod
-    def _of_torch(cls, word: object) -> object:
+    def _accept_names_of_torch(cls, word: object) -> object:
         return precision_named(word) if isinstance(word, str) else word
 
     @field_validator(
         "optimizer", "attention", "software", "memory_format", "execution", mode="before"
     )
     @classmethod
-    def _in_any_case(cls, word: object) -> object:
+    def _accept_any_case(cls, word: object) -> object:
         """Accept the upper-case spellings of other tools: BF16, AdamW."""
         return word.lower() if isinstance(word, str) else word
 
     @field_validator("attention", mode="before")
     @classmethod
-    def _of_hugging_face(cls, word: object) -> object:
+    def _accept_names_of_hugging_face(cls, word: object) -> object:
         return ATTENTION_OF.get(word, word) if isinstance(word, str) else word
 
     @field_validator("sequence_length")
     @classmethod
-    def _fits(cls, length: int | None, info: ValidationInfo) -> int | None:
+    def _check_length(cls, length: int | None, info: ValidationInfo) -> int | None:
         # A refused model is missing here, and has been reported.
         if "model" in info.data:
             _entry(info.data["model"]).check(length)
@@ -341,7 +341,7 @@ class WorkloadConfig(Config):
 
     @field_validator("padding")
     @classmethod
-    def _of_sequences(
+    def _check_padding(
         cls, padding: Literal["kept"] | PaddingRemoved, info: ValidationInfo
     ) -> Literal["kept"] | PaddingRemoved:
         if isinstance(padding, PaddingRemoved) and "model" in info.data:
@@ -350,14 +350,16 @@ class WorkloadConfig(Config):
 
     @field_validator("attention")
     @classmethod
-    def _to_choose(cls, attention: Attention | None, info: ValidationInfo) -> Attention | None:
+    def _check_attention(
+        cls, attention: Attention | None, info: ValidationInfo
+    ) -> Attention | None:
         if "model" in info.data:
             _entry(info.data["model"]).check_attention(attention)
         return attention
 
     @field_validator("checkpointing")
     @classmethod
-    def _said_once(cls, older: str | None, info: ValidationInfo) -> str | None:
+    def _check_one_name_only(cls, older: str | None, info: ValidationInfo) -> str | None:
         if older is not None and info.data.get("checkpoint", "none") != "none":
             raise ValueError(
                 f"must be left out beside checkpoint, its newer word, but got {older!r}"
@@ -366,13 +368,15 @@ class WorkloadConfig(Config):
 
     @field_validator("utilisation")
     @classmethod
-    def _rising(cls, points: tuple[UtilisationPoint, ...]) -> tuple[UtilisationPoint, ...]:
+    def _check_utilisation(
+        cls, points: tuple[UtilisationPoint, ...]
+    ) -> tuple[UtilisationPoint, ...]:
         if points:
             measured_time(points)
         return points
 
     @model_validator(mode="after")
-    def _in_half_precision(self) -> WorkloadConfig:
+    def _check_precision(self) -> WorkloadConfig:
         if self.parameter_dtype == "bf16" and self.precision not in ("bf16", *NARROW):
             raise ValueError(
                 f"precision must be bf16, fp8 or nvfp4 with parameter_dtype: bf16, but got "
@@ -381,7 +385,7 @@ class WorkloadConfig(Config):
         return self
 
     @model_validator(mode="after")
-    def _some_batch(self) -> WorkloadConfig:
+    def _check_batch_given(self) -> WorkloadConfig:
         # Both have defaults in the model: only the set fields show whether one was given.
         if not {"batch_per_gpu", "global_batch"} & self.model_fields_set:
             raise ValueError("batch_per_gpu is missing (or global_batch, of all workers together)")
