@@ -21,7 +21,7 @@ from app.spec import Spec
 from app.work import Report
 from dpsim.base.errors import DpsimError
 from dpsim.base.files import unpacked
-from dpsim.base.units import DATA, human
+from dpsim.base.units import DATA, human, plural
 from dpsim.engine import Result, simulate
 from dpsim.hardware import load_profile
 from dpsim.imports.kineto import profile_kineto
@@ -111,7 +111,7 @@ def _nccl_tests(path: Path, content: bytes) -> Found:
     log = parse_nccl_tests(content)
     profile = fit_nccl_tests(log, "nccl-tests", "the log")
     left = profile.residuals
-    where = f"{log.ranks} ranks on {log.hosts} host{'s' if log.hosts > 1 else ''}"
+    where = f"{log.ranks} ranks on {plural(log.hosts, 'host')}"
     lines = (
         f"{log.operation} of {where}: {profile.formula} describes its {left.n} rows with an error "
         f"of {left.mean_ape:.1%} on average",

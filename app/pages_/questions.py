@@ -16,6 +16,7 @@ from app.plain import plain
 from app.reading import with_fitted_times
 from app.spec import Spec
 from app.waiting import finished, refuse, scenario_of, simulated
+from dpsim.base.units import plural
 from dpsim.engine import Result
 from dpsim.report.figures.batch_figures import (
     cost_figure,
@@ -149,7 +150,7 @@ def _learners(spec: Spec) -> None:
     pairs = [(place + 1, result) for place, result in found.items()]
     most, best = max(pairs, key=lambda pair: pair[1].throughput_samples_per_s)
     gained = best.throughput_samples_per_s / pairs[0][1].throughput_samples_per_s - 1
-    said = f"{most} learner{'s' if most > 1 else ''} on a GPU give most"
+    said = f"{plural(most, 'learner')} on a GPU give most"
     sentence(f"{said}, {gained:.1%} more than {pairs[0][0]}." if gained else f"{said}.")
     chart(learners_figure(pairs), "learners")
     if len(pairs) < len(varied):

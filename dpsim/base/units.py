@@ -238,6 +238,11 @@ _LONG = 1000.0
 _LONG_TIMES = (("days", 86_400.0), ("h", 3600.0), ("min", 60.0))
 
 
+def plural(count: int, noun: str) -> str:
+    """Return a number of things: "1 node", "1,024 nodes"."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
 def amount(number: float, digits: int = 3) -> str:
     """Format a number: whole if it has at least ``digits`` digits, otherwise with that many."""
     is_whole = abs(number) >= 10 ** (digits - 1) - 0.5

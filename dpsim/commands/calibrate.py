@@ -172,10 +172,11 @@ def _show_plan(proposed: list[dict[str, Any]], *, as_json: bool) -> None:
 
 
 def _run_words(run: dict[str, Any]) -> str:
-    return (
-        f"{run['cluster.nodes']} node(s) x {run['cluster.gpus_per_node']} GPU(s), batch "
-        f"{run['workload.batch_per_gpu']} per GPU"
-    )
+    from dpsim.base.units import plural
+
+    nodes = plural(run["cluster.nodes"], "node")
+    gpus = plural(run["cluster.gpus_per_node"], "GPU")
+    return f"{nodes} x {gpus}, batch {run['workload.batch_per_gpu']} per GPU"
 
 
 def _number(value: float, unit: str) -> str:

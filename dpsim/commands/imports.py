@@ -124,6 +124,7 @@ def nccl_tests(
 
     Example: dpsim import nccl-tests all_reduce.log -o profile.json
     """
+    from dpsim.base.units import plural
     from dpsim.imports.nccl_tests import parse_nccl_tests
     from dpsim.imports.nccl_tests_fit import fit_nccl_tests
 
@@ -133,7 +134,7 @@ def nccl_tests(
     notes = list(log.notes)
     if log.wrong_values:
         notes.append(f"ignored: the log says that {log.wrong_values} values were wrong")
-    left, hosts = profile.residuals, f"{log.hosts} host{'s' if log.hosts > 1 else ''}"
+    left, hosts = profile.residuals, plural(log.hosts, "host")
     taken = [
         f"{left.n} rows of {log.operation}, {log.ranks} ranks on {hosts}",
         f"on these same rows {profile.formula} is off by {left.mean_ape:.1%} on average and "

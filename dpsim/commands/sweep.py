@@ -137,13 +137,15 @@ def _narrate(swept: Sweep) -> None:
 
 def _said(swept: Sweep) -> list[str]:
     """Return the lines printed at the end: counts, and the failures by the rule they break."""
+    from dpsim.base.units import plural
+
     told = swept.to_json()
     counts = (
-        f"{_counted(told['computed'], 'scenario')} computed now, "
-        f"{_counted(told['skipped'], 'point')} "
+        f"{plural(told['computed'], 'scenario')} computed now, "
+        f"{plural(told['skipped'], 'point')} "
         f"{'was' if told['skipped'] == 1 else 'were'} there, {told['failed']:,} failed"
     )
-    lines = [f"{swept.folder}: {_counted(told['points'], 'point')}: {counts}"]
+    lines = [f"{swept.folder}: {plural(told['points'], 'point')}: {counts}"]
     groups = swept.failures_by_rule
     for rule, points in list(groups.items())[:_SHOWN_FAILURES]:
         first = points[0]
@@ -171,7 +173,3 @@ def _show_best(swept: Sweep) -> None:
     more = len(answer.rows) - _SHOWN_POINTS
     slower = [f"... and {more:,} slower ones: dpsim results {swept.folder}"] if more > 0 else []
     show(*slower, *sweep_notes(answer, _SHOWN_POINTS), "")
-
-
-def _counted(count: int, what: str) -> str:
-    return f"{count:,} {what}{'' if count == 1 else 's'}"

@@ -27,6 +27,7 @@ from dpsim.base.uncertainty import (
     balanced,
     normal_spread,
 )
+from dpsim.base.units import plural
 from dpsim.engine.job import Job
 from dpsim.engine.known_residuals import left_out_error
 from dpsim.engine.step_priors import residual_prior
@@ -187,7 +188,7 @@ def _measured_error(job: Job, measured: MeasuredTimes) -> ModelError:
     nearest = min(max(batch, sizes[0]), sizes[-1])
     spread = measured.deviation
     if measured.steps_s:
-        basis += f", {len(measured.steps_s)} step(s)"
+        basis += f", {plural(len(measured.steps_s), 'step')}"
     if batch == nearest:
         of = normal_spread(spread) if spread else ()
         return ModelError(basis, of, subject=job.model.name, source="computing")
@@ -237,8 +238,8 @@ def _nearest_steps(job: Job) -> Iterator[str]:
     for model, name, generation, steps, low, high in here or own:
         if generation == gpu.architecture:
             yield (
-                f"{model} on {name}: {steps} published step(s), {low:.2f} to {high:.2f} times "
-                "their predictions"
+                f"{model} on {name}: {plural(steps, 'published step')}, {low:.2f} to {high:.2f} "
+                "times their predictions"
             )
 
 
@@ -272,8 +273,8 @@ def calibrated_error(job: Job, runs: tuple[KnownRun, ...], *, fitted: bool) -> M
     nearest = runs[int(away.argmin())]
     variance = rates["least"] ** 2 + away.min()
     where = (
-        f"{nearest.nodes} node(s) with {nearest.gpus_per_node} GPU(s) each and batch "
-        f"{nearest.batch}"
+        f"{plural(nearest.nodes, 'node')} with {plural(nearest.gpus_per_node, 'GPU')} each and "
+        f"batch {nearest.batch}"
     )
     apart: tuple[str, ...] = ()
     if fitted:
@@ -283,7 +284,7 @@ def calibrated_error(job: Job, runs: tuple[KnownRun, ...], *, fitted: bool) -> M
         variance += _NO_NETWORK**2
         apart = ("no run over several nodes was measured",)
     return ModelError(
-        f"computing: {len(runs)} measured run(s), the nearest on {where}",
+        f"computing: {plural(len(runs), 'measured run')}, the nearest on {where}",
         normal_spread(float(variance**0.5)),
         apart,
         job.model.name,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 from pydantic import Field, PositiveInt
 
 from dpsim.base.config import Config
-from dpsim.base.units import TIME, PositiveSeconds, human
+from dpsim.base.units import TIME, PositiveSeconds, human, plural
 from dpsim.hardware import KnownRun
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ class MeasuredStep(ScaledCompute):
         """A sentence on where it is exact, and what is predicted."""
         return (
             f"compute times are scaled to a measured step, {human(self.step_time, TIME)} on "
-            f"{self.nodes} node(s) ({self.source}). "
+            f"{plural(self.nodes, 'node')} ({self.source}). "
             "There the error is 0 by construction; other nodes, networks and strategies are "
             "predicted."
         )

@@ -25,7 +25,7 @@ def test_what_was_measured_needs_no_measuring_again(dpsim):
     found = json.loads(dpsim("trust", QUICKSTART, *one, *known, "--json")[1])
     assert found["width"] < 1.2
     assert found["measure"] == []
-    assert found["nearest"] == ["your run on 1 node(s) with 1 GPU(s) each and batch 64"]
+    assert found["nearest"] == ["your run on 1 node with 1 GPU each and batch 64"]
 
 
 def test_the_table_shows_what_would_narrow_it(dpsim):

@@ -69,7 +69,7 @@ def test_a_measured_cell_leaves_little_doubt_of_computing(celled):
     """Its step was measured; alone it exchanges nothing."""
     interval = simulate(celled(1, 2, "1.25 s")).interval
     assert interval.low < 1.25 < interval.high < 1.2 * interval.low
-    assert interval.basis.startswith("computing: 1 measured run(s), the nearest on 1 node(s)")
+    assert interval.basis.startswith("computing: 1 measured run, the nearest on 1 node")
 
 
 def test_each_gpu_holds_its_part_of_the_model(celled):

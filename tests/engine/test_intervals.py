@@ -48,8 +48,8 @@ def test_a_measured_step_is_the_surest_where_it_was_measured():
     one_gpu = ["cluster.nodes=1", "cluster.gpus_per_node=1"]
     here, described = interval(*one_gpu, MEASURED), interval(*one_gpu)
     assert here.low < 0.3 < here.high < 1.2 * here.low
-    assert here.basis.startswith("computing: 1 measured run(s), the nearest on 1 node(s) with 1 ")
-    assert here.nearest == ("your run on 1 node(s) with 1 GPU(s) each and batch 64",)
+    assert here.basis.startswith("computing: 1 measured run, the nearest on 1 node with 1 ")
+    assert here.nearest == ("your run on 1 node with 1 GPU each and batch 64",)
     known = "{compute_scale: 1, source: test, known: [{nodes: 1, gpus_per_node: 1, batch: 64}]}"
     widths = [
         interval(*one_gpu, f"calibration={known}", f"workload.batch_per_gpu={batch}").width
@@ -197,8 +197,8 @@ def test_a_machine_that_was_measured_is_surer_than_one_of_its_fabric():
     cluster = on_nodes(2, "oci-bm-gpu-mi300x-8")
     model = named_model("auto", "auto", cluster, library="nccl")
     found = model.model_error(2**32).around(model.seconds_from_common_start(2**32))
-    assert "MI300X" in found.nearest[0]
-    assert "GB/s bus bandwidth" in found.nearest[0]
+    assert found.nearest[0].startswith("2 nodes of 8 mi300x, ")
+    assert found.nearest[0].endswith("GB/s bus bandwidth at 16 GiB")
 
 
 def test_draws_follow_their_spread():
@@ -283,7 +283,7 @@ def test_the_spread_of_traced_steps_is_their_error(dpsim, tmp_path):
     spread = np.log([1.94, 1.13, 1.06]).std(ddof=1)
     assert np.log(found.width) == pytest.approx(2 * 1.645 * spread, rel=0.05)
     assert [source.name for source in found.sources] == ["computing"]
-    assert found.basis == "computing as measured in the model's profile, 3 step(s)"
+    assert found.basis == "computing as measured in the model's profile, 3 steps"
     further = simulate(load_scenario(file, ["workload.batch_per_gpu=16"])).interval
     assert further.width > found.width
 

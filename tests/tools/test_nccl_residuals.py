@@ -82,8 +82,8 @@ def test_generations_that_are_left_out_make_what_is_unlike_all_families():
 
 def test_the_measured_machines_say_what_they_reached():
     (found,) = table_of(rows(1, 0.0))["measured"]
-    assert found["said"].startswith("ib 0 (2 nodes of 8 h100), ")
-    assert found["said"].endswith("0.00197 GB/s bus bandwidth at 1 MiB")
+    assert (found["source"], found["bytes"]) == ("ib 0", 2**20)
+    assert found["bandwidth_Bps"] == pytest.approx(2 * 15 / 16 * 2**20)
 
 
 def test_a_machine_s_own_residuals_are_no_part_of_its_interval():

@@ -16,7 +16,7 @@ import numpy as np
 from dpsim.network import machine_error, size_class
 from dpsim.network.libraries.nccl import described_as, family_of, machine_json
 from tools.refits.residual_quantiles import spread_of
-from validate.published.nccl.scores import MIB, Score
+from validate.published.nccl.scores import Score
 
 _EXTRAPOLATED = "extrapolated"
 _MANY = 10  # machines, from which on the shortest interval counts: of fewer, one is too much
@@ -80,20 +80,18 @@ def _reach(scores: Sequence[Score]) -> dict[str, dict[str, Any]]:
 
 
 def _measured(scores: Sequence[Score]) -> Iterable[dict[str, Any]]:
-    """Yield each measured machine, with the result of its largest all-reduce in words."""
+    """Yield each measured machine with the bus bandwidth of its largest all-reduce."""
     own = [score for score in scores if score.case.op == "all_reduce"]
     for (name, machine), rows in _by(own, lambda each: (_machine(each), each.case.machine)):
         largest = max(rows, key=lambda row: row.nbytes)
         ranks = machine.ranks
-        busbw = 2 * (ranks - 1) / ranks * largest.nbytes / largest.measured / 1e9
-        version = ".".join(map(str, machine.nccl_version or ()))
-        nodes = "1 node" if machine.nodes == 1 else f"{machine.nodes} nodes"
-        notes = [
-            f"{name} ({nodes} of {machine.gpus_per_node} {machine.gpu})",
-            *([f"NCCL {version}"] if version else []),
-            f"{busbw:.3g} GB/s bus bandwidth at {largest.nbytes / MIB:,.4g} MiB",
-        ]
-        yield {"machine": machine_json(machine), "said": ", ".join(notes)}
+        busbw = 2 * (ranks - 1) / ranks * largest.nbytes / largest.measured
+        yield {
+            "machine": machine_json(machine),
+            "source": name,
+            "bytes": largest.nbytes,
+            "bandwidth_Bps": busbw,
+        }
 
 
 def coverage(by_machine: Sequence[Score], by_generation: Sequence[Score]) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from typing import Any
 
 import plotly.graph_objects as go
 
-from dpsim.base.units import DATA, human
+from dpsim.base.units import DATA, human, plural
 from dpsim.engine import Result
 from dpsim.report.figures.style import (
     COLOURS,
@@ -71,7 +71,7 @@ def scaling_figure(results: Sequence[Result | Answer], current: int | None = Non
     )
 
     title = (
-        f"Efficiency {efficiency[0]:.0%} on {workers[0]:,} worker{'s' if workers[0] > 1 else ''}, "
+        f"Efficiency {efficiency[0]:.0%} on {plural(workers[0], 'worker')}, "
         f"{efficiency[-1]:.0%} on {workers[-1]:,}"
     )
     axes = {"xaxis": counts_axis(workers), "yaxis": {"rangemode": "tozero"}}

@@ -10,7 +10,7 @@ import networkx as nx
 import numpy as np
 import plotly.graph_objects as go
 
-from dpsim.base.units import TIME, human
+from dpsim.base.units import TIME, human, plural
 from dpsim.engine import LinkLoads, busiest_links
 from dpsim.report.figures.style import styled, wrapped
 from dpsim.report.figures.topology_layout import TITLES, Graph, Layout, layout, node_of
@@ -243,7 +243,7 @@ def _frames(figure: go.Figure, place: Layout) -> None:
 
 def _title(name: str, cluster: Cluster, loads: LinkLoads, nodes: int, drawn: int) -> str:
     """Return the title, with the busiest link of all, drawn or not."""
-    title = f"{nodes:,} node{'s' if nodes > 1 else ''}, {cluster.ranks:,} GPUs"
+    title = f"{plural(nodes, 'node')}, {cluster.ranks:,} GPUs"
     if drawn < nodes:
         title += f" (only the first {drawn} nodes are drawn)"
     if loads.bytes.any():

@@ -9,7 +9,7 @@ from typing import Any
 from rich.table import Table
 
 from dpsim.base.terminal import table
-from dpsim.base.units import DATA, POWER, RATE, TIME, amount, human, size
+from dpsim.base.units import DATA, POWER, RATE, TIME, amount, human, plural, size
 from dpsim.engine import (
     PARTS,
     Cost,
@@ -166,7 +166,7 @@ def calibration_note(calibration: str | dict[str, Any]) -> str:
         cell = f"a cell of {calibration['cell']} GPUs"
         step = human(calibration["step_time"], TIME)
         return f"a measured step of {cell}: {step} ({calibration['source']})"
-    nodes = f"{calibration['nodes']} node{'s' if calibration['nodes'] > 1 else ''}"
+    nodes = plural(calibration["nodes"], "node")
     measured = human(calibration["step_time"], TIME)
     return f"{scaled}, from a measured step of {measured} on {nodes} ({calibration['source']})"
 

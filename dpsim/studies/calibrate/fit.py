@@ -17,7 +17,7 @@ import numpy as np
 
 from dpsim.base.arrays import FloatArray
 from dpsim.base.errors import DpsimError
-from dpsim.base.units import DATA, RATE, TIME, human
+from dpsim.base.units import DATA, RATE, TIME, human, plural
 from dpsim.disturbance import TimedJob
 from dpsim.engine import (
     Job,
@@ -227,8 +227,8 @@ def links_too_slow(run: MeasuredRun, job: Job) -> str | None:
     place = run.place
     return "; ".join(
         (
-            f"measured {human(run.step_time, TIME, 3)} on {place.nodes} node(s) with "
-            f"{place.gpus_per_node} GPU(s), but {sent} at the {rate} of "
+            f"measured {human(run.step_time, TIME, 3)} on {plural(place.nodes, 'node')} with "
+            f"{plural(place.gpus_per_node, 'GPU')}, but {sent} at the {rate} of "
             f"{job.cluster.link_name(link)} take {human(seconds[link], TIME, 3)}: set the network "
             "as fast as it is (cluster.network.nic)",
             *job.cluster.cautions,

@@ -156,20 +156,38 @@ def _shipped_machines() -> Sequence[_Measured]:
 
 def _machines(table: Mapping[str, Any]) -> Sequence[_Measured]:
     """Return the measured machines, each with its results."""
-    found = ((machine_from_json(each["machine"]), each["said"]) for each in table["measured"])
-    return [
-        _Measured(machine, described_as(machine), family_of(machine, "all_reduce"), words)
-        for machine, words in found
-    ]
+    found = []
+    for row in table["measured"]:
+        machine = machine_from_json(row["machine"])
+        words = f"{_in_words(machine)}: {_result(row)}"
+        family = family_of(machine, "all_reduce")
+        found.append(_Measured(machine, described_as(machine), family, words))
+    return found
+
+
+def _in_words(machine: NcclMachine) -> str:
+    """Return "2 nodes of 8 h100-sxm, InfiniBand at 3,200 Gbit/s a node (NCCL 2.26.2)", say."""
+    gpus = f"{machine.gpus_per_node} {machine.gpu}"
+    version = ".".join(map(str, machine.nccl_version or ()))
+    library = f" (NCCL {version})" if version else ""
+    if machine.nodes == 1:
+        return f"{gpus}, {_INSIDE.get(machine.intra, 'xGMI')}{library}"
+    network = _KINDS.get(machine.transport, machine.transport)
+    rate = f"{machine.nic_rate * 8 / 1e9:,.4g} Gbit/s a node"
+    return f"{machine.nodes} nodes of {gpus}, {network} at {rate}{library}"
+
+
+def _result(row: Mapping[str, Any]) -> str:
+    nbytes = row["bytes"]
+    size = f"{nbytes / 2**30:,.4g} GiB" if nbytes >= 2**30 else f"{nbytes / 2**20:,.4g} MiB"
+    return f"{row['bandwidth_Bps'] / 1e9:.3g} GB/s bus bandwidth at {size}"
 
 
 def _nearest(machine: NcclMachine, measured: Sequence[_Measured]) -> tuple[str, ...]:
     """Return the results of the most similar measured machine of the same fabric, if any."""
     family = family_of(machine, "all_reduce")
-    found = [
-        (_distance(machine, each.machine), each.words) for each in measured if each.family == family
-    ]
-    return (min(found)[1],) if found else ()
+    alike = [each for each in measured if each.family == family]
+    return (min(alike, key=lambda each: _distance(machine, each.machine)).words,) if alike else ()
 
 
 def _distance(one: NcclMachine, other: NcclMachine) -> float:
