@@ -16,7 +16,7 @@ from dpsim.topology import Cluster, Network
 
 _MIB = 2**20
 SOURCE = "communication"
-_IDEAL = "transfers are ideal: what a library takes beyond them was not compared on this network"
+_IDEAL = "transfers are ideal: a library's overhead on this network was not measured"
 
 
 def ideal_error(nodes: int, nbytes: float, of: str, apart: str = "") -> ModelError:

@@ -101,7 +101,7 @@ RULES = (
         overlap=_puts_front_first,
     ),
     Rule(
-        "the host adds up what all workers copied to it: none can go on alone",
+        "the host adds up the gradients of all workers: none can continue alone",
         aggregation=lambda aggregation: aggregation.through_host,
         sync=_has_no_barrier,
     ),
@@ -137,14 +137,18 @@ RULES = (
         sync_field="outer",
     ),
     Rule(
-        "no worker holds a whole model with which to go on alone; a group does: local-sgd with "
-        "group: node and every: 1",
+        "a worker holds only a part of the model and cannot train alone; a group can: local-sgd "
+        "with group: node and every: 1",
         aggregation=_shards,
         sync=lambda sync: not _has_levels(sync) and not sync.in_step,
     ),
-    Rule("a reduce-scatter adds up in flight", aggregation=_shards, compression=_does_not_add_up),
     Rule(
-        "the second factor needs the whole of the first, of which each worker has a part",
+        "a reduce-scatter sums payloads in flight, which this codec cannot",
+        aggregation=_shards,
+        compression=_does_not_add_up,
+    ),
+    Rule(
+        "the second factor needs the whole first factor, and each worker has only a part of it",
         aggregation=_shards,
         compression=lambda codec: codec.chained,
     ),
@@ -155,7 +159,7 @@ RULES = (
         overlap=_puts_front_first,
     ),
     Rule(
-        "workers that act alone end no step together, of which they could average the loss",
+        "independent workers end no step together, so there is no common loss to average",
         aggregation=lambda aggregation: aggregation.coordination is not Coordination.COLLECTIVE,
         sync=_has_no_barrier,
         loss=True,
@@ -171,4 +175,4 @@ def rule_against(strategy: Any) -> Rule | None:
 def refusal(strategy: Any) -> str | None:
     """Return why the parts of ``strategy`` are incompatible, in words; None if they are not."""
     rule = rule_against(strategy)
-    return None if rule is None else f"{rule.named_parts(strategy)} means nothing: {rule.why}"
+    return None if rule is None else f"{rule.named_parts(strategy)} is not possible: {rule.why}"

@@ -37,7 +37,7 @@ def unlike_batches(batches: Mapping[str, int]) -> list[str]:
         return []
     return [
         f"global batches differ, from {low} to {high}: "
-        "samples to the same accuracy change, which is not in this"
+        "the samples to the same accuracy then differ, which this ignores"
     ]
 
 

@@ -110,14 +110,14 @@ class Comparison(Shown):
         notes = []
         if alike:
             notes.append(
-                f"~ is not told apart from the best by the models' errors ({CONFIDENCE:.0%}); "
+                f"~ cannot be told from the best within the models' errors ({CONFIDENCE:.0%}); "
                 "errors that both share (the same GPU, the same network) cancel in differences"
             )
         libraries = {each.library for row in self.rows for each in row.result.libraries}
         if len(libraries) > 1:
             notes.append(
-                f"some are timed as {', others as '.join(sorted(libraries))}: what a library takes "
-                "counts in some alone (strategy.aggregation.library=ideal compares schedules)"
+                f"some are timed as {', others as '.join(sorted(libraries))}, so only some include "
+                "a library's overhead (strategy.aggregation.library=ideal compares schedules)"
             )
         if self.ranking.of_samples:
             notes += unlike_batches({row.name: row.scenario.global_batch for row in self.rows})

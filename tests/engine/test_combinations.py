@@ -60,7 +60,7 @@ def test_every_combination_is_accepted_or_refused_with_the_reason_of_a_rule():
         found = checked(kinds)
         assert isinstance(found, str) == is_refused(**kinds), kinds
         if isinstance(found, str):
-            said, _, why = found.partition(" means nothing: ")
+            said, _, why = found.partition(" is not possible: ")
             assert why in whys
             assert all(
                 kinds[part] == kind
@@ -88,8 +88,8 @@ def test_a_refusal_says_where_and_why(request):
         load_scenario(quickstart, ["strategy.aggregation.kind=sharded", "strategy.sync.kind=ssp"])
     assert str(error.value).startswith(f"{quickstart}:")
     assert str(error.value).endswith(
-        "strategy: aggregation sharded with sync ssp means nothing: no worker holds a whole model "
-        "with which to go on alone; a group does: local-sgd with group: node and every: 1"
+        "strategy: aggregation sharded with sync ssp is not possible: a worker holds only a part of "
+        "the model and cannot train alone; a group can: local-sgd with group: node and every: 1"
     )
 
 
@@ -105,7 +105,7 @@ def test_a_refusal_says_where_and_why(request):
 def test_workers_that_act_alone_have_no_loss_in_common(tiny, aggregation, sync):
     with pytest.raises(
         ValidationError,
-        match=f"sync {sync} with average_loss means nothing: workers that act alone",
+        match=f"sync {sync} with average_loss is not possible: independent workers",
     ):
         tiny(aggregation=aggregation, sync=sync, average_loss=True)
     assert simulate(tiny(aggregation=aggregation, average_loss=True)).traffic.sent_in_total > 0
@@ -115,7 +115,7 @@ def test_workers_that_act_alone_have_no_loss_in_common(tiny, aggregation, sync):
 def test_a_single_process_has_one_model(tiny, sync):
     with pytest.raises(
         ValidationError,
-        match=rf"aggregation\.way single-process with sync {sync} means nothing: a single process",
+        match=rf"aggregation\.way single-process with sync {sync} is not possible: a single process",
     ):
         tiny(aggregation={"kind": "host", "way": "single-process"}, sync=sync)
     tiny(aggregation={"kind": "host", "way": "copies"}, sync=sync)

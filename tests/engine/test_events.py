@@ -157,7 +157,7 @@ def test_the_vector_path_is_refused_where_it_can_say_nothing(tiny):
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({}, "vector, equal to events within 1e-9 by test; SimPy simulated nothing"),
+        ({}, "vector, equal to the event engine within 1e-9 by test"),
         (
             {"run": {"engine": "events"}},
             "events; SimPy simulated compute and communication streams of 2 workers, each "
@@ -170,7 +170,7 @@ def test_the_vector_path_is_refused_where_it_can_say_nothing(tiny):
         ),
         (
             {"aggregation": "parameter-server"},
-            "vector, equal to events within 1e-9 by test; SimPy simulated the messages of each "
+            "vector, equal to the event engine within 1e-9 by test; SimPy simulated the messages of each "
             "collective",
         ),
         (

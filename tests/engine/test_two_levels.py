@@ -253,7 +253,7 @@ def test_what_means_nothing_is_refused(tiny, sync, message):
 
 
 def test_groups_meet_by_all_reduces_alone(tiny):
-    why = "aggregation gossip with sync.outer means nothing: workers of a group exchange in "
+    why = "aggregation gossip with sync.outer is not possible: workers of a group exchange in "
     with pytest.raises(ValidationError, match=why):
         tiny(4, aggregation="gossip", sync=two_level(2))
 
@@ -289,9 +289,13 @@ def test_a_codec_between_groups_that_divide_their_model(tiny):
 @pytest.mark.parametrize(
     ("aggregation", "sync", "why"),
     [
-        ({"shard_group": 1}, {}, "shard_group 1 with sync.outer means nothing: a group divides"),
-        ({}, {"every": 2}, "with sync.outer means nothing: workers of a group that divide a"),
-        ({}, {"switch_after": 2}, "with sync.outer means nothing: workers of a group that divide"),
+        ({"shard_group": 1}, {}, "shard_group 1 with sync.outer is not possible: a group divides"),
+        ({}, {"every": 2}, "with sync.outer is not possible: workers of a group that divide a"),
+        (
+            {},
+            {"switch_after": 2},
+            "with sync.outer is not possible: workers of a group that divide",
+        ),
     ],
 )
 def test_groups_divide_one_model_in_every_step(tiny, aggregation, sync, why):

@@ -53,7 +53,7 @@ def knobs_table(found: Explanation) -> Table:
             f"{turn.step_change:+.1%}",
             f"{turn.change_per_sample:+.1%}",
             "" if turn.elasticity is None else f"{turn.elasticity:+.2f}",
-            "change" if turn.changes_updates else "as they are",
+            "change" if turn.changes_updates else "unchanged",
         )
         for turn in found.by_updates
         if turn.change is not None
@@ -112,7 +112,7 @@ def ways_table(found: StragglerCost) -> Table:
             amount(way.throughput_samples_per_s),
             human(way.step_time_s, TIME, 3),
             human(way.straggler_wait_s, TIME, 3),
-            way.changes or "as they are",
+            way.changes or "unchanged",
         )
         rows.append(cells)
     headings = ("way to synchronise", "samples/s", "step", "waiting", "updates")

@@ -18,7 +18,7 @@ _MUCH = 0.05  # of the time: from here on, waiting for spares is mentioned
 def causes_table(name: str, study: GoodputStudy) -> Table:
     """Return a table of interruptions by cause."""
     title = f"{name}: {study.seconds / _DAY:g} days of {study.workers:,} workers"
-    headings = ("cause", "interruptions", "95 % of runs", "work lost", "standing still")
+    headings = ("cause", "interruptions", "95 % of runs", "work lost", "downtime")
     rows = (
         (
             row.cause,

@@ -138,8 +138,11 @@ def _engine_note(result: Result) -> str:
     if result.approximation is not None:
         engine += f", an approximation: {result.approximation}"
     elif engine == "vector":
-        engine += ", equal to events within 1e-9 by test"
-    return f"engine      {engine}; SimPy simulated {in_simpy(result.job, result.engine)}"
+        engine += ", equal to the event engine within 1e-9 by test"
+    simulated = in_simpy(result.job, result.engine)
+    return f"engine      {engine}" + (
+        "" if simulated == "nothing" else f"; SimPy simulated {simulated}"
+    )
 
 
 def calibration_note(calibration: str | dict[str, Any]) -> str:

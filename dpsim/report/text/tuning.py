@@ -98,8 +98,8 @@ def _settings(each: Evaluation) -> str:
 def _reasons(which: str, reasons: Iterable[Reason]) -> list[str]:
     """Return the effect of each important value of a best configuration."""
     return [
-        f"why         {which}: with {each.path} as the file has it instead of {each.value}, "
-        f"{each.loss:+.1%}, most of it {PARTS[each.part].title}"
+        f"why         {which}: the file's {each.path} instead of {each.value} costs "
+        f"{each.loss:+.1%}, most of it {PARTS[each.part].words}"
         for each in reasons
         if abs(each.loss) >= _MATTERS
     ]

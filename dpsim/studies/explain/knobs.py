@@ -118,7 +118,7 @@ def _servers(scenario: Scenario) -> Options:
     servers = len(aggregation.server_hosts(sum(part.nodes for part in scenario.cluster.parts)))
 
     if not servers:
-        return "gradients do not meet at servers"
+        return "there are no parameter servers"
     return (
         Change(
             f"2x servers ({servers} -> {2 * servers})",
@@ -171,7 +171,7 @@ def _overlap(scenario: Scenario) -> Options:
 def _algorithm(scenario: Scenario) -> Options:
     now = scenario.strategy.aggregation.all_reduce
     if now is None:
-        return "gradients do not meet in an all-reduce"
+        return "gradients are not all-reduced"
     if now.algorithm == "auto":
         return (
             f"{now.library} chooses it"
@@ -268,6 +268,6 @@ KNOBS: Registry[Knob] = Registry(
         "codec": Knob("codec", "exposed_comm", codec),
         "library": Knob("library", "exposed_comm", library),
         "sharding": Knob("sharding stage", "exposed_comm", sharding),
-        "averaging": Knob("how often workers meet", "exposed_comm", averaging),
+        "averaging": Knob("how often models are averaged", "exposed_comm", averaging),
     },
 )

@@ -64,7 +64,7 @@ def _share(knob: Knob, before: Result, step: float, instead: str | None) -> str:
     if largest != knob.part and share < _MINOR:
         most = f"{PARTS[largest].words} already is {before.parts_s[largest] / step:.0%}"
         return f"{words} is {share:.0%} of a step, {most}{other}"
-    return f"{words} is {share:.0%} of a step, but {knob.title} hardly changes it{other}"
+    return f"{words} is {share:.0%} of a step, but hardly depends on {knob.title}{other}"
 
 
 def _hidden(knob: Knob, before: Result) -> str:

@@ -178,7 +178,7 @@ def _ways(scenario: Scenario, base: Result, predict: Callable[[Scenario], Result
     """Yield the scenario's own way, then every other in fewer steps, set by its name only."""
     own = scenario.strategy
     steps = min(scenario.run.steps, _STEPS)
-    yield _way(f"{own.sync.kind} (as it is)", (), scenario, base)
+    yield _way(f"{own.sync.kind} (the file's)", (), scenario, base)
     for title, change in _other_ways(own):
         options = tuple(f"strategy.{part}.kind={kind}" for part, kind in change.items())
         named = {part: {"kind": kind} for part, kind in change.items()}

@@ -46,7 +46,7 @@ def sharding(scenario: Scenario) -> Options:
     aggregation = scenario.strategy.aggregation
     now = aggregation.sharding_stage
     if now is None and aggregation.all_reduce is None:
-        return "gradients do not meet in an all-reduce"
+        return "gradients are not all-reduced"
     words = "all-reduce" if now is None else f"stage {now}"
     changes = [
         Change(

@@ -191,7 +191,7 @@ class Tuning(Shown):
         if before != after:
             yield (
                 f"the global batch goes from {before:,} to {after:,}: "
-                "samples to the same accuracy change, which is not in this"
+                "the samples to the same accuracy then differ, which this ignores"
             )
 
     def best_text(self, target: Path) -> str:

@@ -76,11 +76,11 @@ def test_what_changes_nothing_says_why(tiny):
     by_name = turns(explain(tiny()))
     assert by_name["latency"].change_per_sample == 0
     assert by_name["latency"].why.startswith(
-        "exposed communication is 16% of a step, but latency hardly changes it"
+        "exposed communication is 16% of a step, but hardly depends on latency"
     )
     assert by_name["jitter"].why == "compute times do not vary in this scenario"
     assert by_name["loader"].why == "samples wait in GPU memory"
-    assert by_name["servers"].why == "gradients do not meet at servers"
+    assert by_name["servers"].why == "there are no parameter servers"
     assert by_name["bucket-size"].why == "the overlap policy is sequential, which has no buckets"
     assert by_name["memory-bandwidth"].change is None
     assert by_name["network-bandwidth"].why is None

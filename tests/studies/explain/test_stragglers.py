@@ -70,6 +70,6 @@ def test_the_file_s_own_stragglers_are_answered_by_the_command(dpsim, tmp_path):
 
 def test_ways_that_cannot_be_share_a_line_with_their_reason(tiny):
     found = cost(tiny(4, aggregation="sharded", disturbance={"slow": [{"workers": [1]}]}))
-    why = "no worker holds a whole model with which to go on alone; a group does: local-sgd with group: node and every: 1"
+    why = "a worker holds only a part of the model and cannot train alone; a group can: local-sgd with group: node and every: 1"
     others = [kind for kind in kinds_of("sync") if kind != "bsp"]
     assert refused_ways(found) == [f"cannot be: {', '.join(others)}: {why}"]

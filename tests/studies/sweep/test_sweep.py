@@ -19,7 +19,7 @@ from dpsim.studies.sweep.point import pack
 def test_every_point_is_a_row_and_failed_points_say_why(swept):
     assert (swept.points, swept.computed, swept.skipped, swept.failed) == (16, 12, 0, 10)
     counted = swept.query(
-        "select error like '%must fit in the 16.9 GB%' as large, error like '%means nothing%' as "
+        "select error like '%must fit in the 16.9 GB%' as large, error like '%is not possible%' as "
         "odd, count(*), count(step_time_s)"
         " from results group by all order by all"
     )

@@ -24,8 +24,7 @@ run: {steps: 2, warmup: 0}
 """
 
 OF_THE_NETWORK = [
-    "extrapolated: transfers are ideal: "
-    "what a library takes beyond them was not compared on this network",
+    "extrapolated: transfers are ideal: a library's overhead on this network was not measured",
     "warning: all 4 workers are slower than one alone",
 ]
 

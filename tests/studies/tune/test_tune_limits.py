@@ -65,7 +65,7 @@ def test_what_does_not_fit_or_go_together_is_no_error_and_the_rest_is_simulated_
     found = tune(write(memory="1.35 GB"), over=over)
     assert reasons(found) == {
         "does not fit in the 1.35 GB of inline": 2,
-        "strategy: aggregation sharded with sync asp means nothing: no worker holds a whole model with which to go on alone; a group does: local-sgd with group: node and every: 1": 2,
+        "strategy: aggregation sharded with sync asp is not possible: a worker holds only a part of the model and cannot train alone; a group can: local-sgd with group: node and every: 1": 2,
     }
     assert len(found.evaluations) == found.simulated == 4
     # And the file itself, which does not fit, and the best without each of two values.
