@@ -12,12 +12,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from dpsim.base.errors import FailedError
 from validate.elastic.account import Kill, Killed, killed
 from validate.elastic.job import TOTAL, Job
-from validate.ranks.launch import LOOPBACK, Process, ProcessGroup, own_folder
+from validate.ranks.launch import LOOPBACK, Process, ProcessGroup
 
 _POLL_S = 0.005
 _RESTART_S = 90.0  # for processes to load torch, on a machine that may be busy
@@ -88,8 +89,8 @@ def run(job: Job, before: Sequence[str] = (), *, forked: bool = False) -> Killed
     a tenth of its time. Raises FailedError if ranks do not start, do not restart, or get a wrong
     sum.
     """
-    with own_folder() as folder, ProcessGroup() as group:
-        words = [job.model_dump_json(), str(folder)]
+    with TemporaryDirectory(ignore_cleanup_errors=True) as made, ProcessGroup() as group:
+        folder, words = Path(made), [job.model_dump_json(), made]
         launcher = _forking(group, job, words) if forked else _usual(group, job, words, before)
         try:
             # Steps take longer than planned on a busy machine, but not four times as long.

@@ -11,6 +11,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,7 @@ from validate.emulate import Case, Measured, Placement, placement
 from validate.microbench.layers import profile
 from validate.microbench.runs import launched
 from validate.microbench.settings import Settings
-from validate.ranks.launch import RunFailed, connected, launch, loopback, own_folder, write_row
+from validate.ranks.launch import RunFailed, connected, launch, loopback, write_row
 from validate.ranks.processes import joined
 from validate.ranks.program import program
 from validate.ranks.testbed import Testbed
@@ -59,8 +60,8 @@ def real_run(case: Case, *, timeout_s: float | None = None) -> StepRun:
         raise DpsimError(
             f"{case.file}: testbed must be in the scenario or given by --testbed, but is not"
         )
-    with own_folder() as folder:
-        own, waits = _predictable(case, folder)
+    with TemporaryDirectory() as folder:
+        own, waits = _predictable(case, Path(folder))
         config, placed = extended(scenario.testbed, placement(scenario))
         failed = ""
         command = program(__name__, json.dumps([case.file, case.set]), str(waits))

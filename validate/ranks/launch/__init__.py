@@ -48,7 +48,6 @@ from validate.ranks.launch.forked import Process
 from validate.ranks.launch.group import ProcessGroup
 from validate.ranks.launch.host import LOOPBACK, Host, loopback
 from validate.ranks.launch.launcher import ENDED_WITHIN_S, REALTIME, launch
-from validate.ranks.launch.own_folder import own_folder
 from validate.ranks.launch.rows import connected, write_row
 from validate.ranks.launch.run import Run, RunFailed
 
@@ -64,6 +63,5 @@ __all__ = [
     "connected",
     "launch",
     "loopback",
-    "own_folder",
     "write_row",
 ]

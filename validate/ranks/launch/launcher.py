@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from dpsim.base.errors import DpsimError
 from validate.ranks.launch.fork_server import PRIORITY
@@ -19,7 +20,6 @@ from validate.ranks.launch.forked import CAN_FORK
 from validate.ranks.launch.group import ProcessGroup
 from validate.ranks.launch.host import Host
 from validate.ranks.launch.output import OnLine, Output
-from validate.ranks.launch.own_folder import own_folder
 from validate.ranks.launch.rows import FOLDER, read_rows
 from validate.ranks.launch.run import RankRun, Run, RunFailed
 from validate.ranks.launch.watch import Watch
@@ -55,10 +55,11 @@ def launch(
     _check(command, hosts, timeout_s, connect_timeout_s)
     first, notes = _realtime(hosts, realtime)
     with (
-        own_folder() as folder,
+        TemporaryDirectory(prefix="dpsim-run-", ignore_cleanup_errors=True) as made,
         ProcessGroup() as group,
         closing(Output(on_line)) as output,
     ):
+        folder = Path(made)
         # Limits count from here: starting many ranks takes a while, and is part of the run.
         began = time.monotonic()
         variables = list(environments(hosts, folder, environment or {}))
