@@ -11,7 +11,6 @@ from dpsim.base.errors import DpsimError
 from dpsim.base.terminal import narrate, save, show, show_answer, table
 from dpsim.commands.options import Json
 from dpsim.commands.progress import bars
-from dpsim.commands.validate.options import ProfileName
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -60,7 +59,6 @@ def calibrate(
     testbed: Testbed = None,
     output: Output = None,
     records: Records = None,
-    name: ProfileName = "testbed",
     every: Every = 3,
     as_json: Json = False,
 ) -> None:
@@ -84,7 +82,7 @@ def calibrate(
         measured, provenance = _measured(runs or [], testbed, every, progress)
         profile, told = fit_profile(
             measured,
-            name,
+            "testbed",
             every=every,
             provenance=provenance,
             done=lambda count: progress("fitting", count, MOST_PREDICTIONS),
