@@ -5,7 +5,7 @@ Latency and rate of copies from and to pinned memory, T = latency + S / rate.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -49,14 +49,3 @@ def fit_copies(copies: Sequence[Copies]) -> dict[str, Parameter]:
         "copy_latency": parameter(lines[:, 0], "s"),
         "copy_rate": parameter(1 / lines[:, 1], "B/s"),
     }
-
-
-def copy_errors(copies: Sequence[Copies], parameters: Mapping[str, Parameter]) -> list[float]:
-    """Return the relative error of each copy."""
-    latency = parameters["copy_latency"].value
-    rate = parameters["copy_rate"].value
-    errors = []
-    for one in copies:
-        predicted = latency + one.nbytes / rate
-        errors.append(predicted / float(np.median(one.times_s)) - 1)
-    return errors

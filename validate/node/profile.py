@@ -28,7 +28,7 @@ from dpsim.hardware import (
 )
 from dpsim.scenario import Scenario
 from dpsim.workload import MODELS, WorkloadConfig
-from validate.calibrate.compute import measured_models, step_errors
+from validate.calibrate.compute import measured_model, step_errors
 from validate.calibrate.copies import copies_of, fit_copies
 from validate.microbench.models import subject
 from validate.microbench.run_file import RunFile
@@ -68,7 +68,7 @@ def profile_of(
     """
     gpu = scenario.cluster.accelerator
     tables = [held for run in runs for held in _tables(run)]
-    models = [model for run in runs if run.of("layers") for model in _models(run, scenario)]
+    models = [_model(run, scenario) for run in runs if run.of("layers")]
     copies = [one for run in runs for one in copies_of(run)]
     residuals = _held_out_errors(tables, scenario)
     spreads, errors_of_slowest = spreads_of(runs)
@@ -193,22 +193,18 @@ def base_of(scenario: Scenario, table: Measured) -> Any:
     return None
 
 
-def _models(run: RunFile, scenario: Scenario) -> list[MeasuredModel]:
-    """Return the measured models, with a catalogue model's own layers.
+def _model(run: RunFile, scenario: Scenario) -> MeasuredModel:
+    """Return the measured model, with a catalogue model's own layers.
 
     The time of torch's twin is divided among the catalogue's layers in the predicted proportions,
     as names and cuts differ.
     """
     precision = run.settings.precision
     name = run.settings.model
-    found = []
-    for rank_0 in measured_models([run]):
-        model = at_once(rank_0, run).model_copy(update={"software": _software(run)})
-        if name in MODELS:
-            found.append(_divided(model, name, scenario, precision))
-        else:
-            found.append(model.model_copy(update={"precision": precision}))
-    return found
+    model = at_once(measured_model(run), run).model_copy(update={"software": _software(run)})
+    if name in MODELS:
+        return _divided(model, name, scenario, precision)
+    return model.model_copy(update={"precision": precision})
 
 
 def _software(run: RunFile) -> dict[str, str]:

@@ -13,9 +13,10 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from typing import Self
+from typing import Any, Self
 from weakref import finalize
 
+from dpsim.base.errors import DpsimError, ScenarioError
 from dpsim.topology import TestbedConfig
 from validate.ranks.launch import Host
 from validate.ranks.testbed.iproute2 import check_machine
@@ -94,6 +95,33 @@ def load_testbed(path: str | os.PathLike[str]) -> TestbedConfig:
     from dpsim.scenario import load
 
     return load(path, TestbedConfig)
+
+
+_KEYS = ("hosts", "rate", "mtu")
+
+
+def parse_testbed(text: str) -> TestbedConfig:
+    """Return the testbed of a YAML file, or of ``hosts=4,rate=100 Mbit/s``.
+
+    Raises ScenarioError or DpsimError.
+    """
+    from dpsim.scenario import Document, validate
+
+    if text.endswith((".yaml", ".yml")):
+        return load_testbed(text)
+    fields: dict[str, Any] = {}
+    for part in text.split(","):
+        key, equals, value = (each.strip() for each in part.partition("="))
+        if not equals or key not in _KEYS:
+            raise DpsimError(
+                f"--testbed must be a YAML file, or {', '.join(f'{one}=...' for one in _KEYS)}, "
+                f"but got {part.strip()!r}"
+            )
+        fields[key] = int(value) if key != "rate" and value.isdecimal() else value
+    try:
+        return validate(Document.of(fields, "--testbed"), TestbedConfig)
+    except ScenarioError as error:
+        raise DpsimError(str(error)) from None
 
 
 _ENDINGS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
