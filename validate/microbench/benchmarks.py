@@ -6,18 +6,14 @@ from collections.abc import Callable
 
 from dpsim.base.registry import Registry
 from validate.microbench.benchmark import Benchmark, Row
-from validate.microbench.beside import BESIDE
 from validate.microbench.codecs import CODECS
 from validate.microbench.collectives import COLLECTIVES
-from validate.microbench.copies import COPIES
+from validate.microbench.device_rates import COPIES, PRODUCTS, REDUCTION
 from validate.microbench.layers import LAYERS
 from validate.microbench.learners import LEARNERS
 from validate.microbench.point_to_point import POINT_TO_POINT
-from validate.microbench.products import PRODUCTS
-from validate.microbench.reduction import REDUCTION
 from validate.microbench.settings import Settings
-from validate.microbench.spread import SPREAD
-from validate.microbench.updates import OPTIMIZER
+from validate.microbench.steps import BESIDE, OPTIMIZER, SPREAD
 from validate.ranks.processes import World
 
 _MEMBERS = (
