@@ -44,7 +44,6 @@ ends, even by kill -9, its ranks and the processes they started end too (except 
 their process group, which the testbed ends).
 """
 
-from validate.ranks.launch.forked import Process
 from validate.ranks.launch.group import ProcessGroup
 from validate.ranks.launch.host import LOOPBACK, Host, loopback
 from validate.ranks.launch.launcher import ENDED_WITHIN_S, REALTIME, launch
@@ -56,7 +55,6 @@ __all__ = [
     "LOOPBACK",
     "REALTIME",
     "Host",
-    "Process",
     "ProcessGroup",
     "Run",
     "RunFailed",
