@@ -16,8 +16,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from dpsim.base.errors import FailedError
-from validate.elastic.account import Kill, Killed, killed
-from validate.elastic.job import TOTAL, Job
+from validate.elastic.account import TOTAL, Job, Kill, Killed, killed
 from validate.ranks.launch import LOOPBACK, ProcessGroup
 
 _POLL_S = 0.005

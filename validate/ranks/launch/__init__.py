@@ -47,8 +47,7 @@ their process group, which the testbed ends).
 from validate.ranks.launch.group import ProcessGroup
 from validate.ranks.launch.host import LOOPBACK, Host, loopback
 from validate.ranks.launch.launcher import ENDED_WITHIN_S, REALTIME, launch
-from validate.ranks.launch.rows import connected, write_row
-from validate.ranks.launch.run import Run, RunFailed
+from validate.ranks.launch.run import Run, RunFailed, connected, write_row
 
 __all__ = [
     "ENDED_WITHIN_S",
