@@ -49,7 +49,7 @@ def run_benchmarks(world: World, settings: Settings, report: Report, progress: P
         benchmark = BENCHMARKS[name]
         if reason := benchmark.missing(world):
             _on_rank_0(world, report, {"what": name, "not_run": reason})
-        elif benchmark.together or settings.at_once:
+        elif benchmark.on_all_ranks or settings.at_once:
             _run(benchmark, world, settings, report, progress)
         else:
             with world.on_rank_0(f"microbench/{name}") as mine:

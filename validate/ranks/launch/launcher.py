@@ -219,7 +219,7 @@ class Watch:
 
     def __post_init__(self) -> None:
         # The wall clock, like the modification times of the ranks' files.
-        self._spoke = dict.fromkeys(range(len(self.processes)), time.time())
+        self._last_output = dict.fromkeys(range(len(self.processes)), time.time())
         self._unconnected = set(range(len(self.processes)))
 
     def wait(self) -> Trouble | None:
@@ -229,7 +229,7 @@ class Watch:
         """
         while True:
             for rank in self.output.read(_LOOK_EVERY_S):
-                self._spoke[rank] = time.time()
+                self._last_output[rank] = time.time()
             self.look()
             codes = [process.poll() for process in self.processes]
             trouble = self._failed(codes) or self._late(codes)
@@ -274,7 +274,7 @@ class Watch:
         return self._unconnected
 
     def _longest_silent(self, ranks: set[int], reason: str, most: float) -> Trouble:
-        signs = {rank: max(self._spoke[rank], self._wrote(rank)) for rank in ranks}
+        signs = {rank: max(self._last_output[rank], self._wrote(rank)) for rank in ranks}
         first, *others = sorted(ranks, key=lambda rank: (signs[rank], rank))
         # The wall clock may have been changed meanwhile.
         silent = min(max(time.time() - signs[first], 0.0), most)
