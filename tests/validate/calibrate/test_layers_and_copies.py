@@ -13,13 +13,13 @@ from dpsim.hardware import nodes
 from dpsim.hardware.calibration import CalibrationProfile, Residuals, Transport, load_profile
 from dpsim.topology import ClusterConfig, build_cluster, cluster_over_transport
 from validate.calibrate.compute import measured_model, step_errors
-from validate.calibrate.copies import Copies, fit_copies
 
 pytestmark = pytest.mark.torch
 
 if find_spec("torch"):
     from validate.microbench.run_file import RankPlace, RunFile
     from validate.microbench.settings import Settings
+    from validate.node.profile import Copies, fit_copies
 
 ROOT = Path(__file__).parents[3]
 LAYERS = ["layer0", "layer1"]
