@@ -46,10 +46,10 @@ def main() -> None:
     errors = dict(zip(_FRACTIONS, zip(*(found for _, found in kept), strict=True), strict=True))
     refused = len(rows) - len(kept)
     print(f"{len(kept)} rows; llm-analysis has no room for {refused} more, which ran")
-    _say("dpsim", [own[row["row_id"]] for row, _ in kept])
+    _print_errors("dpsim", [own[row["row_id"]] for row, _ in kept])
     best = min(_FRACTIONS, key=lambda fraction: median(errors[fraction]))
-    _say(f"llm-analysis, {best:.0%} of the peak, the best for these rows", errors[best])
-    _say("llm-analysis, as it comes", errors[1.0])
+    _print_errors(f"llm-analysis, {best:.0%} of the peak, the best for these rows", errors[best])
+    _print_errors("llm-analysis, as it comes", errors[1.0])
 
 
 def _rows(path: Path) -> list[_Row]:
@@ -114,7 +114,7 @@ def _errors(row: _Row) -> list[float] | None:
     return found
 
 
-def _say(who: str, errors: Sequence[float]) -> None:
+def _print_errors(who: str, errors: Sequence[float]) -> None:
     print(f"{who}: median {median(errors):.1%}, mean {mean(errors):.1%}")
 
 

@@ -21,10 +21,15 @@ import numpy as np
 
 from dpsim.base.errors import DpsimError
 from dpsim.base.provenance import stamp
-from dpsim.imports.kineto_collectives import collectives_of
 from dpsim.imports.kineto_events import Event, Trace, innermost, read_trace
 from dpsim.imports.kineto_shapes import Guess, first_batch, guess
-from dpsim.imports.kineto_steps import StepMarks, is_collective, step_times, traced_step
+from dpsim.imports.kineto_steps import (
+    StepMarks,
+    collectives_of,
+    is_collective,
+    step_times,
+    traced_step,
+)
 from dpsim.imports.reading import ImportFileError
 from dpsim.workload import MeasuredCollective, MeasuredTimes, ModelProfile, ProfileLayer, TracedStep
 

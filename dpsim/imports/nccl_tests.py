@@ -1,30 +1,115 @@
 """Parse the log of an nccl-tests program (such as all_reduce_perf): ranks, sizes and times.
 
-This module reads the printed form; `nccl_tests_json` reads the output of ``-J``.
-
-The columns are read by their names in the header, since versions differ: ``size count type [redop]
-[root] time algbw busbw #wrong``, the last four out of place and again in place. Sizes are bytes,
-times microseconds, rates GB/s.
+In the printed form, columns are read by their names in the header, since versions differ: ``size
+count type [redop] [root] time algbw busbw #wrong``, the last four out of place and again in place.
+The JSON of ``-J FILE`` (version 2.17 and later; src/util.cu of NVIDIA/nccl-tests) has the same, and
+one entry of ``devices`` per process, with ``nthreads`` x ``ngpus`` ranks. Sizes are bytes, times
+microseconds, rates GB/s.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import PurePosixPath
+from typing import Annotated, Literal
 
+from pydantic import BaseModel, ConfigDict, Field, PositiveInt, ValidationError
+
+from dpsim.base.config import first_problem
 from dpsim.base.errors import UnknownNameError
 from dpsim.collectives import OPERATIONS
-from dpsim.imports.nccl_tests_json import parse_json
-from dpsim.imports.nccl_tests_log import (
-    LEAST_US,
-    MOST_ROWS,
-    NcclTestsLog,
-    TableRow,
-    guessed_operation,
-    log_notes,
-    operation_of_program,
-)
 from dpsim.imports.reading import ImportFileError, text_lines
+
+_PROGRAM = re.compile(
+    r"\b(all_reduce|all_gather|reduce_scatter|alltoall|broadcast|reduce|gather|scatter)_perf\b"
+)
+_OPERATIONS = {"alltoall": "all-to-all"}
+_MOST_ROWS = 10_000
+_LEAST_US = 1e-6  # of a time: shorter ones are mistakes, with no logarithm to fit
+
+
+@dataclass(frozen=True, slots=True)
+class TableRow:
+    """One size of the table: bytes, seconds and busbw (B/s) out of place.
+
+    It also has the in-place times in s; None if they were not measured.
+    """
+
+    bytes: int
+    time_s: float
+    busbw_Bps: float
+    in_place_time_s: float | None
+    line: int
+
+
+@dataclass(frozen=True, slots=True)
+class NcclTestsLog:
+    """A log: the operation, its ranks on their hosts and devices, and the table.
+
+    ``notes``: the assumptions, and what was ignored, a line each.
+    """
+
+    operation: str
+    ranks: int
+    hosts: int
+    devices: tuple[str, ...]
+    rows: tuple[TableRow, ...]
+    nccl_version: str
+    wrong_values: int
+    notes: tuple[str, ...] = ()
+
+
+def _notes(empty: int, *, guessed: bool, one_host: bool) -> Iterator[str]:
+    """Yield the assumptions about a log, and what is ignored with what effect.
+
+    ``empty`` rows have 0 bytes, the operation is ``guessed``, no hosts are listed (``one_host``).
+    """
+    if guessed:
+        yield "assumed: the operation, by the ratio of the two rates; --operation"
+    if one_host:
+        yield "assumed: one host, since none is listed: the profile's formula does not use it"
+    if empty:
+        yield f"ignored: {empty} rows of 0 bytes, which move nothing"
+
+
+def _operation_of_program(text: str) -> str | None:
+    """Return the operation of the first program named in ``text``; None if there is none."""
+    match = _PROGRAM.search(text)
+    return None if match is None else _OPERATIONS.get(match[1], match[1].replace("_", "-"))
+
+
+# Operations by whether they reduce, and whether they have a root.
+_LIKE_THESE = {
+    (False, False): ("all-gather", "all-to-all"),
+    (False, True): ("broadcast",),
+    (True, False): ("all-reduce", "reduce-scatter"),
+    (True, True): ("reduce",),
+}
+
+
+def _guessed_operation(sums: bool, rooted: bool, rows: Sequence[TableRow], ranks: int) -> str:
+    """Return the only operation that matches the ratio of the two rates.
+
+    It is used if the program is not named. ``sums``: it reduces; ``rooted``: it has a root. Raises
+    ImportFileError if several match.
+    """
+    # Rates are printed with two decimals; the largest size loses least by this.
+    row = max(rows, key=lambda one: one.bytes)
+    factor = row.busbw_Bps * row.time_s / row.bytes
+    fitting = [
+        name
+        for name in _LIKE_THESE[sums, rooted]
+        if abs(OPERATIONS[name].bus_factor(ranks) - factor) < 0.05 * factor
+    ]
+    if len(fitting) != 1:
+        raise ImportFileError(
+            "must name its program (all_reduce_perf ...), but does not: say which with "
+            "--operation, such as all-reduce"
+        )
+    return fitting[0]
+
 
 _PREFIX = re.compile(
     r"^(\[\d+,\d+\]\s?<std\w+>:?\s?|\d+:\s)"
@@ -58,11 +143,11 @@ def parse_nccl_tests(
     if operation is not None and operation not in OPERATIONS:
         raise UnknownNameError("operation", operation, OPERATIONS)
     if content.lstrip().startswith(b"{"):
-        return parse_json(content, operation, ranks)
+        return _parse_json(content, operation, ranks)
     lines = [_PREFIX.sub("", line) for line in text_lines(content)]
     listed = _ranks(lines)
     header, every_row, words = _table(lines)
-    rows = [row for row in every_row if row.bytes > 0]
+    rows = tuple(row for row in every_row if row.bytes > 0)
     count = ranks or len(listed)
     if count < 1:
         raise ImportFileError(
@@ -71,21 +156,17 @@ def parse_nccl_tests(
     whole = "\n".join(lines)
     version = _VERSION.search(whole)
     wrong = _BAD_VALUES.search(whole)
+    named = operation or _operation_of_program(whole)
+    notes = _notes(len(every_row) - len(rows), guessed=named is None, one_host=not listed)
     return NcclTestsLog(
-        operation or _operation(whole, header, words, rows, count),
+        named or _guessed_operation(*_traits(header, words), rows, count),
         count,
         len({host for host, _ in listed.values()}) or 1,
         tuple(dict.fromkeys(device for _, device in listed.values() if device)),
-        tuple(rows),
+        rows,
         "" if version is None else version[1] or version[2],
         0 if wrong is None else int(wrong[1]),
-        tuple(
-            log_notes(
-                empty=len(every_row) - len(rows),
-                guessed=operation is None and operation_of_program(whole) is None,
-                one_host=not listed,
-            )
-        ),
+        tuple(notes),
     )
 
 
@@ -119,8 +200,8 @@ def _table(lines: list[str]) -> tuple[_Header, list[TableRow], list[str]]:
         elif header and words and words[0].isdecimal():
             rows.append(_row(header, words, number))
             first = first or words
-            if len(rows) > MOST_ROWS:
-                raise ImportFileError(f"the table must have at most {MOST_ROWS:,} rows", number)
+            if len(rows) > _MOST_ROWS:
+                raise ImportFileError(f"the table must have at most {_MOST_ROWS:,} rows", number)
     if header is None:
         raise ImportFileError(
             "must have the table of an nccl-tests program, but no line begins with '#' and names "
@@ -143,9 +224,9 @@ def _row(header: _Header, words: list[str], number: int) -> TableRow:
         )
     time, *others = [_float(words[place], number) for place in header.columns("time")]
     busbw = _float(words[header.columns("busbw")[0]], number)
-    if time is None or time < LEAST_US or busbw is None or int(words[0]) > 2**60:
+    if time is None or time < _LEAST_US or busbw is None or int(words[0]) > 2**60:
         raise ImportFileError(
-            f"the row must have a time of at least {LEAST_US:g} us and a bandwidth, but got "
+            f"the row must have a time of at least {_LEAST_US:g} us and a bandwidth, but got "
             f"{words[header.columns('time')[0]]!r}",
             number,
         )
@@ -173,14 +254,117 @@ def _float(text: str, number: int) -> float | None:
     return value
 
 
-def _operation(
-    whole: str, header: _Header, words: list[str], rows: list[TableRow], ranks: int
-) -> str:
-    """Return the operation named in the log, or the one that matches its columns."""
-    named = operation_of_program(whole)
-    if named is not None:
-        return named
-    # Operations without reduction or root print none or -1 there, or lack the column.
+def _traits(header: _Header, words: list[str]) -> tuple[bool, bool]:
+    """Return whether the operation reduces, and whether it has a root.
+
+    Others print none or -1 there, or lack the column.
+    """
     sums = "redop" in header.names and words[header.names.index("redop")] != "none"
     rooted = "root" in header.names and words[header.names.index("root")] != "-1"
-    return guessed_operation(sums, rooted, rows, ranks)
+    return sums, rooted
+
+
+_MOST = 1e15  # limit of times and rates: more is no measurement
+_Number = Annotated[float, Field(ge=0, lt=_MOST)]
+
+
+class _Part(BaseModel):
+    """The part of an object that is read; the rest is ignored."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore", allow_inf_nan=False)
+
+
+class _Times(_Part):
+    """One side of a row, out of place or in place."""
+
+    time: Annotated[float, Field(ge=_LEAST_US, lt=_MOST)]
+    bus_bw: _Number
+
+
+class _JsonRow(_Part):
+    size: Annotated[int, Field(ge=0, le=2**60)]
+    redop: str = "none"
+    root: str = "-1"
+    out_of_place: _Times | None
+    in_place: _Times | None = None
+
+
+class _Device(_Part):
+    hostname: str = ""
+    device_info: str = ""
+
+
+class _Settings(_Part):
+    nthreads: PositiveInt
+    ngpus: PositiveInt
+    devices: Annotated[tuple[_Device, ...], Field(min_length=1)]
+
+
+class _Wrong(_Part):
+    count: Annotated[int, Field(ge=0)] = 0
+
+
+class _Report(_Part):
+    version: Literal[1, 2]
+    args: tuple[str, ...] = ()
+    nccl_version: int | None = None
+    config: _Settings
+    results: Annotated[tuple[_JsonRow, ...], Field(max_length=_MOST_ROWS)]
+    out_of_bounds: _Wrong = _Wrong()
+
+
+def _parse_json(content: bytes, operation: str | None, ranks: int | None) -> NcclTestsLog:
+    """Parse a JSON log.
+
+    Raises ImportFileError, with the place, for an invalid file, and for a run that was not finished
+    or has no sizes.
+    """
+    try:
+        report = _Report.model_validate_json(content)
+    except ValidationError as error:
+        raise ImportFileError(_problem(error)) from None
+    # Sizes without an element for each rank are written as 0 bytes.
+    sized = [(number, row) for number, row in enumerate(report.results) if row.size > 0]
+    rows = tuple(_json_row(number, row) for number, row in sized)
+    if not rows:
+        raise ImportFileError("results: must have rows of sizes above 0, but has none")
+    settings, first = report.config, report.results[0]
+    count = ranks or len(settings.devices) * settings.nthreads * settings.ngpus
+    names = dict.fromkeys(device.device_info for device in settings.devices if device.device_info)
+    program = PurePosixPath(report.args[0]).name if report.args else ""
+    named = operation or _operation_of_program(program)
+    traits = first.redop != "none", first.root.strip() != "-1"
+    notes = _notes(len(report.results) - len(rows), guessed=named is None, one_host=False)
+    return NcclTestsLog(
+        named or _guessed_operation(*traits, rows, count),
+        count,
+        len({device.hostname for device in settings.devices}),
+        tuple(names),
+        rows,
+        "" if report.nccl_version is None else str(report.nccl_version),
+        report.out_of_bounds.count,
+        tuple(notes),
+    )
+
+
+def _json_row(number: int, row: _JsonRow) -> TableRow:
+    if row.out_of_place is None:
+        raise ImportFileError(f"results.{number}.out_of_place: must be measured, but is null")
+    in_place = row.in_place
+    return TableRow(
+        row.size,
+        row.out_of_place.time * 1e-6,
+        row.out_of_place.bus_bw * 1e9,
+        None if in_place is None else in_place.time * 1e-6,
+        # Rows in JSON have a place, which errors name, but no line.
+        0,
+    )
+
+
+def _problem(error: ValidationError) -> str:
+    """Return the first problem, with its place: ``results.3.size: must be ...``."""
+    place, what, given = first_problem(error)
+    if not place:
+        return f"must be the JSON of an nccl-tests program, but: {what}"
+    shown = f", but got {given!r}" if isinstance(given, str | int | float) else ""
+    return f"{place}: {what}{shown[:100]}"

@@ -13,7 +13,7 @@ from dpsim.base.arrays import FloatArray
 from dpsim.base.provenance import stamp
 from dpsim.collectives import OPERATIONS
 from dpsim.hardware import CalibrationProfile, Measured, Parameter, Residuals
-from dpsim.imports.nccl_tests_log import NcclTestsLog
+from dpsim.imports.nccl_tests import NcclTestsLog
 from dpsim.imports.reading import ImportFileError
 
 FORMULA = "time_s = max(floor, alpha + bytes * bus_factor(operation, ranks) / busbw)"

@@ -99,7 +99,7 @@ def scenario_from_slurm(content: bytes, name: str, options: SlurmOptions) -> Sce
     first, last = tree.hosts[0], len(tree.hosts) - 1
     named = f"node0 is {first}" + (f", node{last} is {tree.hosts[last]}" if last else "")
     draft.set("cluster.nodes", len(tree.hosts), named)
-    _say_what_is_left(draft, topology, tree, options)
+    _note_ignored(draft, topology, tree, options)
     if len(tree.switches) == 1:
         draft.set("cluster.network.fabric", "single-switch", f"{tree.tops[0]} alone")
         _card(draft, options)
@@ -140,7 +140,7 @@ def _checked(tree: _Tree, switch: str | None) -> _Tree:
     return tree
 
 
-def _say_what_is_left(
+def _note_ignored(
     draft: ScenarioDraft, topology: Topology, tree: _Tree, options: SlurmOptions
 ) -> None:
     if options.speed_unit is None and any(one.speed for one in tree.switches.values()):

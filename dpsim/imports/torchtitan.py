@@ -119,9 +119,9 @@ def _training(draft: ScenarioDraft, training: Settings, sizes: TrainingSizes) ->
     key = "local_batch_size" if newer else "batch_size"
     batch = training.number(key)
     set_batch(draft, sizes, batch, f"training.{key}", 8, "torchtitan's default")
-    together = training.number("global_batch_size", least=-1)
-    if together is not None and together > 0:
-        draft.set("workload.global_batch", together, "training.global_batch_size")
+    whole = training.number("global_batch_size", least=-1)
+    if whole is not None and whole > 0:
+        draft.set("workload.global_batch", whole, "training.global_batch_size")
     length = training.number("seq_len")
     if sizes.sequence_length is not None:
         return

@@ -148,14 +148,14 @@ def _torchtune(values: dict[str, Any]) -> list[tuple[str, Any, str]]:
         found.append(("workload.cross_entropy", "chunked", "loss._component_"))
     model, name = _component(values, "model")
     if model is not None:
-        kind, adapted, alone = name.rpartition("lora_")
+        kind, adapted, size = name.rpartition("lora_")
         if adapted:
             values[_COMPONENT] = kind + "lora"
             values |= {key: model.pop(key) for key in _ADAPTERS["torchtune"][2:4] if key in model}
         # The others are reported as ignored.
         values |= {f"model.{key}": value for key, value in values.pop("model").items()}
         # llama3_1_8b is Llama 3.1.
-        values[_MODEL] = _VERSION.sub(r"\1.\2_", _VARIANT.sub("", alone))
+        values[_MODEL] = _VERSION.sub(r"\1.\2_", _VARIANT.sub("", size))
     # It is distributed by FSDP 2 (full_finetune_distributed, lora_finetune_distributed).
     values.setdefault("distributed_type", "FSDP")
     return found

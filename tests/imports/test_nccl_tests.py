@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 
 from dpsim.base.errors import DpsimError
 from dpsim.hardware.calibration import CalibrationProfile, load_profile
-from dpsim.imports.nccl_tests import parse_nccl_tests
+from dpsim.imports.nccl_tests import NcclTestsLog, TableRow, parse_nccl_tests
 from dpsim.imports.nccl_tests_fit import fit_nccl_tests
-from dpsim.imports.nccl_tests_log import NcclTestsLog, TableRow
 from dpsim.imports.reading import ImportFileError
 
 HEADER = "#       size         count      type   redop    root     time   algbw   busbw #wrong     time   algbw   busbw #wrong"

@@ -18,7 +18,7 @@ def test_rates_and_models_are_fitted_together():
     def seconds(values):
         return 1 / values["rate"] + values["compute"]
 
-    values = fit_blocks(blocks, seconds, MEASURED, 0.01).values
+    values = fit_blocks(blocks, seconds, MEASURED, np.full(6, 100.0), 80).values
     # What is a rate's and what a model's only priors say; their sum the rows do.
     found = 1 / values["rate"][CLUSTER] + values["compute"][MODEL]
     np.testing.assert_allclose(found, MEASURED, rtol=1e-3)

@@ -51,8 +51,8 @@ def _union_words(options: list[Any], metadata: list[Any]) -> str:
     """Describe a union; a value or a list of such values is described as one."""
     words = list(dict.fromkeys(_words(option, metadata) for option in options))
     lists = [f"list: {each}" for each in words]
-    alone = " or ".join(each for each in words if each not in lists)
-    return f"{alone}, or a list of them" if set(lists) & set(words) else alone
+    single = " or ".join(each for each in words if each not in lists)
+    return f"{single}, or a list of them" if set(lists) & set(words) else single
 
 
 def _container_words(annotation: Any, limits: dict[str, Any]) -> str:

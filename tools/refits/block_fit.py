@@ -5,8 +5,8 @@ gradient size per model, a compute time per model and batch). Each row of the da
 value of each block, so one perturbed evaluation gives the whole Jacobian column group: a fit with
 hundreds of unknowns costs as many model evaluations as there are blocks.
 
-The residual is log(predicted / measured) / sigma under soft_l1, plus (x - prior) / spread for each
-parameter with a prior, x being the logarithm (or logit) of the parameter: positive by construction,
+The residual is log(predicted / measured) x weight under soft_l1, plus (x - prior) / spread for each
+parameter, x being the logarithm (or logit) of the parameter: positive by construction,
 errors relative.
 """
 
@@ -30,7 +30,7 @@ class Block:
     """One kind of parameter.
 
     name: key in the dictionary given to the model. prior: natural value per group. spread: standard
-    deviation of the prior in log (logit) units, inf for none. rows: for each data row, the group
+    deviation of the prior in log (logit) units. rows: for each data row, the group
     whose value it reads. fraction: the parameter lives in (0, 1) and is fitted as a logit.
     """
 
@@ -81,16 +81,15 @@ class _Problem:
         blocks: Sequence[Block],
         model: Model,
         measured: FloatArray,
-        scale: FloatArray,
+        weights: FloatArray,
     ) -> None:
         self.blocks = blocks
         self.model = model
         self.log_measured = np.log(measured)
-        self.scale = scale
+        self.weights = weights
         self.x0 = np.concatenate([block.encode() for block in blocks])
         self.spread = np.concatenate([block.spread for block in blocks])
         self.offsets = np.concatenate([[0], np.cumsum([len(block.prior) for block in blocks])])
-        self.known = np.flatnonzero(np.isfinite(self.spread))
         # The point of the last evaluation, the values that its rows read there, and the result.
         self._last: tuple[FloatArray, dict[str, FloatArray], FloatArray] | None = None
 
@@ -116,14 +115,13 @@ class _Problem:
 
     def residuals(self, x: FloatArray) -> FloatArray:
         """Return the scaled log ratios, then the distances from the priors."""
-        data = (self.log_model(x) - self.log_measured) * self.scale
-        prior = ((x - self.x0) / self.spread)[self.known]
-        return np.concatenate([data, prior])
+        data = (self.log_model(x) - self.log_measured) * self.weights
+        return np.concatenate([data, (x - self.x0) / self.spread])
 
     def jacobian(self, x: FloatArray) -> FloatArray:
         """Return the Jacobian of the residuals by forward differences, one evaluation per block."""
         n = len(self.log_measured)
-        jacobian = np.zeros((n + len(self.known), len(x)))
+        jacobian = np.zeros((n + len(x), len(x)))
         base = self.log_model(x)
         assert self._last is not None
         by_row = self._last[1]
@@ -131,9 +129,9 @@ class _Problem:
         for block, low, high in zip(self.blocks, self.offsets[:-1], self.offsets[1:], strict=True):
             # Shift all groups at once: each row reads only one of them.
             moved = {block.name: block.decode(x[low:high] + STEP)[block.rows]}
-            change = (self._predicted({**by_row, **moved}) - base) / STEP * self.scale
+            change = (self._predicted({**by_row, **moved}) - base) / STEP * self.weights
             jacobian[every, low + block.rows] = change
-        jacobian[n + np.arange(len(self.known)), self.known] = 1.0 / self.spread[self.known]
+        jacobian[n:] = np.diag(1.0 / self.spread)
         return jacobian
 
 
@@ -141,20 +139,18 @@ def fit_blocks(
     blocks: Sequence[Block],
     model: Model,
     measured: FloatArray,
-    sigma: float,
-    weights: FloatArray | None = None,
-    max_evaluations: int = 80,
+    weights: FloatArray,
+    max_evaluations: int,
     *,
     start: Mapping[str, FloatArray] | None = None,
 ) -> FitResult:
     """Fit the blocks to measured seconds, starting from the priors or from ``start``.
 
-    ``sigma`` is the relative noise of one row, ``weights`` multiply residuals.
+    ``weights`` multiply residuals.
     """
     from scipy.optimize import least_squares
 
-    scale = np.full(len(measured), 1.0 / sigma) if weights is None else weights / sigma
-    problem = _Problem(blocks, model, measured, scale)
+    problem = _Problem(blocks, model, measured, weights)
     rows = len(measured)
 
     def loss(squares: Any) -> Any:
@@ -175,7 +171,6 @@ def fit_blocks(
         problem.residuals, begin, problem.jacobian, loss=loss_of, max_nfev=max_evaluations
     )
     jacobian = problem.jacobian(solution.x)
-    # pinv, since a value without a prior that no row depends on makes the curvature singular.
     covariance = np.linalg.pinv(jacobian.T @ jacobian)
     errors = np.sqrt(np.maximum(np.diag(covariance), 0.0))
     spreads = {

@@ -111,7 +111,7 @@ def fit(
         ]
     )
     begin = None if start is None else start.result.values
-    found = fit_blocks(blocks, seconds, measured, 1.0, weights, evaluations, start=begin)
+    found = fit_blocks(blocks, seconds, measured, weights, evaluations, start=begin)
     values, errors = deepcopy(kept), Values()
     for block in blocks:
         relative = found.spreads[block.name] * (

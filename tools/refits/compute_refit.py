@@ -27,7 +27,7 @@ import dpsim.workload
 import validate.published
 from dpsim.base.arrays import FloatArray
 from dpsim.base.errors import DpsimError
-from dpsim.base.terminal import write_whole
+from dpsim.base.terminal import narrate, write_whole
 from dpsim.engine import KeptJobs, compute_family, mean_step, prepared_by, updated_part
 from dpsim.scenario import Scenario
 from dpsim.workload import PARTS, constants_file, forget_constants
@@ -145,20 +145,20 @@ def without_each(
 ) -> dict[str, Values]:
     """Return the constants without each group of rows, or without all small groups together."""
     count = Counter(row.group for row in rows)
-    together = {
+    small = {
         kind: [name for name in count if name.startswith(f"{kind} ") and count[name] < _SMALL]
         for kind in FITTED_ON
     }
     found: dict[str, Values] = {}
     before = json.loads(LEFT_OUT.read_text(encoding="utf-8")) if only else {}
     sets: list[list[str]] = [[name] for name in count if count[name] >= _SMALL]
-    for names in [*sets, *together.values()]:
+    for names in [*sets, *small.values()]:
         if names:
             kept = [row for row in rows if row.group not in names]
             held = _over(assumed(), before.get(names[0], whole.values)) if only else None
             values = _rounded(fit(kept, whole, _AGAIN, held, only).values)
             found |= dict.fromkeys(names, values)
-            _say(f"without {', '.join(names)[:90]}")
+            narrate(f"without {', '.join(names)[:90]}")
     return found
 
 
@@ -253,11 +253,6 @@ def _rounded(values: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _say(what: str) -> None:
-    sys.stderr.write(f"{what}\n")
-    sys.stderr.flush()
-
-
 def _over(base: Values, values: Mapping[str, Any]) -> Values:
     """Return ``base`` with these values in it."""
     return {
@@ -294,7 +289,7 @@ def write(only: Collection[str] = ()) -> None:
         write_whole(CONSTANTS, yaml_text(HEADER, content(values, given, {})))
         forget_constants()
         rows = [row for kind in FITTED_ON for row in works(kind, [*published_steps(kind)])]
-        _say(f"{len(rows)} rows")
+        narrate(f"{len(rows)} rows")
         found = fit(rows, found, held=held, only=only)
         values = found.values
         given = _over(known, found.errors)

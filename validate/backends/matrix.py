@@ -76,7 +76,7 @@ class Cell:
     documented: str
     classic: str
 
-    def said(self, edition: Edition) -> str:
+    def verdict_of(self, edition: Edition) -> str:
         """Return the verdict of an edition of torch's documentation."""
         return self.classic if edition == "classic" else self.documented
 
@@ -173,7 +173,7 @@ def _tried(backend: str, device: str, ranks: int, timeout: float) -> Iterator[Ce
     left = list(OPERATIONS)
     # One launch tries as many as it survives: an interpreter with torch takes seconds to start.
     while left:
-        answers, ended = _ranks_say(backend, device, ranks, timeout, left)
+        answers, ended = _launched(backend, device, ranks, timeout, left)
         for operation, problem in answers.items():
             yield _answer(backend, device, operation, problem)
             left.remove(operation)
@@ -182,7 +182,7 @@ def _tried(backend: str, device: str, ranks: int, timeout: float) -> Iterator[Ce
             yield _answer(backend, device, left.pop(0), ended)
 
 
-def _ranks_say(
+def _launched(
     backend: str, device: str, ranks: int, timeout: float, left: Sequence[str]
 ) -> tuple[dict[str, str], str]:
     """Return answers by operation, and how the ranks ended if they failed."""
@@ -230,5 +230,5 @@ def to_json(cells: Sequence[Cell], edition: Edition) -> dict[str, Any]:
         "edition": edition,
         "documentation": DOCUMENTATION,
         "classic": CLASSIC,
-        "rows": [{**cell.to_json(), "said": cell.said(edition)} for cell in cells],
+        "rows": [{**cell.to_json(), "said": cell.verdict_of(edition)} for cell in cells],
     }

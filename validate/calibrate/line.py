@@ -17,15 +17,13 @@ _RELATIVE = 0.02  # the relative error above which a row has less weight
 _SEED = 0
 
 
-def fit_lines(
-    amounts: FloatArray, times_s: Sequence[Sequence[float]], least: float = 0.0
-) -> FloatArray:
+def fit_lines(amounts: FloatArray, times_s: Sequence[Sequence[float]]) -> FloatArray:
     """Return (constant, slope) of the fit, then of `RESAMPLES` fits to resampled repetitions.
 
-    Both are at least 0, and the slope at least ``least``. ``times_s`` are the repetitions of each
-    amount, whose medians are fitted by soft_l1 on relative errors.
+    Both are at least 0. ``times_s`` are the repetitions of each amount, whose medians are fitted by
+    soft_l1 on relative errors.
     """
-    return np.array([_line(amounts, medians, least) for medians in drawn(times_s)])
+    return np.array([_line(amounts, medians) for medians in drawn(times_s)])
 
 
 def drawn(times_s: Sequence[Sequence[float]]) -> list[FloatArray]:
@@ -59,7 +57,7 @@ def with_spread(value: float, unit: str, draws: FloatArray) -> Parameter:
     )
 
 
-def _line(amounts: FloatArray, seconds: FloatArray, least: float) -> tuple[float, float]:
+def _line(amounts: FloatArray, seconds: FloatArray) -> tuple[float, float]:
     from scipy.optimize import least_squares
 
     scale = float(np.ptp(seconds) / np.ptp(amounts)) or 1.0
@@ -71,7 +69,6 @@ def _line(amounts: FloatArray, seconds: FloatArray, least: float) -> tuple[float
         return np.asarray(predicted / seconds - 1) / _RELATIVE
 
     # The constant is at most the shortest measured time, as the rest of a time is never negative.
-    start = [0.5, max(1.0, 1.01 * least / scale)]
-    bounds = ([0.0, least / scale], [1.0, np.inf])
-    constant, slope = least_squares(off, start, bounds=bounds, loss="soft_l1").x
+    bounds = ([0.0, 0.0], [1.0, np.inf])
+    constant, slope = least_squares(off, [0.5, 1.0], bounds=bounds, loss="soft_l1").x
     return float(constant * seconds.min()), float(slope * scale)

@@ -2,17 +2,12 @@
 
 This duplex factor is fitted to the ratio of seconds per byte, both ways over one way, of messages
 from `LARGE` bytes on: in the ratio, other costs of messages and the free bytes of limiters cancel.
-If no collectives were measured, latency and efficiency are fitted on messages one way, robustly
-(soft_l1 on relative errors):
-
-    T = 2 latency + max(0, S - burst) / (efficiency x rate)
-
 Intervals come from fits to repetitions drawn with replacement.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -25,7 +20,7 @@ from dpsim.hardware import Parameter, Transport
 from dpsim.network import RoundsModel, transport_model
 from dpsim.topology import TestbedConfig, build_cluster, cluster_over_transport
 from validate.calibrate.fit import LARGE
-from validate.calibrate.line import drawn, fit_lines, parameter
+from validate.calibrate.line import drawn, parameter
 from validate.microbench.run_file import RunFile
 
 _PATTERNS = {"ping-pong": False, "exchange": True}  # both ways at once?
@@ -34,7 +29,6 @@ _SCHEDULES = {
     False: ("tree", "broadcast", 1),
     True: ("pairwise", "all-to-all", 2),
 }
-_LEAST_SIZES = 3
 _RELATIVE = 0.02  # the relative error above which a row has less weight
 # From two directions that share one rate to two that have it each.
 _FACTORS = np.linspace(0.5, 1, 501)
@@ -74,32 +68,6 @@ def predicted_message_s(one: Messages, transport: Transport) -> float:
         schedule = algorithm(name, operation).schedule(2)
         model = RoundsModel(schedule, cluster, transport_costs(transport, 0.0))
     return model.seconds_from_common_start(one.nbytes * times)
-
-
-def fit_one_way(
-    messages: Sequence[Messages], given: Mapping[str, float]
-) -> tuple[dict[str, Parameter], Transport]:
-    """Fit latency and efficiency on messages one way, beside ``given`` parameters.
-
-    Raises DpsimError for fewer than three sizes.
-    """
-    rows = [one for one in messages if not one.both_ways and one.nbytes]
-    sizes = {one.nbytes for one in rows}
-    if len(sizes) < _LEAST_SIZES:
-        raise DpsimError(
-            f"runs must have messages of at least {_LEAST_SIZES} sizes, but have {len(sizes)}"
-        )
-    burst = given.get("burst", 0.0)  # seconds' worth of bytes that a limiter lets pass at once
-    limited_s = [max(one.nbytes / _rate(one.testbed) - burst, 0.0) for one in rows]
-    # The slope is 1 / efficiency, over seconds at the full rate: below 1, a link would beat it.
-    lines = fit_lines(np.array(limited_s), [one.times_s for one in rows], least=1.0)
-    # A message pays the latency twice: its receive is announced to the sender before bytes flow.
-    parameters = {
-        "latency": parameter(lines[:, 0] / 2, "s"),
-        "efficiency": parameter(1 / lines[:, 1], "1"),
-    }
-    values = {name: one.value for name, one in parameters.items()}
-    return parameters, Transport.model_validate({**given, **values})
 
 
 def fit_duplex(messages: Sequence[Messages], transport: Transport) -> Parameter:
@@ -196,9 +164,3 @@ def _pair(testbed: TestbedConfig, first: int, second: int) -> TestbedConfig:
         racks = testbed.racks.model_copy(update={"racks": ((0,), (1,))})
     rates = testbed.rates[first], testbed.rates[second]
     return testbed.model_copy(update={"hosts": 2, "rate": rates, "racks": racks})
-
-
-def _rate(testbed: TestbedConfig) -> float:
-    """Return the nominal rate of the slowest link between the two hosts, in B/s."""
-    uplinks = [testbed.racks.uplink] if testbed.racks else []
-    return min(*testbed.rates, *uplinks)

@@ -1,4 +1,4 @@
-"""A calibration profile from records of collectives: fitted parameters and their errors."""
+"""A calibration profile from records of collectives, and messages: parameters and errors."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from dpsim.hardware import TRANSPORT, CalibrationProfile, Parameter, Residuals
 from dpsim.topology import TestbedConfig
 from validate.calibrate.cases import case_of, predicted_s
 from validate.calibrate.fit import LARGE, fit
+from validate.calibrate.messages import Messages, fit_duplex, message_errors
 from validate.ranks.testbed import burst_bytes
 from validate.records import RunRecord
 
@@ -70,6 +71,24 @@ def fit_collectives(
         provenance={**(provenance or {}), **stamp()},
     )
     return profile, predicted_records
+
+
+def with_messages(profile: CalibrationProfile, messages: Sequence[Messages]) -> CalibrationProfile:
+    """Add the duplex factor of ``messages`` to a profile of collectives. Raises DpsimError."""
+    transport = profile.transport()
+    duplex = fit_duplex(messages, transport)
+    whole = transport.model_copy(update={"duplex": duplex.value})
+    groups = {"messages": list(messages)}
+    for one in messages:
+        way = "messages both ways at once" if one.both_ways else "messages one way"
+        size = "256 KiB and more" if one.nbytes >= LARGE else "smaller"
+        groups.setdefault(f"{way}, {size}", []).append(one)
+    residuals_by = dict(profile.residuals_by)
+    for name, group in groups.items():
+        sizes = [one.nbytes for one in group]
+        residuals_by[name] = Residuals.of(message_errors(group, whole), "fitted rows", sizes)
+    parameters = {**profile.parameters, "duplex": duplex}
+    return profile.model_copy(update={"parameters": parameters, "residuals_by": residuals_by})
 
 
 def known(testbeds: Iterable[TestbedConfig]) -> dict[str, float]:

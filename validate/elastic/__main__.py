@@ -11,8 +11,7 @@ from pathlib import Path
 
 from dpsim.base.provenance import provenance
 from dpsim.base.terminal import narrate
-from validate.elastic.account import compare, mean_restart
-from validate.elastic.job import Job
+from validate.elastic.account import Job, compare, mean_restart
 from validate.elastic.launch import run
 from validate.microbench.machine import machine
 from validate.ranks.launch import REALTIME

@@ -12,12 +12,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from dpsim.base.errors import FailedError
-from validate.elastic.account import Kill, Killed, killed
-from validate.elastic.job import TOTAL, Job
-from validate.ranks.launch import LOOPBACK, Process, ProcessGroup, own_folder
+from validate.elastic.account import TOTAL, Job, Kill, Killed, killed
+from validate.ranks.launch import LOOPBACK, ProcessGroup
 
 _POLL_S = 0.005
 _RESTART_S = 90.0  # for processes to load torch, on a machine that may be busy
@@ -38,7 +38,7 @@ class _Launched:
 
     job: Job
     folder: Path
-    launcher: Process
+    launcher: subprocess.Popen[bytes]
     deadline: float
 
     def wait(self, until: Callable[[], bool]) -> None:
@@ -81,16 +81,15 @@ class _Launched:
         return Kill(at=at, ended=time.monotonic())
 
 
-def run(job: Job, before: Sequence[str] = (), *, forked: bool = False) -> Killed:
+def run(job: Job, before: Sequence[str] = ()) -> Killed:
     """Run ``job`` to its end. ``before`` precedes the launcher's command, such as ``chrt -f 5``.
 
-    With ``forked`` ranks are forks of the launcher: none loads torch on a restart, which then takes
-    a tenth of its time. Raises FailedError if ranks do not start, do not restart, or get a wrong
-    sum.
+    Raises FailedError if ranks do not start, do not restart, or get a wrong sum.
     """
-    with own_folder() as folder, ProcessGroup() as group:
-        words = [job.model_dump_json(), str(folder)]
-        launcher = _forking(group, job, words) if forked else _usual(group, job, words, before)
+    with TemporaryDirectory(ignore_cleanup_errors=True) as made, ProcessGroup() as group:
+        folder, words = Path(made), [job.model_dump_json(), made]
+        command = [*before, *_torchrun(job), "-m", "validate.elastic.worker", *words]
+        launcher = group.start(command, {**os.environ, **_ENVIRONMENT})
         try:
             # Steps take longer than planned on a busy machine, but not four times as long.
             limit = _RESTART_S * (1 + len(job.kills)) + 4 * job.steps * job.step_s
@@ -107,22 +106,6 @@ def run(job: Job, before: Sequence[str] = (), *, forked: bool = False) -> Killed
                 launcher.wait(_ENDED_WITHIN_S)
 
 
-def _usual(group: ProcessGroup, job: Job, words: Sequence[str], before: Sequence[str]) -> Process:
-    """Start the launcher as users do."""
-    program = ("-m", "validate.elastic.worker")
-    return group.start([*before, *_torchrun(job), *program, *words], _environment())
-
-
-def _forking(group: ProcessGroup, job: Job, words: Sequence[str]) -> Process:
-    """Start a launcher that is a fork itself, and whose ranks are forks."""
-    how = ("--start-method", "fork", "--run-path")
-    program = str(Path(__file__).with_name("worker.py"))
-    command = [*_torchrun(job), *how, program, *words]
-    preload = ["torch.distributed.run", "validate.elastic.worker"]
-    group.fork(command, preload, [LOOPBACK], [_environment()], realtime=False)
-    return group.processes[0]
-
-
 def _torchrun(job: Job) -> list[str]:
     return [
         *(sys.executable, "-m", "torch.distributed.run", "--standalone"),
@@ -130,10 +113,6 @@ def _torchrun(job: Job) -> list[str]:
         # Seconds between its checks of the ranks; part of the measurement.
         *("--monitor-interval", "0.1"),
     ]
-
-
-def _environment() -> dict[str, str]:
-    return {**os.environ, **_ENVIRONMENT}
 
 
 def _runs(pid: int) -> bool:
@@ -151,7 +130,7 @@ def _check(job: Job, total: int) -> None:
         raise FailedError(f"the ranks' sum must be {wanted}, but got {total}")
 
 
-def _last_words(launcher: Process) -> str:
+def _last_words(launcher: subprocess.Popen[bytes]) -> str:
     """Return the last line of the launcher that has ended."""
     code = launcher.poll()
     if code is None:

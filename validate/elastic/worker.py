@@ -14,7 +14,7 @@ from pathlib import Path
 import torch
 import torch.distributed as dist
 
-from validate.elastic.job import TOTAL, Job
+from validate.elastic.account import TOTAL, Job
 
 CHECKPOINT = "checkpoint.json"
 

@@ -170,7 +170,7 @@ class Progress:
         self._pace.resume()
 
 
-Say = Callable[[Row | Carried], None]
+Report = Callable[[Row | Carried], None]
 Calls = Sequence[tuple[int, StagedCall]]  # with the steps in which they are sent
 
 
@@ -181,13 +181,13 @@ class Courier:
     follows one of them, ``followed_by`` has that courier by the call's number.
     """
 
-    def __init__(self, calls: Calls, carriers: Carriers, quorum: Quorum, say: Say) -> None:
+    def __init__(self, calls: Calls, carriers: Carriers, quorum: Quorum, report: Report) -> None:
         # A worker submits calls in the same order, so that a number identifies one.
         self._calls = calls
         self._tickets = [Ticket() for _ in self._calls]
         self._carriers = carriers
         self._quorum = quorum
-        self._say = say
+        self._report = report
         self.followed_by: dict[int, Courier] = {}
         self._ready = self._awaited = 0
         self._failed: BaseException | None = None
@@ -229,7 +229,7 @@ class Courier:
                 self._tickets[number].set()
                 if number in self.followed_by:
                     self.followed_by[number].ready()
-                self._say(Carried(step, call.name, stamps, call.group))
+                self._report(Carried(step, call.name, stamps, call.group))
         except BaseException as error:
             for courier in (self, *self.followed_by.values()):
                 courier.fail(error)
@@ -294,7 +294,7 @@ class CollectiveWorker:
 
 
 def work_collectively(
-    job: Job, world: World, carriers: Carriers, factors: FloatArray, start: float, say: Say
+    job: Job, world: World, carriers: Carriers, factors: FloatArray, start: float, report: Report
 ) -> None:
     """Take all steps as worker ``world.rank``, with a row of ``factors`` (steps, workers) each.
 
@@ -313,14 +313,16 @@ def work_collectively(
         group: Quorum(world, job.workers, job.gate().quorum, len(own))
         for group, own in calls.items()
     }
-    couriers = {group: Courier(own, carriers, quorums[group], say) for group, own in calls.items()}
+    couriers = {
+        group: Courier(own, carriers, quorums[group], report) for group, own in calls.items()
+    }
     worker = CollectiveWorker(job, world.rank, Progress(job, world.rank, start), couriers)
     for group, number, following in followed:
         couriers[group].followed_by[number] = couriers[following]
     for courier in couriers.values():
         courier.start()
     for step, factor in enumerate(factors[:, world.rank].tolist()):
-        say(worker.step(step, factor))
+        report(worker.step(step, factor))
     for group, courier in couriers.items():
         courier.finish()
         quorums[group].close()

@@ -141,7 +141,7 @@ def work_independently(
     over: Over,
     factors: FloatArray,
     start: float,
-    say: Callable[[Row], None],
+    report: Callable[[Row], None],
 ) -> None:
     """Iterate as worker ``rank`` until all workers have done their steps.
 
@@ -155,7 +155,7 @@ def work_independently(
         # The simulator's bound, too: beside a long straggler the others would iterate without end.
         if over or iteration >= MOST_ROUNDS * len(own):
             break
-        say(worker.iterate(iteration, own[iteration % len(own)]))
+        report(worker.iterate(iteration, own[iteration % len(own)]))
     coordinator.leave()
 
 

@@ -30,10 +30,10 @@ from validate.ranks.processes import World, same_clock
 # ranks; longer on slow links of a testbed.
 _AHEAD = 0.02
 
-Say = Callable[[Mapping[str, Any]], None]
+Report = Callable[[Mapping[str, Any]], None]
 
 
-def emulate(job: Job, world: World, case: int, say: Say) -> None:
+def emulate(job: Job, world: World, case: int, report: Report) -> None:
     """Run ``job``; all ranks of ``world`` must call this.
 
     This rank's notes are reported with the number ``case``. Raises DpsimError for scenarios that
@@ -52,20 +52,20 @@ def emulate(job: Job, world: World, case: int, say: Say) -> None:
             "ranks must be on one machine, whose processes share a clock, but got several"
         )
     if world.rank < placed.workers:
-        _work(job, world, range(placed.workers, placed.ranks), case, say)
+        _work(job, world, range(placed.workers, placed.ranks), case, report)
     else:
-        _serve(job, world, placed.servers, case, say)
+        _serve(job, world, placed.servers, case, report)
     world.barrier()
 
 
-def _work(job: Job, world: World, servers: range, case: int, say: Say) -> None:
+def _work(job: Job, world: World, servers: range, case: int, report: Report) -> None:
     client = Client(world, servers) if servers else None
     carriers = None if job.independent_workers else Carriers(job, world, client)
     if carriers is not None:
         carriers.warm_up()
 
-    def tell(row: Row | Carried) -> None:
-        say({"case": case, **asdict(row)})
+    def report_row(row: Row | Carried) -> None:
+        report({"case": case, **asdict(row)})
 
     # All slow preparations come before the ranks agree on a start.
     factors = all_slow_downs(job)
@@ -74,15 +74,15 @@ def _work(job: Job, world: World, servers: range, case: int, say: Say) -> None:
         coordinator = (
             PairwiseCoordinator(job, world) if client is None else ServerCoordinator(job, client)
         )
-        start = _together_at(world, case, say)
-        work_independently(job, world.rank, coordinator, over, factors, start, tell)
+        start = _common_start(world, case, report)
+        work_independently(job, world.rank, coordinator, over, factors, start, report_row)
     else:
-        start = _together_at(world, case, say)
-        work_collectively(job, world, carriers, factors, start, tell)
+        start = _common_start(world, case, report)
+        work_collectively(job, world, carriers, factors, start, report_row)
 
 
-def _serve(job: Job, world: World, servers: int, case: int, say: Say) -> None:
-    _together_at(world, case, say)
+def _serve(job: Job, world: World, servers: int, case: int, report: Report) -> None:
+    _common_start(world, case, report)
     if job.independent_workers:
         serve_independent_workers(job, world, servers)
     else:
@@ -90,7 +90,7 @@ def _serve(job: Job, world: World, servers: int, case: int, say: Say) -> None:
         serve_collective_workers(job, world, servers, run.warmup + run.steps)
 
 
-def _together_at(world: World, case: int, say: Say) -> float:
+def _common_start(world: World, case: int, report: Report) -> float:
     """Wait for the agreed start of all ranks, and return it, on the monotonic clock."""
     # A barrier releases ranks at slightly different times; a common start time does not.
     world.barrier()
@@ -99,6 +99,6 @@ def _together_at(world: World, case: int, say: Say) -> float:
     while max(world.gather(now())) > start - ahead / 2:
         ahead *= 2
         start = max(world.gather(now())) + ahead
-    say({"case": case, "start": start})
+    report({"case": case, "start": start})
     sleep_until(start)
     return float(start)

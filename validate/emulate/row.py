@@ -12,7 +12,7 @@ class Row:
     ``begin``: when it began to compute; ``done``: when its gradient was ready; ``end``: when the
     step ended. ``waits``: begin and end of each wait for communication, in order. ``encode``,
     ``input``, ``exposed_comm``, ``straggler_wait`` and ``busy`` are seconds, the last three only of
-    workers that act alone, as are ``passed`` (when its work was with the others) and ``versions``.
+    independent workers, as are ``passed`` (when its work was with the others) and ``versions``.
     """
 
     step: int

@@ -102,13 +102,13 @@ class Plan:
         On a node of several GPUs ranks would not share one, so it has the trace alone.
         """
         several = self.node.kind == "cuda" and self.node.count > 1
-        model = self.size.together[0]
+        model = self.size.several_ranks[0]
         workload = self._workload(model, self._batches(model, self.size.variants[0])[0], {})
         shared = () if several else (2, 4)
         for ranks, (name, strategy) in product(shared, self.size.strategies.items()):
             item = self._scenario(
                 f"{name} by {ranks} ranks on one device",
-                self.size.seconds["together"],
+                self.size.seconds["several_ranks"],
                 workload,
                 strategy,
                 ranks,
@@ -123,11 +123,11 @@ class Plan:
     def _strategies(self, ranks: int, strategies: Mapping[str, Words]) -> Iterator[Item]:
         """Yield every strategy with some models, at the largest batch."""
         words = self.size.variants[0]
-        for (name, strategy), model in product(strategies.items(), self.size.together):
+        for (name, strategy), model in product(strategies.items(), self.size.several_ranks):
             batch = self._batches(model, words)[-1]
             yield self._scenario(
                 f"{model}, batch {batch}, {name} by {ranks} ranks",
-                self.size.seconds["together"],
+                self.size.seconds["several_ranks"],
                 self._workload(model, batch, words),
                 strategy,
                 ranks,

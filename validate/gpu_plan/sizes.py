@@ -38,7 +38,7 @@ class Size:
     """
 
     models: tuple[str, ...]
-    together: tuple[str, ...]
+    several_ranks: tuple[str, ...]
     measured: tuple[str, ...]
     variants: tuple[Words, ...]
     strategies: Mapping[str, Words]
@@ -61,7 +61,7 @@ GPU = Size(
         "gpt2-xl",
         "llama3.2-3b",
     ),
-    together=("resnet50", "bert-large", "llama3.2-1b"),
+    several_ranks=("resnet50", "bert-large", "llama3.2-1b"),
     measured=("resnet50", "bert-large", "gpt2", "llama3.2-1b"),
     variants=(
         {"precision": "bf16"},
@@ -79,11 +79,11 @@ GPU = Size(
     most_batch=256,
     batches=2,
     steps=8,
-    seconds={"step": 8.0, "compile": 45.0, "together": 12.0, "trace": 20.0, "other": 15.0},
+    seconds={"step": 8.0, "compile": 45.0, "several_ranks": 12.0, "trace": 20.0, "other": 15.0},
 )
 SMALL = Size(
     models=("resnet18", "gpt2"),
-    together=("resnet18",),
+    several_ranks=("resnet18",),
     measured=("small-cnn",),
     variants=({"precision": "fp32"}, {"precision": "fp32", "checkpoint": "full"}),
     strategies={name: _STRATEGIES[name] for name in ("ddp", "fsdp")},
@@ -92,5 +92,5 @@ SMALL = Size(
     most_batch=1,
     batches=1,
     steps=3,
-    seconds={"step": 10.0, "compile": 60.0, "together": 15.0, "trace": 15.0, "other": 10.0},
+    seconds={"step": 10.0, "compile": 60.0, "several_ranks": 15.0, "trace": 15.0, "other": 10.0},
 )

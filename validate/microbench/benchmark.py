@@ -18,14 +18,14 @@ Row = dict[str, Any]
 class Benchmark:
     """A benchmark: ``rows(world, settings)`` yields its rows.
 
-    ``together``: all ranks run it in step, and rank 0's rows count; otherwise rank 0 runs it alone.
-    A row may say why the rest is ``not_run``. ``missing`` returns the reason why it cannot run in
-    this world, empty if it can.
+    ``on_all_ranks``: all ranks run it in step, and rank 0's rows count; otherwise only rank 0 runs
+    it. A row may say why the rest is ``not_run``. ``missing`` returns the reason why it cannot run
+    in this world, empty if it can.
     """
 
     name: str
     description: str
-    together: bool
+    on_all_ranks: bool
     rows: Callable[[World, Settings], Iterator[Row]]
     missing: Callable[[World], str] = lambda world: ""
 

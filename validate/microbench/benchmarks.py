@@ -6,18 +6,14 @@ from collections.abc import Callable
 
 from dpsim.base.registry import Registry
 from validate.microbench.benchmark import Benchmark, Row
-from validate.microbench.beside import BESIDE
 from validate.microbench.codecs import CODECS
 from validate.microbench.collectives import COLLECTIVES
-from validate.microbench.copies import COPIES
+from validate.microbench.device_rates import COPIES, PRODUCTS, REDUCTION
 from validate.microbench.layers import LAYERS
 from validate.microbench.learners import LEARNERS
 from validate.microbench.point_to_point import POINT_TO_POINT
-from validate.microbench.products import PRODUCTS
-from validate.microbench.reduction import REDUCTION
 from validate.microbench.settings import Settings
-from validate.microbench.spread import SPREAD
-from validate.microbench.updates import OPTIMIZER
+from validate.microbench.steps import BESIDE, OPTIMIZER, SPREAD
 from validate.ranks.processes import World
 
 _MEMBERS = (
@@ -53,7 +49,7 @@ def run_benchmarks(world: World, settings: Settings, report: Report, progress: P
         benchmark = BENCHMARKS[name]
         if reason := benchmark.missing(world):
             _on_rank_0(world, report, {"what": name, "not_run": reason})
-        elif benchmark.together or settings.at_once:
+        elif benchmark.on_all_ranks or settings.at_once:
             _run(benchmark, world, settings, report, progress)
         else:
             with world.on_rank_0(f"microbench/{name}") as mine:

@@ -19,18 +19,16 @@ import torch
 from dpsim.base.provenance import stamp
 from dpsim.workload import MeasuredTimes, Model, ModelProfile, trace_module
 from validate.microbench.benchmark import Benchmark, Row, seconds, timed, too_large
-from validate.microbench.layer_clock import LayerClock, forward_and_backward, outputs_of
+from validate.microbench.layer_clock import LayerClock, outputs_of
 from validate.microbench.models import measured_here, subject
 from validate.microbench.precision import computing_in
 from validate.microbench.run_file import of_layers
 from validate.microbench.settings import Settings
 from validate.microbench.software import executed
-from validate.microbench.updates import optimizer_of
+from validate.microbench.steps import UPDATE, optimizer_of, step_of
 from validate.ranks.device import OUT_OF_MEMORY
 from validate.ranks.processes import World
 from validate.twins import Subject
-
-UPDATE = "momentum"
 
 
 def _rows(world: World, settings: Settings) -> Iterator[Row]:
@@ -116,13 +114,6 @@ def _passes(module: Any, batch: Any, world: World, settings: Settings) -> dict[s
     factor = min(float(np.median(whole)) / parts, 1.0)
     inside = {name: [factor * each for each in times] for name, times in apart.items()}
     return {**inside, "step_": whole}
-
-
-def step_of(module: Any, batch: Any, update: Any) -> None:
-    """Run a step without communication: clear gradients, both passes, ``update``."""
-    module.zero_grad(set_to_none=True)
-    forward_and_backward(module, batch)
-    update.step()
 
 
 def _shares(

@@ -1,19 +1,15 @@
-"""The result of a run of microbenchmarks: a JSON file that calibration reads."""
+"""The result of a run of microbenchmarks, which is a JSON file."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-from pydantic import Field, NonNegativeInt, ValidationError
+from pydantic import Field, NonNegativeInt
 
 from dpsim.base.arrays import FloatArray
-from dpsim.base.config import Config, first_problem
-from dpsim.base.errors import DpsimError
-from dpsim.workload import read_file
+from dpsim.base.config import Config
 from validate.microbench.settings import Settings
 
 
@@ -59,14 +55,6 @@ class RunFile(Config):
     def to_json(self) -> str:
         """Return the text of its file."""
         return self.model_dump_json(indent=1) + "\n"
-
-
-def load_run_file(path: str | os.PathLike[str]) -> RunFile:
-    """Return the run in the file at ``path``. Raises DpsimError if it is missing or invalid."""
-    try:
-        return RunFile.model_validate_json(read_file(Path(path)))
-    except ValidationError as error:
-        raise DpsimError(f"{path}: {first_problem(error)}") from None
 
 
 def of_layers(

@@ -68,7 +68,7 @@ def here(settings: Settings, progress: Progress) -> RunFile | None:
     return _run_file(settings, rows, failed) if rows else None
 
 
-def run_ranks(settings: Settings, say: Callable[[Row], None], progress: Progress) -> None:
+def run_ranks(settings: Settings, report: Callable[[Row], None], progress: Progress) -> None:
     """Run one rank's part: join the others and measure.
 
     Rank 0 reports ``run``, which describes all ranks, and then each ``row``.
@@ -83,18 +83,18 @@ def run_ranks(settings: Settings, say: Callable[[Row], None], progress: Progress
                 "machine": machine(),
                 "provenance": provenance(),
             }
-            say({"run": about})
-        run_benchmarks(world, settings, lambda row: say({"row": row}), progress)
+            report({"run": about})
+        run_benchmarks(world, settings, lambda row: report({"row": row}), progress)
         world.barrier()
 
 
 def as_rank(text: str) -> None:
     """Measure and write rows on a rank started by `launched`; progress goes to stdout."""
 
-    def tell(what: str, done: int, total: int | None) -> None:
+    def print_progress(what: str, done: int, total: int | None) -> None:
         sys.stdout.write(f"{_PROGRESS} {what} {done}\n")
 
-    run_ranks(Settings.model_validate_json(text), write_row, tell)
+    run_ranks(Settings.model_validate_json(text), write_row, print_progress)
 
 
 def _known(settings: Settings) -> None:
@@ -114,12 +114,12 @@ def place_of(world: World) -> RankPlace:
 
 
 def _listener(progress: Progress) -> Callable[[int, str, str], None]:
-    def hear(rank: int, stream: str, line: str) -> None:
+    def on_line(rank: int, stream: str, line: str) -> None:
         words = line.split()
         if rank == 0 and stream == "stdout" and len(words) == 3 and words[0] == _PROGRESS:
             progress(words[1], int(words[2]), None)
 
-    return hear
+    return on_line
 
 
 def _run_file(settings: Settings, rows: Iterable[Row], failed: str | None) -> RunFile:

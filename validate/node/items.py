@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from itertools import product
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import torch
@@ -27,7 +28,6 @@ from validate.node.program import carry_out, computing_seconds, twin_of
 from validate.node.rows import Rows, short
 from validate.node.task import ScenarioTask
 from validate.ranks.device import OUT_OF_MEMORY
-from validate.ranks.launch import own_folder
 from validate.ranks.processes import World, first_line, joined
 
 _TURNS = 3  # of compared variants, as disturbances of a machine pass
@@ -69,9 +69,9 @@ class Item(Config):
         if self.settings is not None:
             run_benchmarks(world, self.settings, report, lambda what, done, total: None)
             return
-        with own_folder() as folder:
+        with TemporaryDirectory() as folder:
             # A launcher's ranks on other nodes have no file of rank 0's.
-            file = folder / "scenario.yaml"
+            file = Path(folder, "scenario.yaml")
             file.write_text(json.dumps(self.scenario))
             jobs = {
                 name: Case(str(file), (*self.set, *sets)).job()

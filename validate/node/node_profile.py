@@ -56,7 +56,6 @@ def node_profile(
     ranks: int | None = None,
     minutes: float = 10.0,
     models: Sequence[str] = (),
-    name: str = "node",
     progress: Progress = lambda what, done, total: None,
 ) -> CalibrationProfile | None:
     """Return the profile of this node; under a launcher None except on rank 0.
@@ -87,7 +86,7 @@ def node_profile(
             f"left over, about {seconds:.0f} s: {'; '.join(item.name for item in left)}. The same "
             f"command goes on there, by {rows}"
         )
-    return profile_in(measured, plan.items, plan.scenario, name)
+    return profile_in(measured, plan.items, plan.scenario, "node")
 
 
 def profile_in(

@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -28,8 +28,8 @@ from dpsim.hardware import (
 )
 from dpsim.scenario import Scenario
 from dpsim.workload import MODELS, WorkloadConfig
-from validate.calibrate.compute import measured_models, step_errors
-from validate.calibrate.copies import copies_of, fit_copies
+from validate.calibrate.compute import measured_model, step_errors
+from validate.calibrate.line import fit_lines, parameter
 from validate.microbench.models import subject
 from validate.microbench.run_file import RunFile
 from validate.node.items import Item
@@ -68,7 +68,7 @@ def profile_of(
     """
     gpu = scenario.cluster.accelerator
     tables = [held for run in runs for held in _tables(run)]
-    models = [model for run in runs if run.of("layers") for model in _models(run, scenario)]
+    models = [_model(run, scenario) for run in runs if run.of("layers")]
     copies = [one for run in runs for one in copies_of(run)]
     residuals = _held_out_errors(tables, scenario)
     spreads, errors_of_slowest = spreads_of(runs)
@@ -193,22 +193,18 @@ def base_of(scenario: Scenario, table: Measured) -> Any:
     return None
 
 
-def _models(run: RunFile, scenario: Scenario) -> list[MeasuredModel]:
-    """Return the measured models, with a catalogue model's own layers.
+def _model(run: RunFile, scenario: Scenario) -> MeasuredModel:
+    """Return the measured model, with a catalogue model's own layers.
 
     The time of torch's twin is divided among the catalogue's layers in the predicted proportions,
     as names and cuts differ.
     """
     precision = run.settings.precision
     name = run.settings.model
-    found = []
-    for rank_0 in measured_models([run]):
-        model = at_once(rank_0, run).model_copy(update={"software": _software(run)})
-        if name in MODELS:
-            found.append(_divided(model, name, scenario, precision))
-        else:
-            found.append(model.model_copy(update={"precision": precision}))
-    return found
+    model = at_once(measured_model(run), run).model_copy(update={"software": _software(run)})
+    if name in MODELS:
+        return _divided(model, name, scenario, precision)
+    return model.model_copy(update={"precision": precision})
 
 
 def _software(run: RunFile) -> dict[str, str]:
@@ -272,3 +268,34 @@ def _constants(rows: Rows, gpu: Gpu) -> dict[str, Parameter]:
         if row["kind"] == "launch":
             found["launch"] = Parameter(value=row["time_s"], unit="s")
     return found
+
+
+class Copies(NamedTuple):
+    """Copies of ``nbytes``: the seconds of each repetition."""
+
+    nbytes: int
+    times_s: tuple[float, ...]
+
+
+def copies_of(run: RunFile) -> list[Copies]:
+    """Return the copies of one rank alone from or to pinned memory, in both directions."""
+    # Ranks that copy at once share the host's memory; pageable memory is copied twice.
+    one_rank = (row for row in run.of("copies") if row.get("at_once", 1) == 1)
+    rows = (row for row in one_rank if row["memory"] == "pinned" and row["bytes"])
+    return [Copies(row["bytes"], tuple(row["times_s"])) for row in rows]
+
+
+def fit_copies(copies: Sequence[Copies]) -> dict[str, Parameter]:
+    """Fit ``copy_latency`` and ``copy_rate``, T = latency + S / rate.
+
+    Raises DpsimError for fewer than three sizes.
+    """
+    sizes = {one.nbytes for one in copies}
+    if len(sizes) < _LEAST:
+        raise DpsimError(f"runs must have copies of at least {_LEAST} sizes, but have {len(sizes)}")
+    nbytes = np.array([float(one.nbytes) for one in copies])
+    lines = fit_lines(nbytes, [one.times_s for one in copies])
+    return {
+        "copy_latency": parameter(lines[:, 0], "s"),
+        "copy_rate": parameter(1 / lines[:, 1], "B/s"),
+    }

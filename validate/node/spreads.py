@@ -77,12 +77,12 @@ def _by_ranks(runs: Sequence[RunFile]) -> dict[int, _AtOnce]:
             continue
         hosts = [place.host for place in run.ranks]
         nodes = tuple(hosts.index(host) for host in hosts)
-        together = found.setdefault(len(hosts), _AtOnce(nodes, []))
+        measured = found.setdefault(len(hosts), _AtOnce(nodes, []))
         for number, row in enumerate(known):
             # From the second on: a fit needs one to begin with.
             held_out = number % EVERY == 1
             times = np.array(row["steps_s"])
-            together.steps.append(_Steps(times, layers[_which(row, run)], held_out))
+            measured.steps.append(_Steps(times, layers[_which(row, run)], held_out))
     return found
 
 
@@ -97,9 +97,9 @@ def at_once(model: MeasuredModel, run: RunFile) -> MeasuredModel:
     factors = []
     for batch, *passes in zip(model.batch_sizes, model.forward_s, model.backward_s, strict=True):
         pass_seconds = sum(map(sum, passes))
-        together = means.get(batch, pass_seconds + update) - update
+        step = means.get(batch, pass_seconds + update) - update
         # The update was timed separately: for very short steps it may seem longer than the step.
-        factors.append(max(together, 0.0) / pass_seconds)
+        factors.append(max(step, 0.0) / pass_seconds)
     tables: dict[str, object] = {}
     for name, end in product(("forward", "backward"), ("s", "low_s", "high_s")):
         field = f"{name}_{end}"

@@ -9,21 +9,23 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
+from torch import nn
 
 from dpsim.hardware import Measured, MeasuredModel, Parameter
 from dpsim.workload import MODELS
-from validate.microbench.layers import UPDATE
 from validate.microbench.models import FACTORY_OF, subject
 from validate.microbench.settings import Settings
+from validate.microbench.steps import UPDATE
 from validate.node.hardware import Here, cluster_here
 from validate.node.items import Item
 from validate.node.rows import Attempt, usual_s
-from validate.node.sent import SIZES
 
 SERVERS = 1
+_WIDTH = 64
 _RUN = {"steps": 20, "warmup": 3, "allow_out_of_memory": True}
 _SEQUENTIAL = "strategy.overlap.kind=sequential"
 _WRAPPERS = {
@@ -31,6 +33,16 @@ _WRAPPERS = {
     "ddp": ("strategy.overlap.kind=buckets",),
     "fsdp2": ("strategy.aggregation.kind=sharded",),
 }
+
+
+def _embedding(nbytes: int) -> nn.Module:
+    """Return a model that sends all its weights but hardly computes: one row per step."""
+    return nn.Sequential(nn.Embedding(nbytes // 4 // _WIDTH, _WIDTH))
+
+
+# By the scenarios' names: their bytes in fp32.
+kib64, kib256, mib1, mib4 = (partial(_embedding, 2**power) for power in (16, 18, 20, 22))
+SIZES = {"kib64": 2**16, "kib256": 2**18, "mib1": 2**20, "mib4": 2**22}
 
 
 def wrapped_item(
@@ -85,7 +97,7 @@ def served_item(node: Here, workers: int, backend: str, seconds: float) -> Item:
 
 
 def _factory(name: str) -> str:
-    return f"validate.node.sent:{name}"
+    return f"validate.node.strategies:{name}"
 
 
 def with_wrappers(

@@ -1,7 +1,7 @@
 """A scenario's strategy with real computing: a small network learns digits on each rank.
 
 Each rank has its share of the processor. The prediction is for that network: its layers are
-measured on one rank alone first. Ranks beyond the cores then share them, which the prediction does
+measured on a single rank first. Ranks beyond the cores then share them, which the prediction does
 not know of. The scenario's jitter and slow workers are reproduced by waiting (`Waits`).
 """
 
@@ -11,6 +11,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,7 @@ from validate.emulate import Case, Measured, Placement, placement
 from validate.microbench.layers import profile
 from validate.microbench.runs import launched
 from validate.microbench.settings import Settings
-from validate.ranks.launch import RunFailed, connected, launch, loopback, own_folder, write_row
+from validate.ranks.launch import RunFailed, connected, launch, loopback, write_row
 from validate.ranks.processes import joined
 from validate.ranks.program import program
 from validate.ranks.testbed import Testbed
@@ -59,8 +60,8 @@ def real_run(case: Case, *, timeout_s: float | None = None) -> StepRun:
         raise DpsimError(
             f"{case.file}: testbed must be in the scenario or given by --testbed, but is not"
         )
-    with own_folder() as folder:
-        own, waits = _predictable(case, folder)
+    with TemporaryDirectory() as folder:
+        own, waits = _predictable(case, Path(folder))
         config, placed = extended(scenario.testbed, placement(scenario))
         failed = ""
         command = program(__name__, json.dumps([case.file, case.set]), str(waits))
@@ -87,14 +88,14 @@ def real_run(case: Case, *, timeout_s: float | None = None) -> StepRun:
 def _predictable(case: Case, folder: Path) -> tuple[Case, Path]:
     """Return the case with the network's own times, and the file of its waits.
 
-    All files are written to ``folder``: the times measured alone, the same stretched, and the
+    All files are written to ``folder``: the times measured on one rank, the same stretched, and the
     waits.
     """
-    # Twice with a profile: the waits need the seconds alone, and the prediction those stretched.
+    # Twice with a profile: the waits need the measured seconds, and the prediction those stretched.
     waits = folder / "waits.json"
     batch = case.scenario().workload.batch_per_gpu
     measured = _measured_profile(batch)
-    found: Waits = waits_of(_with_profile(case, folder / "alone.json", measured, batch).job())
+    found: Waits = waits_of(_with_profile(case, folder / "measured.json", measured, batch).job())
     write_whole(waits, json.dumps(found.seconds))
     assert measured.measured is not None
     longer = measured.model_copy(update={"measured": measured.measured.scaled(found.stretch)})
@@ -105,7 +106,7 @@ def _predictable(case: Case, folder: Path) -> tuple[Case, Path]:
 class Waits:
     """The seconds that each worker waits in each step, for jitter and for being slow.
 
-    A worker whose computing is to take f times its seconds alone, T, waits (f - 1) T before it
+    A worker whose computing is to take f times its measured seconds T waits (f - 1) T before it
     computes. Real computing cannot be made shorter: where draws are below 1, everything is
     stretched by 1 / (the smallest draw) first, in the prediction too. All computing counts as
     ``stretch`` times as long as it takes.
@@ -146,7 +147,7 @@ def _training(scenario: Scenario, waits: Path) -> Training:
 
 
 def _measured_profile(batch: int) -> ModelProfile:
-    """Return the network's layers as measured on one rank alone."""
+    """Return the network's layers as measured on a single rank."""
     settings = Settings(
         what=("layers",),
         model=_FACTORY,

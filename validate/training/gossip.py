@@ -22,7 +22,7 @@ from dpsim.collectives import Schedule, gossip_turns
 from validate.training.method import Method
 from validate.training.worker import Worker
 
-HEARD, CONSENSUS = "heard", "consensus"
+RECEIVED, CONSENSUS = "received", "consensus"
 
 
 class Gossip(Method):
@@ -47,7 +47,7 @@ class Gossip(Method):
                 worker.replica.weights.copy_(turn.mean())
             worker.update()
             for neighbour in turn.neighbours:
-                worker.note(HEARD, neighbour, step)
+                worker.note(RECEIVED, neighbour, step)
         consensus(worker, worker.replica.weights)
 
 

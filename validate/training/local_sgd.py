@@ -1,4 +1,4 @@
-"""Local SGD: workers train alone and average their models, not their gradients, every H steps.
+"""Local SGD: workers train separately and average models, not gradients, every H steps.
 
 With ``switch``, the first steps average gradients in every step, and local steps begin after them
 (post-local SGD). With H = 1, averaging models after a step equals averaging gradients before it,

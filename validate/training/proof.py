@@ -11,12 +11,13 @@ import pickle
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
 
 from dpsim.base.errors import DpsimError
-from validate.ranks.launch import connected, launch, loopback, own_folder
+from validate.ranks.launch import connected, launch, loopback
 from validate.ranks.processes import IMPORTED_LATE, joined
 from validate.ranks.program import program
 from validate.training.rank_record import RankRecord
@@ -66,17 +67,15 @@ def prove(
     chosen = list(dict.fromkeys([*names, *BESIDE]))
     for name in chosen:
         method_named(name).workers(ranks)  # raises if there are too few ranks
-    with own_folder() as folder:
-        arguments = json.dumps(
-            [str(folder), chosen, training.model_dump(mode="json"), device, backend]
-        )
+    with TemporaryDirectory() as folder:
+        arguments = json.dumps([folder, chosen, training.model_dump(mode="json"), device, backend])
         launch(
             program(__name__, arguments),
             loopback(ranks),
             timeout_s=_TIMEOUT_S,
             preload=[__name__, IMPORTED_LATE],
         )
-        parts = [(folder / f"{rank}").read_bytes() for rank in range(ranks)]
+        parts = [Path(folder, str(rank)).read_bytes() for rank in range(ranks)]
         by_rank = [pickle.loads(part) for part in parts]  # nosec B301 - of this run's own ranks
     return [_proof(name, [own[name] for own in by_rank], training) for name in chosen]
 

@@ -19,7 +19,7 @@ from dpsim.base.arrays import RealArray
 from dpsim.base.errors import DpsimError
 from dpsim.strategy.compression import CompressedMean
 from validate.training.compressed import Compressed
-from validate.training.gossip import HEARD, Gossip
+from validate.training.gossip import RECEIVED, Gossip
 from validate.training.learners import Learners
 from validate.training.local import Replica
 from validate.training.local_sgd import AVERAGED_GRADIENTS, AVERAGED_MODELS, LocalSgd
@@ -292,10 +292,10 @@ def replay_gossip(method: Gossip, records: Sequence[RankRecord], training: Train
         for worker, replica in enumerate(workers.replicas):
             log = records[worker].log
             neighbours = [
-                event.worker for event in log if event.what == HEARD and event.clock == step
+                event.worker for event in log if event.what == RECEIVED and event.clock == step
             ]
-            own_and_heard = [models[worker], *(models[other] for other in neighbours)]
-            replica.weights.copy_(mean(own_and_heard))
+            own_and_received = [models[worker], *(models[other] for other in neighbours)]
+            replica.weights.copy_(mean(own_and_received))
             replica.update()
     return workers.done(mean([replica.weights for replica in workers.replicas]))
 

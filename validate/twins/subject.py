@@ -154,7 +154,7 @@ def _twin(name: str, home: str, sizes: Sizes) -> Subject | None:
     module, _, function = _TWINS[home].partition(":")
     build = getattr(importlib.import_module(f"validate.twins.{module}"), function)
     known = inspect.signature(build).parameters
-    if module == "llama":
+    if function == "Llama":
         from dpsim.workload.models import Llama
 
         # Fields left out in the catalogue have the shape's defaults.
@@ -172,9 +172,9 @@ def _twin(name: str, home: str, sizes: Sizes) -> Subject | None:
 
 # By the function that builds the family's layers: the torch twin, in a module of this package.
 _TWINS: Mapping[str, str] = {
-    "bert:bert": "bert:Bert",
-    "gpt:gpt": "gpt:Gpt",
-    "llama:llama": "llama:Llama",
+    "bert:bert": "transformers:Bert",
+    "gpt:gpt": "transformers:Gpt",
+    "llama:llama": "transformers:Llama",
     "resnet:resnet": "vision:resnet",
     "vgg:vgg": "vision:vgg",
     "vit:vit": "vision:Vit",

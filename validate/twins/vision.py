@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from validate.twins.attention import attend, split
+from validate.twins.transformers import attend, split
 
 _CLASSES = 1000
 

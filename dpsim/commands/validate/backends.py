@@ -85,7 +85,7 @@ _BRIEF = {"works": "yes", "does not work": "no"}
 def _mark(cell: Cell, edition: Edition) -> str:
     """Return the edition's entry, the other's if it differs, and the result on this machine."""
     other: Edition = "today" if edition == "classic" else "classic"
-    said, others = (_BRIEF.get(cell.said(each), "perhaps") for each in (edition, other))
+    said, others = (_BRIEF.get(cell.verdict_of(each), "perhaps") for each in (edition, other))
     marks = [said]
     if others != said:
         marks.append(f"{other}: {others}")

@@ -1,9 +1,9 @@
-"""``dpsim validate calibrate``: fit a profile of messages and layers to measurements."""
+"""``dpsim validate calibrate``: fit a profile of messages to measurements."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
@@ -11,15 +11,14 @@ from dpsim.base.errors import DpsimError
 from dpsim.base.terminal import narrate, save, show, show_answer, table
 from dpsim.commands.options import Json
 from dpsim.commands.progress import bars
-from dpsim.commands.validate.options import ProfileName
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from rich.table import Table
 
-    from dpsim.hardware import CalibrationProfile, MeasuredModel
-    from validate.calibrate.sources import Measurements
+    from dpsim.hardware import CalibrationProfile
+    from validate.calibrate.messages import Messages
     from validate.compare.ranking import Choice
     from validate.records import RunRecord
 
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
 Runs = Annotated[
     list[Path] | None,
     typer.Argument(
-        help="Files of measurements: records of collectives, or microbenchmarks' run files.",
+        help="Files of measurements: records of collectives.",
         show_default=False,
     ),
 ]
@@ -36,8 +35,7 @@ Testbed = Annotated[
     typer.Option(
         metavar="FILE|hosts=N,rate=R",
         help=(
-            "Testbed on which RUNS were measured. Without RUNS, the testbed to measure on, which "
-            "takes minutes and needs root on Linux."
+            "Testbed to measure on instead of reading RUNS; takes minutes and needs root on Linux."
         ),
         show_default=False,
     ),
@@ -60,50 +58,55 @@ def calibrate(
     testbed: Testbed = None,
     output: Output = None,
     records: Records = None,
-    name: ProfileName = "testbed",
     every: Every = 3,
     as_json: Json = False,
 ) -> None:
     """Fit the constants of a network on measured collectives and messages.
 
-    Collectives give latency, overheads, links' efficiency, reduction cost and more; messages give
-    duplex factors. Of microbenchmarks' run files, layer times over batch sizes, updates and
-    host-device copies are taken too. A scenario uses the profile by calibration: profile.json;
-    layer times are those of a model whose layers have the same names. Residuals of collectives are
-    those of runs that were not fitted on.
+    Collectives give latency, overheads, links' efficiency, reduction cost and more; messages, which
+    are measured on a testbed, give duplex factors. A scenario uses the profile by calibration:
+    profile.json. Residuals of collectives are those of runs that were not fitted on.
 
     Example: dpsim validate calibrate --testbed "hosts=4,rate=100 Mbit/s" -o profile.json
-    Example: dpsim validate calibrate validate/recorded/collectives.json.gz layers.json
-        -o profile.json
+    Example: dpsim validate calibrate validate/recorded/collectives.json.gz -o profile.json
     """
-    from validate.calibrate.combined import fit_profile
     from validate.calibrate.fit import MOST_PREDICTIONS
+    from validate.calibrate.profile import fit_collectives, with_messages
     from validate.compare.ranking import choices
 
     with bars() as progress:
-        measured, provenance = _measured(runs or [], testbed, every, progress)
-        profile, told = fit_profile(
-            measured,
-            name,
+        measured = _measured(runs or [], testbed, every, progress)
+        profile, predicted = fit_collectives(
+            measured.records,
+            "testbed",
             every=every,
-            provenance=provenance,
+            sources=measured.counts,
+            provenance=measured.provenance,
             done=lambda count: progress("fitting", count, MOST_PREDICTIONS),
         )
+        if measured.messages:
+            profile = with_messages(profile, measured.messages)
     if output is not None:
         save(output, profile.to_json())
     if records is not None:
-        _write_records(records, told, provenance)
+        _write_records(records, predicted, measured.provenance)
     # Choices among fitted runs would prove nothing.
-    chosen = choices(record for record in told if not record.fitted)
+    chosen = choices(record for record in predicted if not record.fitted)
     if as_json:
         show_answer(
             "validate-calibrate", profile=profile.model_dump(mode="json"), choices=_choices(chosen)
         )
     else:
-        tables = [_parameters(profile)] if profile.parameters else []
-        for each in (*tables, *(_layers(model) for model in profile.compute)):
-            show(each, "")
-        show(_residuals(profile), *(["", _ranking(chosen)] if told else []))
+        show(_parameters(profile), "", _residuals(profile), "", _ranking(chosen))
+
+
+class _Measured(NamedTuple):
+    """Collectives and messages, the number of cases by source, and where they were measured."""
+
+    records: list[RunRecord]
+    messages: list[Messages]
+    counts: dict[str, int]
+    provenance: dict[str, str]
 
 
 def _measured(
@@ -111,18 +114,24 @@ def _measured(
     testbed: str | None,
     every: int,
     progress: Callable[[str, int, int | None], None],
-) -> tuple[Measurements, dict[str, str]]:
-    """Return the measurements, and a description of the machine if it was measured now."""
-    from validate.calibrate.plan import own_plan
-    from validate.calibrate.sources import Measurements, parse_testbed, read_measurements
-
-    config = None if testbed is None else parse_testbed(testbed)
+) -> _Measured:
+    """Read the measurements of ``runs``, or measure on ``testbed``. Raises DpsimError."""
+    if runs and testbed is not None:
+        raise DpsimError("--testbed must be left out with RUNS, whose records say where they ran")
     if runs:
-        return read_measurements(runs, config), {}
-    if config is None:
+        from validate.records import load_run_records
+
+        read = {str(path): load_run_records(path).runs for path in runs}
+        counts = {path: len(records) for path, records in read.items()}
+        return _Measured([each for records in read.values() for each in records], [], counts, {})
+    if testbed is None:
         raise DpsimError(
             "calibrate must have files of runs, or --testbed to measure on, but got neither"
         )
+    from validate.calibrate.plan import own_plan
+    from validate.ranks.testbed import parse_testbed
+
+    config = parse_testbed(testbed)
     # Torch is only needed to measure: profiles are fitted without it.
     from dpsim.workload import import_torch
 
@@ -138,17 +147,16 @@ def _measured(
             f"--testbed must be fast enough to measure {LEAST_CASES * every} cases in minutes, "
             f"but is for {len(plan)}"
         )
-
     records = list(measure(plan, lambda count: progress("measuring", count, len(plan))))
     messages = measure_messages(config, progress)
     counts = {"measured now": len(records) + len(messages)}
-    return Measurements(records=records, messages=messages, counts=counts), provenance()
+    return _Measured(records, messages, counts, provenance())
 
 
-def _write_records(path: Path, told: list[RunRecord], provenance: dict[str, str]) -> None:
+def _write_records(path: Path, predicted: list[RunRecord], provenance: dict[str, str]) -> None:
     from validate.records import RunRecords, save_run_records
 
-    save_run_records(path, RunRecords(provenance=provenance, runs=tuple(told)))
+    save_run_records(path, RunRecords(provenance=provenance, runs=tuple(predicted)))
     narrate(f"wrote {path}")
 
 
@@ -181,23 +189,6 @@ def _parameters(profile: CalibrationProfile) -> Table:
     headings = ("parameter", "value", "unit", "standard error", "95 % from", "to")
     title = f"{profile.name}: {profile.formula}"
     return table(title, headings, rows, left=("parameter", "unit"))
-
-
-def _layers(model: MeasuredModel) -> Table:
-    """Return each layer's times at the largest batch size, forward and backward, with intervals."""
-    from dpsim.base.units import TIME, human
-
-    headings = ("layer", "forward", "95 % from", "to", "backward", "95 % from", "to")
-    names = [
-        f"{way}_{what}" for way in ("forward", "backward") for what in ("s", "low_s", "high_s")
-    ]
-    columns = [getattr(model, name)[-1] for name in names]
-    rows = (
-        (layer, *(human(value, TIME, 3) for value in seconds))
-        for layer, *seconds in zip(model.layers, *columns, strict=True)
-    )
-    title = f"{model.model} on {model.device}, {model.batch_sizes[-1]} samples"
-    return table(title, headings, rows, left=("layer",))
 
 
 def _residuals(profile: CalibrationProfile) -> Table:

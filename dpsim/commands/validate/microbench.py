@@ -90,9 +90,7 @@ Learners = Annotated[
     str, typer.Option(metavar="N,...", help="Number of replicas that share the device.")
 ]
 Timeout = Annotated[float, typer.Option(min=1, help="Seconds that ranks wait for one another.")]
-Output = Annotated[
-    Path | None, typer.Option(help="Write the run file, which calibration reads, to this path.")
-]
+Output = Annotated[Path | None, typer.Option(help="Write the run file to this path.")]
 Profile = Annotated[
     Path | None,
     typer.Option(help="Write the layers as a profile for workload.model to this path."),

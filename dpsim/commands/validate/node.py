@@ -10,7 +10,7 @@ import typer
 from dpsim.base.terminal import save, show, show_answer
 from dpsim.commands.options import Json
 from dpsim.commands.progress import bars
-from dpsim.commands.validate.options import Backend, Device, ProfileName, torch_first
+from dpsim.commands.validate.options import Backend, Device, torch_first
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -59,7 +59,6 @@ def node(
     ranks: Ranks = None,
     minutes: Minutes = 10.0,
     models: Models = "",
-    name: ProfileName = "node",
     as_json: Json = False,
 ) -> None:
     """Measure this node and write one profile of it: computing, copies and network.
@@ -88,7 +87,6 @@ def node(
             ranks=ranks,
             minutes=minutes,
             models=chosen,
-            name=name,
             progress=progress,
         )
     # Under a launcher only rank 0 has it.

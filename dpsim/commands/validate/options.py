@@ -12,7 +12,6 @@ from dpsim.commands.options import read_option
 
 Device = Annotated[str, typer.Option(help="auto, cpu or cuda.")]
 Backend = Annotated[str, typer.Option(help="auto, gloo or nccl.")]
-ProfileName = Annotated[str, typer.Option(help="Name of the profile in predictions.")]
 
 
 def timeout_seconds(text: str) -> float:

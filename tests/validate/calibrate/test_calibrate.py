@@ -11,14 +11,16 @@ import pytest
 
 from dpsim.base.errors import DpsimError
 from dpsim.cli import main
+from dpsim.commands.validate.calibrate import calibrate
 from dpsim.hardware.calibration import Transport, load_profile
 from dpsim.topology import TestbedConfig
 from validate.calibrate.cases import CollectiveCase, case_of, predicted_s
 from validate.calibrate.fit import MOST_PREDICTIONS, fit
+from validate.calibrate.messages import Messages, predicted_message_s
 from validate.calibrate.plan import full_plan, own_plan
-from validate.calibrate.profile import fit_collectives
-from validate.calibrate.sources import parse_testbed, read_measurements
+from validate.calibrate.profile import fit_collectives, with_messages
 from validate.compare.ranking import choices, within
+from validate.ranks.testbed import parse_testbed
 from validate.records import RunRecord, RunRecords, load_run_records, save_run_records
 
 KIB = 1024
@@ -232,40 +234,27 @@ def test_a_testbed_that_is_none_is_said(text, problem):
     assert problem in str(caught.value)
 
 
-@pytest.mark.torch
-def test_microbenchmarks_need_to_know_the_links(tmp_path):
-    from validate.microbench.run_file import RankPlace, RunFile
-    from validate.microbench.settings import Settings
-
-    rows = [
-        {
-            "what": "collectives",
-            "operation": "all-reduce",
-            "algorithm": "library",
-            "bytes": 4096,
-            "times_s": [1e-3, 2e-3],
-        }
+def test_messages_add_the_duplex_factor(calibrated):
+    profile, _ = calibrated
+    half = profile.transport().model_copy(update={"duplex": 0.5})
+    two = TestbedConfig.model_validate({"hosts": 2, "rate": "100 Mbit/s"})
+    kinds = [(size * KIB, both) for size in (256, 1024) for both in (False, True)]
+    messages = [
+        Messages(two, size, both, (predicted_message_s(Messages(two, size, both, (1.0,)), half),))
+        for size, both in kinds
     ]
-    places = tuple(
-        RankPlace(rank=rank, host="h", pid=1, device="cpu", device_name="p") for rank in range(2)
-    )
-    run = RunFile(
-        what=("collectives",),
-        settings=Settings(what=("collectives",)),
-        backend="gloo",
-        ranks=places,
-        machine={},
-        rows=tuple(rows),
-    )
-    path = tmp_path / "run.json"
-    path.write_text(run.to_json())
-    with pytest.raises(DpsimError, match="must come with --testbed"):
-        read_measurements([path], None)
-    with pytest.raises(DpsimError, match="must have a rank on each of 4 hosts, but has 2 ranks"):
-        read_measurements([path], TestbedConfig())
-    (found,) = read_measurements([path], parse_testbed("hosts=2")).records
-    assert case_of(found).algorithm == "gloo"
-    assert found.median_s == 1.5e-3
+    found = with_messages(profile, messages)
+    assert found.parameters["duplex"].value == pytest.approx(0.5, abs=0.02)
+    assert found.residuals_by["messages both ways at once, 256 KiB and more"].worst_ape < 0.05
+    assert found.residuals == profile.residuals
+
+
+def test_recorded_runs_say_themselves_where_they_ran(tmp_path, records):
+    save_run_records(tmp_path / "runs.json", RunRecords(runs=tuple(records)))
+    with pytest.raises(DpsimError, match="--testbed must be left out with RUNS"):
+        calibrate([tmp_path / "runs.json"], testbed="hosts=2")
+    with pytest.raises(DpsimError, match="files of runs, or --testbed to measure on"):
+        calibrate()
 
 
 def test_the_shipped_profile_predicts_the_recorded_runs_as_well_as_it_says():

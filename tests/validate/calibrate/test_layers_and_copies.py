@@ -10,18 +10,16 @@ import pytest
 from dpsim import load_scenario, simulate
 from dpsim.base.errors import DpsimError, ScenarioError
 from dpsim.hardware import nodes
-from dpsim.hardware.calibration import CalibrationProfile, Transport, load_profile
+from dpsim.hardware.calibration import CalibrationProfile, Residuals, Transport, load_profile
 from dpsim.topology import ClusterConfig, build_cluster, cluster_over_transport
-from validate.calibrate.combined import fit_profile
-from validate.calibrate.compute import measured_models, step_errors
-from validate.calibrate.copies import Copies, fit_copies
-from validate.calibrate.sources import read_measurements
+from validate.calibrate.compute import measured_model, step_errors
 
 pytestmark = pytest.mark.torch
 
 if find_spec("torch"):
     from validate.microbench.run_file import RankPlace, RunFile
-    from validate.microbench.settings import MEASURED, Settings
+    from validate.microbench.settings import Settings
+    from validate.node.profile import Copies, fit_copies
 
 ROOT = Path(__file__).parents[3]
 LAYERS = ["layer0", "layer1"]
@@ -65,17 +63,20 @@ def alike(batch, seconds):
     return layers(batch, [seconds] * 3, [2 * seconds] * 3)
 
 
-def profile_of(*runs):
-    from validate.calibrate.sources import Measurements
-
-    return fit_profile(Measurements(runs=list(runs), counts={"a.json": len(runs)}), "ours")[0]
+def profile_of(run):
+    """A profile of layers alone."""
+    model = measured_model(run)
+    return CalibrationProfile(
+        name="ours",
+        kind="compute",
+        compute=(model,),
+        residuals=Residuals.of(step_errors(model) or [0.0], "held-out rows"),
+    )
 
 
 class TestLayers:
     def test_a_layer_has_its_share_of_the_median_pass(self):
-        (found,) = measured_models(
-            [run_file("layers", [layers(4, [0.3, 0.4, 9.0], [1.0, 1.0, 1.0])])]
-        )
+        found = measured_model(run_file("layers", [layers(4, [0.3, 0.4, 9.0], [1.0, 1.0, 1.0])]))
         assert found.forward_s == (pytest.approx((0.1, 0.3)),)
         assert found.backward_s == ((0.5, 0.5),)
         assert found.backward_low_s == found.backward_high_s == found.backward_s, (
@@ -84,47 +85,19 @@ class TestLayers:
         assert found.forward_low_s[0][1] == pytest.approx(0.225)
         assert found.forward_high_s[0][1] > 1, "a third of the repetitions took 9 s"
 
-    def test_batch_sizes_of_several_runs_are_pooled(self):
-        runs = [
-            run_file("layers", [alike(8, 0.2), alike(2, 0.1)]),
-            run_file("layers", [alike(8, 0.4), alike(8, 0.4)]),
-        ]
-        (found,) = measured_models(runs)
-        assert found.batch_sizes == (2, 8)
-        assert sum(found.forward_s[1]) == pytest.approx(0.4), "the median of 3 x 0.2 and 6 x 0.4"
-
     def test_what_lies_between_batch_sizes_is_judged_without_itself(self):
-        straight = [run_file("layers", [alike(size, 0.1 + 0.02 * size) for size in (1, 2, 4, 8)])]
-        bent = [
-            run_file(
-                "layers", [alike(size, seconds) for size, seconds in ((1, 0.1), (2, 0.4), (3, 0.3))]
-            )
-        ]
-        assert step_errors(measured_models(straight)[0]) == pytest.approx([0, 0], abs=1e-12)
-        assert step_errors(measured_models(bent)[0]) == pytest.approx([-0.5])
-
-    def test_updates_of_other_optimisers_come_from_their_benchmark(self):
-        update = {"model": "two", "optimizer": "adam", "times_s": [0.02, 0.03, 0.04]}
-        (found,) = measured_models(
-            [run_file("layers", [alike(4, 1.0)]), run_file("optimizer", [update])]
+        straight = run_file("layers", [alike(size, 0.1 + 0.02 * size) for size in (1, 2, 4, 8)])
+        bent = run_file(
+            "layers", [alike(size, seconds) for size, seconds in ((1, 0.1), (2, 0.4), (3, 0.3))]
         )
-        assert {name: one.value for name, one in found.optimizers.items()} == {
-            "adam": 0.03,
-            "momentum": 0.01,
-        }
-        assert found.optimizers["adam"].low == pytest.approx(0.02)
+        assert step_errors(measured_model(straight)) == pytest.approx([0, 0], abs=1e-12)
+        assert step_errors(measured_model(bent)) == pytest.approx([-0.5])
 
-    def test_layers_that_differ_do_not_go_together(self):
-        other = layers(8, [1.0] * 3, [1.0] * 3, layers=["x", "y"])
-        with pytest.raises(DpsimError, match="runs must have the same layers of two"):
-            measured_models([run_file("layers", [alike(4, 1.0), other])])
-
-    def test_a_profile_of_layers_alone(self):
-        profile = profile_of(run_file("layers", [alike(size, 0.1 * size) for size in (1, 2, 4)]))
-        assert (profile.kind, profile.parameters) == ("compute", {})
-        assert profile.residuals.counted_on == "held-out rows"
-        assert profile.residuals_by["passes of two, each repetition"].worst_ape == pytest.approx(0)
-        assert CalibrationProfile.model_validate_json(profile.to_json()) == profile
+    def test_the_update_is_the_median_of_all_batch_sizes(self):
+        rows = [layers(4, [1.0], [1.0], (0.01, 0.02)), layers(8, [1.0], [1.0], (0.03,))]
+        found = measured_model(run_file("layers", rows))
+        assert found.batch_sizes == (4, 8)
+        assert {name: one.value for name, one in found.optimizers.items()} == {"momentum": 0.02}
 
 
 @pytest.fixture
@@ -222,46 +195,3 @@ class TestCopies:
         assert (
             cluster_over_transport(config, Transport(latency=1e-5)).node.edges == config.node.edges
         )
-
-
-class TestCommand:
-    def test_writes_the_layers_of_a_run_file(self, dpsim, two):
-        rows = [alike(4, 0.2), alike(8, 0.4), alike(16, 0.9)]
-        (two / "layers.json").write_text(run_file("layers", rows).to_json())
-        code, out, _ = dpsim("validate", "calibrate", two / "layers.json", "-o", two / "own.json")
-        assert code == 0
-        assert "two on a processor, 16 samples" in out
-        assert load_profile(two / "own.json").compute[0].batch_sizes == (4, 8, 16)
-
-    def test_says_what_it_cannot_use(self, dpsim, two):
-        row = {"codec": "none", "times_s": [1.0]}
-        (two / "codecs.json").write_text(run_file("codecs", [row]).to_json())
-        code, _, err = dpsim("validate", "calibrate", two / "codecs.json")
-        assert code == 2
-        assert "must have collectives, point-to-point, copies or layers, but has codecs" in err
-
-    def test_what_microbench_measures_goes_in_and_out(self, dpsim, two):
-        code, _, _ = dpsim(
-            "validate",
-            "microbench",
-            "layers",
-            "optimizer",
-            "--batch-sizes",
-            "1,2",
-            "-n",
-            "2",
-            "-w",
-            "1",
-            "--output",
-            two / "run.json",
-        )
-        assert code == 0
-        code, out, _ = dpsim("validate", "calibrate", two / "run.json", "--json")
-        assert code == 0
-        (model,) = json.loads(out)["profile"]["compute"]
-        assert model["model"] == "small-cnn"
-        assert set(model["optimizers"]) == {*MEASURED}
-        (found,) = read_measurements([two / "run.json"], None).runs
-        rows = found.of("layers")
-        assert model["forward_s"][0] == pytest.approx(rows[0]["forward_s"])
-        assert sum(model["backward_s"][1]) == pytest.approx(rows[1]["backward_pass_time_s"])

@@ -1,4 +1,4 @@
-"""Duplex factors, and latency and efficiency, from messages.
+"""Duplex factors from messages.
 
 What made the measurements is found again.
 """
@@ -12,8 +12,6 @@ from dpsim.topology import TestbedConfig
 from validate.calibrate.messages import (
     Messages,
     fit_duplex,
-    fit_one_way,
-    message_errors,
     predicted_message_s,
 )
 
@@ -73,29 +71,8 @@ def test_halves_of_the_duplex_take_twice_as_long_both_ways_but_not_one_way():
     assert sent[0.5, False] == sent[1.0, False] == pytest.approx(sent[1.0, True])
 
 
-def test_latency_and_efficiency_are_found_again_without_collectives():
-    truth = Transport.model_validate(PLAIN)
-    rows = measured(truth)
-    parameters, transport = fit_one_way(rows, {})
-    assert parameters["latency"].value == pytest.approx(1e-4, rel=0.1)
-    assert parameters["efficiency"].value == pytest.approx(0.95, rel=0.01)
-    assert parameters["efficiency"].low < 0.95 < parameters["efficiency"].high
-    assert np.abs(message_errors(rows, transport)).max() < 0.05
-
-
-def test_bytes_that_a_limiter_lets_pass_are_not_taken_for_a_faster_link():
-    rows = measured(Transport.model_validate(DETAILED))
-    parameters, _ = fit_one_way(
-        rows, {name: DETAILED[name] for name in ("burst", "cores", "queue")}
-    )
-    assert parameters["efficiency"].value == pytest.approx(0.95, rel=0.02)
-    assert fit_one_way(rows, {})[0]["efficiency"].value > 1.02 * parameters["efficiency"].value
-
-
 def test_too_few_sizes_are_said():
     rows = [one for one in measured(Transport.model_validate(PLAIN)) if one.nbytes < 256 * KIB]
-    with pytest.raises(DpsimError, match="messages of at least 3 sizes, but have 2"):
-        fit_one_way(rows, {})
     with pytest.raises(DpsimError, match="one way and both ways of two sizes from 256 KiB on"):
         fit_duplex(rows, Transport.model_validate(PLAIN))
 

@@ -55,7 +55,7 @@ def test_ranks_that_are_killed_come_back_and_lose_what_no_checkpoint_holds():
         assert told.recovery_error == pytest.approx(0, abs=0.3)
         assert told.useful_error == pytest.approx(0, abs=0.15)
 
-    measured_again(check, lambda: run(job, forked=True))
+    measured_again(check, lambda: run(job))
 
 
 @pytest.fixture(scope="module")

@@ -57,9 +57,9 @@ def everything(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def run(everything):
-    from validate.microbench.run_file import load_run_file
+    from validate.microbench.run_file import RunFile
 
-    return load_run_file(everything[0] / "run.json")
+    return RunFile.model_validate_json((everything[0] / "run.json").read_text())
 
 
 def test_the_run_says_what_where_and_with_which_versions(run):
@@ -249,9 +249,9 @@ def test_what_was_measured_before_a_failure_is_kept(dpsim, tmp_path):
     code, err = dpsim(
         "reduction", "layers", "--ranks", "1", "--output", tmp_path / "run.json", *FEW, *model
     )
-    from validate.microbench.run_file import load_run_file
+    from validate.microbench.run_file import RunFile
 
-    kept = load_run_file(tmp_path / "run.json")
+    kept = RunFile.model_validate_json((tmp_path / "run.json").read_text())
     assert code == 1
     assert "rank 0 on localhost exited with code 1" in err
     assert err.splitlines()[-1].split() == ["dpsim:", "RuntimeError:", "no", "room", "for", "it"]

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 
 import torch
 
-from validate.microbench import products
+from validate.microbench import device_rates
 from validate.ranks import device
 
 CYCLES_PER_SECOND = 1e9
@@ -136,7 +136,7 @@ def stand_in(patch, **told):
 
 def small_products(patch):
     """Products that a processor computes at once."""
-    patch.setattr(products, "_SIDES", (16,))
-    patch.setattr(products, "_VECTOR", {"cuda": 2**10})
-    patch.setattr(products, "_CONV", {"cuda": (1, 2, 4)})
-    patch.setattr(products, "_ATTENTION", {"cuda": (1, 1, 8, 4)})
+    patch.setattr(device_rates, "_SIDES", (16,))
+    patch.setattr(device_rates, "_VECTOR", {"cuda": 2**10})
+    patch.setattr(device_rates, "_CONV", {"cuda": (1, 2, 4)})
+    patch.setattr(device_rates, "_ATTENTION", {"cuda": (1, 1, 8, 4)})

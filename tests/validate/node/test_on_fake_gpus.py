@@ -17,15 +17,15 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from dpsim.base.errors import DpsimError
 from validate.backends.matrix import why_not
 from validate.emulate import Case
-from validate.microbench import products
-from validate.microbench.copies import COPIES
+from validate.microbench import device_rates
+from validate.microbench.device_rates import COPIES, PRODUCTS
 from validate.microbench.layers import LAYERS
 from validate.microbench.learners import LEARNERS
 from validate.microbench.machine import gpu_state, provenance
 from validate.microbench.point_to_point import BURST, _burst
 from validate.microbench.precision import FORMATS
 from validate.microbench.settings import Settings
-from validate.microbench.spread import SPREAD
+from validate.microbench.steps import SPREAD
 from validate.node import Here, as_here, check, here, on_node
 from validate.node.measure import items_of
 from validate.node.node_profile import scenario_here
@@ -187,10 +187,10 @@ class Operators(TorchDispatchMode):
 @pytest.mark.parametrize("precision", ["bf16", "fp16"])
 def test_products_in_half_precision_are_timed_without_casts(world, monkeypatch, precision):
     small_products(monkeypatch)
-    monkeypatch.setattr(products, "precisions", lambda world: [precision])
+    monkeypatch.setattr(device_rates, "precisions", lambda world: [precision])
     settings = Settings(what=("products",), iterations=3, warmup=0)
     with Operators() as asked:
-        rows = list(products.PRODUCTS.rows(world, settings))
+        rows = list(PRODUCTS.rows(world, settings))
     assert {row["precision"] for row in rows if row["flop"]} == {precision}
     assert asked.formats == {FORMATS[precision]}
     # Seven operands: a square, images and weights, three heads, made before; none in a repetition.
@@ -225,7 +225,7 @@ def test_a_batch_that_does_not_fit_ends_a_benchmark_and_no_other(world, monkeypa
         if len(batch) > 4:
             raise torch.cuda.OutOfMemoryError("CUDA out of memory")
 
-    monkeypatch.setattr("validate.microbench.spread.step_of", most)
+    monkeypatch.setattr("validate.microbench.steps.step_of", most)
     monkeypatch.setattr("validate.microbench.layers.step_of", most)
     settings = Settings(what=("layers",), batch_sizes=(2, 4, 8, 16), iterations=1, warmup=0)
     said = "batch sizes 8, 16: the device has not the memory for 8"

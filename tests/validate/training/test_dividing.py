@@ -175,7 +175,7 @@ def test_a_model_that_is_divided_is_compiled_block_by_block(workload, monkeypatc
     monkeypatch.setattr(torch, "compile", lambda forward: compiled.append(forward) or forward)
     sharded(execution="compile")
     # In the run, and alone.
-    assert [forward.__self__.__class__.__name__ for forward in compiled] == ["FSDPBlock"] * 4 * 2
+    assert [forward.__self__.__class__.__name__ for forward in compiled] == ["FSDPGptBlock"] * 4 * 2
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of torch's, of itself

@@ -42,7 +42,7 @@ def usual_step(known: Sequence[Case], described: Sequence[FloatArray]) -> float:
 
     ``described`` are its seconds at the known sizes.
     """
-    every = [_steps(part, says) for part, says in zip(known, described, strict=True)]
+    every = [_steps(part, seconds) for part, seconds in zip(known, described, strict=True)]
     steps = np.concatenate(every)
     beforehand = _BEFOREHAND * _USUAL**2
     square = (float(steps @ steps) + beforehand) / (len(steps) + _BEFOREHAND)

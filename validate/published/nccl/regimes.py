@@ -94,7 +94,7 @@ def calibrated(
     refined = [
         fit.seconds * factor for fit, factor in zip(fitted, corrections(curves), strict=True)
     ]
-    together = zip(described, refined, thinned, strict=True)
+    combined = zip(described, refined, thinned, strict=True)
     return [
         replace(
             each,
@@ -102,7 +102,7 @@ def calibrated(
             counts=counts,
             is_calibrated=True,
         )
-        for each, times, (part, counts) in together
+        for each, times, (part, counts) in combined
     ]
 
 

@@ -44,26 +44,21 @@ ends, even by kill -9, its ranks and the processes they started end too (except 
 their process group, which the testbed ends).
 """
 
-from validate.ranks.launch.forked import Process
 from validate.ranks.launch.group import ProcessGroup
 from validate.ranks.launch.host import LOOPBACK, Host, loopback
 from validate.ranks.launch.launcher import ENDED_WITHIN_S, REALTIME, launch
-from validate.ranks.launch.own_folder import own_folder
-from validate.ranks.launch.rows import connected, write_row
-from validate.ranks.launch.run import Run, RunFailed
+from validate.ranks.launch.run import Run, RunFailed, connected, write_row
 
 __all__ = [
     "ENDED_WITHIN_S",
     "LOOPBACK",
     "REALTIME",
     "Host",
-    "Process",
     "ProcessGroup",
     "Run",
     "RunFailed",
     "connected",
     "launch",
     "loopback",
-    "own_folder",
     "write_row",
 ]

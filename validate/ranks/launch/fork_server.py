@@ -89,16 +89,16 @@ def _forked(ranks: list[RankPlan]) -> bool:
             _become(rank, ranks)
             return True
         status_of[pid] = rank["status"]
-        _tell(rank["status"], pid)
+        _report(rank["status"], pid)
     while status_of:
         pid, status = os.wait()
         ended = status_of.pop(pid)
-        _tell(ended, os.waitstatus_to_exitcode(status))
+        _report(ended, os.waitstatus_to_exitcode(status))
         os.close(ended)
     return False
 
 
-def _tell(status: int, number: int) -> None:
+def _report(status: int, number: int) -> None:
     # If the launcher is gone, its keeper ends this group.
     with suppress(BrokenPipeError):
         os.write(status, b"%d\n" % number)

@@ -77,10 +77,10 @@ class Forked:
         while self._code is None:
             if not self._news.poll(1e3 * max(0.0, end - time.monotonic())):
                 raise subprocess.TimeoutExpired(_SERVER, timeout)
-            self._hear(max(0.0, end - time.monotonic()))
+            self._read_status(max(0.0, end - time.monotonic()))
         return self._code
 
-    def _hear(self, patience_s: float) -> None:
+    def _read_status(self, patience_s: float) -> None:
         """Read the available status. Raises TimeoutExpired if the server has yet to end."""
         read = self._status.read(64)
         self._status_text += read

@@ -11,22 +11,31 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
+from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from dpsim.base.errors import DpsimError
 from validate.ranks.launch.fork_server import PRIORITY
-from validate.ranks.launch.forked import CAN_FORK
+from validate.ranks.launch.forked import CAN_FORK, Process
 from validate.ranks.launch.group import ProcessGroup
 from validate.ranks.launch.host import Host
 from validate.ranks.launch.output import OnLine, Output
-from validate.ranks.launch.own_folder import own_folder
-from validate.ranks.launch.rows import FOLDER, read_rows
-from validate.ranks.launch.run import RankRun, Run, RunFailed
-from validate.ranks.launch.watch import Watch
+from validate.ranks.launch.run import (
+    FOLDER,
+    RankRun,
+    Run,
+    RunFailed,
+    connected_file,
+    how_it_ended,
+    read_rows,
+    rows_file,
+)
 
 ENDED_WITHIN_S = 5.0
 """Seconds at most after a rank's failure or a limit until all ranks are gone."""
 
+_LOOK_EVERY_S = 0.1  # output, and with it nearly every rank's end, is noticed at once
 # Before all other work of the machine; see the testbed's accuracy.
 REALTIME = ("chrt", "-f", str(PRIORITY))
 
@@ -55,10 +64,11 @@ def launch(
     _check(command, hosts, timeout_s, connect_timeout_s)
     first, notes = _realtime(hosts, realtime)
     with (
-        own_folder() as folder,
+        TemporaryDirectory(prefix="dpsim-run-", ignore_cleanup_errors=True) as made,
         ProcessGroup() as group,
         closing(Output(on_line)) as output,
     ):
+        folder = Path(made)
         # Limits count from here: starting many ranks takes a while, and is part of the run.
         began = time.monotonic()
         variables = list(environments(hosts, folder, environment or {}))
@@ -181,3 +191,96 @@ def free_port() -> int:
                 continue
             return port
     raise AssertionError("some of 12,000 ports is free")
+
+
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    """The rank for which a run is ended, the reason, and other ranks with the same reason."""
+
+    rank: int
+    reason: str
+    others: tuple[int, ...] = ()
+
+
+@dataclass
+class Watch:
+    """Watches running ranks: their ends, their output, and their last sign of life.
+
+    All must have connected and finished so many seconds after ``began``, on the monotonic clock.
+    """
+
+    processes: Sequence[Process]
+    output: Output
+    folder: Path
+    look: Callable[[], object]
+    began: float
+    timeout_s: float
+    connect_timeout_s: float | None
+
+    def __post_init__(self) -> None:
+        # The wall clock, like the modification times of the ranks' files.
+        self._last_output = dict.fromkeys(range(len(self.processes)), time.time())
+        self._unconnected = set(range(len(self.processes)))
+
+    def wait(self) -> Trouble | None:
+        """Read output until every rank has exited with code 0.
+
+        Returns the trouble as soon as there is any.
+        """
+        while True:
+            for rank in self.output.read(_LOOK_EVERY_S):
+                self._last_output[rank] = time.time()
+            self.look()
+            codes = [process.poll() for process in self.processes]
+            trouble = self._failed(codes) or self._late(codes)
+            if trouble or all(code == 0 for code in codes):
+                return trouble
+
+    def _failed(self, codes: list[int | None]) -> Trouble | None:
+        """Return the failure of ranks since the last check.
+
+        A killed rank comes before those that gave up because it was gone, whose codes are the
+        highest.
+        """
+        failed = [(code, rank) for rank, code in enumerate(codes) if code]
+        if not failed:
+            return None
+        killed_first = sorted(failed, key=lambda found: max(found[0], 0))
+        code, rank = killed_first[0]
+        others = tuple(other for same, other in killed_first[1:] if same == code)
+        seconds = time.monotonic() - self.began
+        return Trouble(rank, f"{how_it_ended(code)} after {seconds:.1f} s", others)
+
+    def _late(self, codes: list[int | None]) -> Trouble | None:
+        """Return the rank silent for longest of those that are late to connect or to finish."""
+        seconds = time.monotonic() - self.began
+        if self.connect_timeout_s is not None:
+            unconnected = self._still_unconnected()
+            if seconds > self.connect_timeout_s and unconnected:
+                reason = f"had not connected after {self.connect_timeout_s:g} s"
+                return self._longest_silent(unconnected, reason, seconds)
+        running = {rank for rank, code in enumerate(codes) if code is None}
+        if seconds > self.timeout_s and running:
+            reason = f"had not finished after {self.timeout_s:g} s"
+            return self._longest_silent(running, reason, seconds)
+        return None
+
+    def _still_unconnected(self) -> set[int]:
+        """Return the ranks that have not reported that they reached the others."""
+        connected = {
+            rank for rank in self._unconnected if connected_file(self.folder, rank).exists()
+        }
+        self._unconnected -= connected
+        return self._unconnected
+
+    def _longest_silent(self, ranks: set[int], reason: str, most: float) -> Trouble:
+        signs = {rank: max(self._last_output[rank], self._wrote(rank)) for rank in ranks}
+        first, *others = sorted(ranks, key=lambda rank: (signs[rank], rank))
+        # The wall clock may have been changed meanwhile.
+        silent = min(max(time.time() - signs[first], 0.0), most)
+        return Trouble(first, f"{reason}, silent for {silent:.1f} s", tuple(sorted(others)))
+
+    def _wrote(self, rank: int) -> float:
+        """Return when a rank last wrote a row, in seconds of the wall clock; 0 for never."""
+        file = rows_file(self.folder, rank)
+        return file.stat().st_mtime if file.exists() else 0.0

@@ -43,16 +43,16 @@ class Output:
 
         Returns the ranks that printed something.
         """
-        spoke = set()
+        printed = set()
         for key, _ in self._selector.select(seconds):
             rank, stream = key.data
             chunk = os.read(key.fd, _CHUNK)
             if chunk:
-                spoke.add(rank)
+                printed.add(rank)
                 self._take(rank, stream, chunk)
             else:
                 self._selector.unregister(key.fileobj)
-        return spoke
+        return printed
 
     def drain(self, within_s: float) -> None:
         """Read the available output without waiting, and pass on unfinished lines."""

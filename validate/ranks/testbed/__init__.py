@@ -15,7 +15,7 @@ from dpsim.topology import RacksConfig, TestbedConfig, goodput_fraction
 from validate.ranks.testbed.check import CheckRow, check, nominal_s
 from validate.ranks.testbed.iproute2 import TestbedError
 from validate.ranks.testbed.leftovers import remove_leftovers
-from validate.ranks.testbed.testbed import Testbed, load_testbed
+from validate.ranks.testbed.testbed import Testbed, load_testbed, parse_testbed
 from validate.ranks.testbed.wiring import burst_bytes
 
 __all__ = [
@@ -29,5 +29,6 @@ __all__ = [
     "goodput_fraction",
     "load_testbed",
     "nominal_s",
+    "parse_testbed",
     "remove_leftovers",
 ]

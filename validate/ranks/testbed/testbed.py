@@ -6,18 +6,17 @@ deferred while namespaces are made or removed.
 
 from __future__ import annotations
 
-import math
 import os
 import secrets
 import signal
+import sys
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from types import FrameType
-from typing import Self
+from typing import Any, Self
 from weakref import finalize
 
+from dpsim.base.errors import DpsimError, ScenarioError
 from dpsim.topology import TestbedConfig
 from validate.ranks.launch import Host
 from validate.ranks.testbed.iproute2 import check_machine
@@ -98,34 +97,55 @@ def load_testbed(path: str | os.PathLike[str]) -> TestbedConfig:
     return load(path, TestbedConfig)
 
 
-_ENDINGS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_KEYS = ("hosts", "rate", "mtu")
 
-# After a signal: people press Ctrl-C twice, and the second must not interrupt the clean-up.
-_DEAF_S = 5.0
+
+def parse_testbed(text: str) -> TestbedConfig:
+    """Return the testbed of a YAML file, or of ``hosts=4,rate=100 Mbit/s``.
+
+    Raises ScenarioError or DpsimError.
+    """
+    from dpsim.scenario import Document, validate
+
+    if text.endswith((".yaml", ".yml")):
+        return load_testbed(text)
+    fields: dict[str, Any] = {}
+    for part in text.split(","):
+        key, equals, value = (each.strip() for each in part.partition("="))
+        if not equals or key not in _KEYS:
+            raise DpsimError(
+                f"--testbed must be a YAML file, or {', '.join(f'{one}=...' for one in _KEYS)}, "
+                f"but got {part.strip()!r}"
+            )
+        fields[key] = int(value) if key != "rate" and value.isdecimal() else value
+    try:
+        return validate(Document.of(fields, "--testbed"), TestbedConfig)
+    except ScenarioError as error:
+        raise DpsimError(str(error)) from None
+
+
+_ENDINGS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 @contextmanager
 def ends_in_order() -> Iterator[None]:
-    """Let SIGINT raise KeyboardInterrupt; SIGTERM and SIGHUP SystemExit with the shell's code.
+    """Let SIGTERM and SIGHUP raise SystemExit with the shell's code, like SIGINT KeyboardInterrupt.
 
-    For 5 s after that none raises again. Signals that the program handles or ignores by its own
-    choice are left alone. In threads other than the main one, which cannot set handlers, nothing
-    changes.
+    Signals that the program handles or ignores by its own choice are left alone. In threads other
+    than the main one, which cannot set handlers, nothing changes.
     """
-    usual = (signal.SIG_DFL, signal.default_int_handler)
-    taken = {
-        number: handler
-        for number in _ENDINGS
-        if _main() and (handler := signal.getsignal(number)) in usual
-    }
-    ending = _Ending()
+    taken = [
+        number
+        for number in (signal.SIGTERM, signal.SIGHUP)
+        if _is_main_thread() and signal.getsignal(number) is signal.SIG_DFL
+    ]
     for number in taken:
-        signal.signal(number, ending)
+        signal.signal(number, lambda number, frame: sys.exit(128 + number))
     try:
         yield
     finally:
-        for number, handler in taken.items():
-            signal.signal(number, handler)
+        for number in taken:
+            signal.signal(number, signal.SIG_DFL)
 
 
 @contextmanager
@@ -135,7 +155,7 @@ def held_back() -> Iterator[None]:
     In threads other than the main one nothing changes.
     """
     came: list[int] = []
-    numbers = _ENDINGS if _main() else ()
+    numbers = _ENDINGS if _is_main_thread() else ()
     handlers = {
         number: handler
         for number in numbers
@@ -152,18 +172,5 @@ def held_back() -> Iterator[None]:
             signal.raise_signal(late)
 
 
-class _Ending:
-    """A handler that raises, and then ignores signals for a while."""
-
-    def __init__(self) -> None:
-        self._raised = -math.inf
-
-    def __call__(self, number: int, frame: FrameType | None) -> None:
-        if time.monotonic() - self._raised < _DEAF_S:
-            return
-        self._raised = time.monotonic()
-        raise KeyboardInterrupt if number == signal.SIGINT else SystemExit(128 + number)
-
-
-def _main() -> bool:
+def _is_main_thread() -> bool:
     return threading.current_thread() is threading.main_thread()

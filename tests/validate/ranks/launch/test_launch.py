@@ -16,7 +16,7 @@ from again import measured_again
 from gone import runs, soon
 
 from dpsim.base.errors import DpsimError
-from validate.ranks.launch import ENDED_WITHIN_S, Host, RunFailed, launch, loopback, own_folder
+from validate.ranks.launch import ENDED_WITHIN_S, Host, RunFailed, launch, loopback
 
 BEGIN = """
 import os, sys, time, signal, socket
@@ -40,46 +40,6 @@ def failure(code, ranks=3, **options):
         launch(python(code), loopback(ranks), **{"timeout_s": 30, **options})
     assert not [row["pid"] for row in caught.value.run.rows if "pid" in row and runs(row["pid"])]
     return caught.value
-
-
-def test_what_a_killed_launcher_left_goes_at_the_next_start(tmp_path, monkeypatch):
-    """And what a living one has stays."""
-    code = (
-        "import sys; from validate.ranks.launch import launch, loopback\n"
-        "launch([sys.executable, '-c', 'import time; time.sleep(60)'], loopback(1), timeout_s=60)"
-    )
-    environment = {**os.environ, "TMPDIR": str(tmp_path)}
-    killed, living = (
-        subprocess.Popen([sys.executable, "-c", code], env=environment) for _ in range(2)
-    )
-    try:
-        assert soon(lambda: len(list(tmp_path.glob("dpsim-run-*/.owner"))) == 2, 60)
-        killed.kill()
-        killed.wait()
-        assert len(list(tmp_path.glob("dpsim-run-*"))) == 2
-        monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-
-        def only_the_living_ones_is_left():
-            launch(python("pass"), loopback(1), timeout_s=30)
-            return len(list(tmp_path.glob("dpsim-run-*"))) == 1
-
-        # What the killed one was about to start holds its lock until it has become that.
-        assert soon(only_the_living_ones_is_left)
-    finally:
-        living.terminate()
-        living.wait()
-
-
-@pytest.mark.skipif(os.getuid() != 0, reason="needs root, to give a folder to another user")
-def test_what_another_user_s_run_has_in_the_temporary_folder_is_left_alone(tmp_path, monkeypatch):
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    theirs = tmp_path / "dpsim-run-theirs"
-    theirs.mkdir(mode=0o700)
-    os.utime(theirs, (0, 0))
-    os.chown(theirs, 65534, 65534)
-    with own_folder() as ours:
-        assert ours.is_dir()
-    assert list(tmp_path.iterdir()) == [theirs]
 
 
 @pytest.mark.parametrize("jump", [-86_400, 86_400])

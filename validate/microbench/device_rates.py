@@ -1,4 +1,4 @@
-"""Products, attention, memory and launches: the device's rate of each, at every precision.
+"""The device's rates: products, attention, memory, launches, reductions, and copies to the host.
 
 Square products grow until one takes long; a 3x3 convolution and attention are of a size that fills
 a device; memory is an elementwise kernel over a long vector; a launch is one of many kernels on one
@@ -9,11 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import partial
+from itertools import product
 from typing import Any
 
+import numpy as np
 import torch
 from torch.nn import functional
 
+from validate.collectives import TYPES
 from validate.microbench.benchmark import Benchmark, Row, rate, seconds, timed
 from validate.microbench.precision import FORMATS, products_in
 from validate.microbench.settings import Settings
@@ -25,6 +28,8 @@ _LAUNCHES = 200
 _VECTOR = {"cpu": 2**24, "cuda": 2**28}  # elements: beyond any cache
 _CONV = {"cpu": (2, 64, 56), "cuda": (64, 256, 56)}  # batch, channels, side
 _ATTENTION = {"cpu": (1, 8, 256, 64), "cuda": (8, 16, 2048, 64)}  # batch, heads, tokens, each
+_DIRECTIONS = ("host to device", "device to host")
+_MEMORY = ("pinned", "pageable")
 
 
 def _rows(world: World, settings: Settings) -> Iterator[Row]:
@@ -122,4 +127,71 @@ PRODUCTS = Benchmark(
     "products, convolution, attention, memory and launches at every precision",
     False,
     _rows,
+)
+
+
+def _reduction_rows(world: World, settings: Settings) -> Iterator[Row]:
+    """Yield the seconds of adding a received vector to one's own: gamma of a reduction."""
+    for datatype, size in product(settings.datatypes, settings.sizes()):
+        dtype = TYPES[datatype]
+        elements = max(size // torch.empty(0, dtype=dtype).element_size(), 1)
+        own = torch.ones(elements, dtype=dtype, device=world.device)
+        received = torch.ones_like(own)
+        columns = timed(seconds(partial(own.add_, received), world, settings))
+        yield {
+            "bytes": own.nbytes,
+            "type": datatype,
+            "redop": "sum",
+            **columns,
+            "seconds_per_byte": columns["time_s"] / own.nbytes,
+        }
+
+
+REDUCTION = Benchmark(
+    "reduction", "adding one vector to another: seconds per byte reduced", False, _reduction_rows
+)
+
+
+def _copy_rows(world: World, settings: Settings) -> Iterator[Row]:
+    """Yield copies between host and GPU over sizes, from pinned and from pageable memory.
+
+    By rank 0 alone, then by all ranks at once, which share the host's memory: ``at_once`` is their
+    number, and the slowest counts. Has only run against a fake of ``torch.cuda``.
+    """
+    crowds = (1, world.size) if world.size > 1 else (1,)
+    cases = product(crowds, _DIRECTIONS, _MEMORY, settings.sizes())
+    for at_once, direction, memory, size in cases:
+        world.barrier()
+        times = _measured(direction, memory, size, world, settings) if world.rank < at_once else []
+        everyone = [own for own in world.gather(times) if own]
+        # One rank's repetitions as a whole, since the ranks' repetitions were not synchronised.
+        slowest = max(everyone, key=lambda own: float(np.median(own)))
+        columns = timed(slowest)
+        yield {
+            "direction": direction,
+            "memory": memory,
+            "at_once": at_once,
+            "bytes": size,
+            **columns,
+            "rate_Bps": rate(size, columns["time_s"]),
+        }
+
+
+def _measured(
+    direction: str, memory: str, size: int, world: World, settings: Settings
+) -> list[float]:
+    host = torch.zeros(max(size, 1), dtype=torch.uint8, pin_memory=memory == "pinned")
+    device = torch.zeros_like(host, device=world.device)
+    source, target = (host, device) if direction == _DIRECTIONS[0] else (device, host)
+    return seconds(partial(target.copy_, source, non_blocking=True), world, settings)
+
+
+def _missing(world: World) -> str:
+    if world.on_gpu:
+        return ""
+    return "there is no GPU to copy to: the device is the CPU"
+
+
+COPIES = Benchmark(
+    "copies", "copies between host and GPU, pinned and pageable", True, _copy_rows, _missing
 )
