@@ -59,7 +59,7 @@ def main() -> None:
         )
     if problem := state.address_problem():
         st.warning(plain(problem))
-    # Before the page starts work of its own, which would queue behind it.
+    # Before the page starts its work, which would queue behind it.
     waiting.leave_others(chosen.url_path)
     _parts(pages, chosen)
     top.draw()

@@ -176,6 +176,46 @@ def test_the_comparison_and_the_share_menu_have_no_faults_on_a_phone_either(look
     assert errors == []
 
 
+@pytest.mark.parametrize(
+    ("name", "width", "more"),
+    [
+        ("convergence", 1440, ""),  # knobs beside the page's right edge
+        ("strategies", 1024, "&show=weight+paths"),  # three charts in a row
+    ],
+)
+def test_views_with_little_room_are_not_cut_off(look, name, width, more):
+    page, errors = look(name, width=width, more=more)
+    page.wait_for_selector("h2.dp-chart, .js-plotly-plot")
+    checks = {"beyond": BEYOND, "cut": CUT, "cut in charts": CUT_IN_CHARTS}
+    found = {kind: page.evaluate(check) for kind, check in checks.items()}
+    assert {kind: what for kind, what in found.items() if what} == {}
+    assert errors == []
+
+
+def test_as_many_choices_as_a_list_takes_wrap_on_a_phone(look):
+    page, _ = look("algorithms", width=390, more="&algorithms=ring,tree,butterfly,halving-doubling")
+    tags, clear = page.locator("main [data-tag]"), page.get_by_role("button", name="Clear all")
+    right = "(all) => all.map((each) => each.getBoundingClientRect().right)"
+    assert tags.count() == 4
+    assert max(tags.evaluate_all(right)) < clear.bounding_box()["x"]
+
+
+def test_labels_of_switches_wrap_and_their_buttons_line_up_with_others(look):
+    page, _ = look("own_files")
+    page.get_by_text("all knobs").click()
+    page.get_by_text("in-network reduction", exact=True).wait_for()
+    page.evaluate("window.dpStill = 0")
+    page.wait_for_function(SETTLED, arg=AFTER_A_RUN, polling=LOOK_EVERY)
+    switch = page.locator("label", has_text="in-network reduction")
+    cut = "(all) => all.map((each) => each.scrollWidth - each.clientWidth)"
+    assert max(switch.locator("div").evaluate_all(cut)) <= 0
+    edges = {
+        page.get_by_role("button", name=f"compare values of {knob}").bounding_box()["x"]
+        for knob in ("in-network reduction", "fabric", "full-duplex efficiency")
+    }
+    assert len(edges) == 1
+
+
 def faults(page):
     """What is wrong with a page as it is shown: by the kind of fault what has it."""
     axe = page.evaluate(AXE)

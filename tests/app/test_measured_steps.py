@@ -84,9 +84,9 @@ def test_every_answer_goes_on_by_what_was_uploaded(open_page):
     assert not page.error
     after = metrics(page)
     assert after["step time"][0] != before["step time"][0]
-    assert any("by a calibration to 4 measured runs" in each.value for each in page.markdown)
+    assert any("use a calibration to 4 measured runs" in each.value for each in page.markdown)
     assert "calibration=" in "".join(page.query_params["set"])
-    (without,) = [each for each in page.button if each.label == "go on without it"]
+    (without,) = [each for each in page.button if each.label == "stop using it"]
     without.click().run()
     settled(page)
     assert metrics(page)["step time"][0] == before["step time"][0]

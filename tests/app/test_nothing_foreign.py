@@ -114,7 +114,7 @@ def ways_in(image):
             {**named, "compare": image, "vary": image},
             "tree is the fastest",
         ),
-        "an algorithm": ("algorithms", choices, "What a rank holds"),
+        "an algorithm": ("algorithms", choices, "Each row is a rank"),
         "names of a scenario, its file, and a compared one's": (
             "",
             {**named, "file": image, **compared},
@@ -298,7 +298,7 @@ def test_what_an_upload_says_and_is_called_asks_for_nothing(own_files, catcher, 
 
 def choose_kind(page, kind):
     """Another kind than before has no file yet, and nothing is said of one."""
-    page.get_by_role("combobox", name="what it is").click()
+    page.get_by_role("combobox", name="kind of file").click()
     page.get_by_role("option", name=kind, exact=True).click()
     page.locator(f"text={KINDS[kind].gain}").wait_for()
     page.locator(SAID).wait_for(state="detached")

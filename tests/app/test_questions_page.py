@@ -31,7 +31,7 @@ def test_without_a_task_there_is_utilisation_alone(open_page):
     page = open_page("questions", preset="llama3-8b-8-h100-fsdp")
     assert not page.exception
     assert charts(page) == 1
-    assert "not known here" in page.info[0].value
+    assert "not known for this model" in page.info[0].value
 
 
 def test_what_was_measured_of_small_batches_is_said(open_page):

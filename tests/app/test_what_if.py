@@ -258,7 +258,7 @@ def test_what_does_not_fit_keeps_the_page_with_its_memory_and_ways_out(open_page
 
 def test_what_does_not_fit_can_be_simulated_all_the_same(open_page):
     page = open_page("what_if", preset=FIRST, set=[*QUICK, "workload.batch_per_gpu=512"])
-    page.button(key="all the same").click().run()
+    page.button(key="simulate anyway").click().run()
     settled(page)
     assert metrics(page)["step time"]
     assert "It does not fit" in html(page)
@@ -431,7 +431,7 @@ def test_what_does_not_fit_and_is_simulated_all_the_same_has_its_remedies_too(op
     pressed = [button.label for button in page.button if (button.key or "").startswith("way ")]
     assert pressed
     assert all("time per sample" in label for label in pressed)
-    assert not [button for button in page.button if button.key == "all the same"]
+    assert not [button for button in page.button if button.key == "simulate anyway"]
 
 
 def test_the_curve_has_other_numbers_of_nodes_than_the_answer_that_the_page_shows():

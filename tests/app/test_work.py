@@ -56,7 +56,7 @@ def test_a_changed_view_and_another_page_leave_what_was_waited_for(monkeypatch):
     monkeypatch.setattr(waiting.state, "current", lambda: shown[0])
     for page, view in (("page", "changed"), ("other", "changed")):
         waiting.leave_others("page")
-        task = waiting._asked_for(lambda view, page, report: endless(report), view, page)
+        task = waiting._task(lambda view, page, report: endless(report), view, page)
         waiting.leave_others("page")
         assert not task.cancelled
         shown[0] = view

@@ -3,6 +3,7 @@
 Their numbers are the result's, axes have units, titles say what is shown, colours are told apart.
 """
 
+import ast
 from pathlib import Path
 
 import numpy as np
@@ -22,6 +23,7 @@ from dpsim.report.figures.step_figures import (
     breakdown_figure,
     step_distribution_figure,
 )
+from dpsim.report.theme import SURFACES, contrast
 
 SCENARIOS = Path(__file__).parents[2] / "scenarios"
 
@@ -111,6 +113,15 @@ def test_a_scaling_curve_has_a_band_where_the_model_may_be_off_and_rings_what_is
     assert list(band.x) == [2, 4, 4, 2]
     assert list(band.y) == pytest.approx([50, 50, 125, 125])
     assert list(reached.marker.size) == [7, 14]
+    *colour, alpha = ast.literal_eval(band.fillcolor.removeprefix("rgba"))
+    for surface in SURFACES.values():
+        behind = [int(surface.background[at : at + 2], 16) for at in (1, 3, 5)]
+        seen = [
+            alpha * over + (1 - alpha) * under for over, under in zip(colour, behind, strict=True)
+        ]
+        assert (
+            contrast("#" + "".join(f"{round(each):02x}" for each in seen), surface.background) > 1.3
+        )
 
 
 ROWS = [
