@@ -57,10 +57,10 @@ BROKEN = {
 
 @pytest.mark.parametrize("name", BROKEN)
 def test_a_broken_upload_is_refused_with_its_place(name):
-    text, said = BROKEN[name]
+    text, message = BROKEN[name]
     with pytest.raises(DpsimError) as error:
         scenario(uploaded("mine.yaml", text.encode()))
-    assert said in str(error.value)
+    assert message in str(error.value)
 
 
 @pytest.mark.parametrize("name", BROKEN)

@@ -81,11 +81,11 @@ SETTLED = """(looks) => {
 # What `color-mix` comes to, as axe reads colours: at any other it gives up contrast on all the page.
 AS_AXE_READS = r"""() => {
   const mixed = /color\(srgb ([\d.e-]+) ([\d.e-]+) ([\d.e-]+)(?: \/ ([\d.e-]+))?\)/g;
-  const told = (_, red, green, blue, alpha) =>
+  const rgba = (_, red, green, blue, alpha) =>
     `rgba(${[red, green, blue].map((each) => Math.round(255 * each))}, ${alpha ?? 1})`;
-  const read = (value) => typeof value === "string" ? value.replace(mixed, told) : value;
+  const read = (value) => typeof value === "string" ? value.replace(mixed, rgba) : value;
   const styles = window.getComputedStyle;
-  window.getComputedStyle = (...asked) => new Proxy(styles(...asked), {
+  window.getComputedStyle = (...given) => new Proxy(styles(...given), {
     get: (style, name) => typeof style[name] === "function"
       ? (...more) => read(style[name](...more)) : read(style[name]),
   });
@@ -107,9 +107,9 @@ def look(lax, address):
     # A page below the first looks for its server beside itself before it looks above.
     lax.on(
         "console",
-        lambda said: (
-            errors.append(said.text)
-            if said.type == "error" and "404 (Not Found)" not in said.text
+        lambda message: (
+            errors.append(message.text)
+            if message.type == "error" and "404 (Not Found)" not in message.text
             else None
         ),
     )
@@ -245,8 +245,8 @@ def colours(page):
     )
 
 
-def as_hex(told):
-    return "#" + "".join(f"{int(part):02x}" for part in re.findall(r"\d+", told)[:3])
+def as_hex(reported):
+    return "#" + "".join(f"{int(part):02x}" for part in re.findall(r"\d+", reported)[:3])
 
 
 def rgb(colour):
@@ -288,7 +288,7 @@ def test_who_asks_for_less_motion_gets_none(look):
     assert lasting == 0
 
 
-def test_the_knobs_can_be_reached_and_turned_by_the_keyboard_alone(look):
+def test_knobs_are_reached_and_changed_by_keyboard(look):
     page, _ = look("own_files")
     for _ in range(60):
         page.keyboard.press("Tab")

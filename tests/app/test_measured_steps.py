@@ -37,7 +37,7 @@ def test_a_table_gives_a_calibration_of_the_scenario():
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("", "steps.csv: must not be empty"),
         ("a,b\n", "steps.csv:2: must have at least 1 row"),
@@ -54,8 +54,8 @@ def test_a_table_gives_a_calibration_of_the_scenario():
         ("step_time_ms\n" + "5\n" * (MOST_ROWS + 1), "steps.csv: must have at most 64 rows"),
     ],
 )
-def test_a_table_that_cannot_be_used_says_where_and_why(text, said):
-    with pytest.raises(DpsimError, match=said) as error:
+def test_a_table_that_cannot_be_used_says_where_and_why(text, message):
+    with pytest.raises(DpsimError, match=message) as error:
         fitted(text)
     assert "/tmp" not in str(error.value)
 

@@ -72,7 +72,7 @@ def test_a_calibration_profile_changes_times():
     spec = Spec(FIRST, changes=(*QUICK.changes, *few))
     found = read(CALIBRATION, file.read_bytes(), spec)
     assert found.with_it.step_time_s != found.without.step_time_s
-    # Its errors are said to be of rows that were not fitted on, as the profile has it.
+    # As in the profile, its errors are those of rows that were not fitted on.
     assert found.lines[1].endswith("held-out rows")
 
 
@@ -89,7 +89,7 @@ BROKEN = {
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("broken", BROKEN)
-def test_what_cannot_be_read_is_said_in_a_line(kind, broken):
+def test_an_unreadable_file_is_a_one_line_error(kind, broken):
     with pytest.raises(DpsimError) as error:
         read(kind, BROKEN[broken], name="mine.txt")
     assert "mine.txt" in str(error.value)

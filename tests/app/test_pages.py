@@ -80,32 +80,32 @@ def test_a_comparison_opens_with_which_is_fastest_and_by_how_much(open_page):
     page = open_page(
         "compare", preset="resnet50-16-v100-local-sgd", set=QUICK, choices=CHOICES["compare"]
     )
-    (said,) = re.findall('dp-verdict">(.*?)</p>', html(page))
+    (message,) = re.findall('dp-verdict">(.*?)</p>', html(page))
     table = page.dataframe[0].value
     first, second = table[""]
     rates = [float(rate.replace(",", "")) for rate in table["samples/s"]]
     more = rf"{first} is the fastest, .* samples/s: (.*)% more than {second} \(within the noise\)\."
-    found = re.fullmatch(more, said)
+    found = re.fullmatch(more, message)
     # The table has four digits.
     assert float(found[1]) == pytest.approx(100 * (rates[0] / rates[1] - 1), abs=0.2)
 
 
-def test_what_is_as_fast_is_named_together(open_page):
-    alone = [*QUICK, "cluster.nodes=1", "cluster.node=single-gpu"]
+def test_equally_fast_values_are_both_named(open_page):
+    single = [*QUICK, "cluster.nodes=1", "cluster.node=single-gpu"]
     page = open_page(
-        "compare", preset="resnet50-16-v100-local-sgd", set=alone, choices=CHOICES["compare"]
+        "compare", preset="resnet50-16-v100-local-sgd", set=single, choices=CHOICES["compare"]
     )
-    (said,) = re.findall('dp-verdict">(.*?)</p>', html(page))
-    assert re.fullmatch(r"(ring and tree|tree and ring) are the fastest, .* samples/s\.", said)
+    (message,) = re.findall('dp-verdict">(.*?)</p>', html(page))
+    assert re.fullmatch(r"(ring and tree|tree and ring) are the fastest, .* samples/s\.", message)
 
 
-def test_why_a_way_has_no_result_is_said_by_its_name_and_not_as_on_a_command_line(open_page):
+def test_the_reason_for_a_missing_result_has_its_label_and_no_option_names(open_page):
     page = open_page(
         "stragglers", preset="llama3-8b-8-h100-fsdp", set=QUICK, choices={"sync": "bsp,local-sgd"}
     )
-    (said,) = [each.value for each in page.caption if "means nothing" in each.value]
-    assert said.startswith("local SGD: strategy: aggregation sharded with sync local-sgd ")
-    # BSP alone has no stale gradients to be drawn.
+    (message,) = [each.value for each in page.caption if "means nothing" in each.value]
+    assert message.startswith("local SGD: strategy: aggregation sharded with sync local-sgd ")
+    # With only BSP there are no stale gradients to draw.
     assert charts(page) == 2
 
 
@@ -162,8 +162,8 @@ def test_a_value_that_a_knob_cannot_have_is_refused_beside_the_others(open_page)
     page = settled(page.text_input[0].set_value("1, many").run())
     assert not page.exception
     assert len(page.dataframe[0].value) == 1
-    said = " ".join(each.value for each in (*page.caption, *page.error, *page.warning))
-    assert "many: gradient accumulation must be an integer, but got 'many'" in said
+    message = " ".join(each.value for each in (*page.caption, *page.error, *page.warning))
+    assert "many: gradient accumulation must be an integer, but got 'many'" in message
 
 
 def test_the_stragglers_verdict_has_what_is_kept_and_its_price(open_page):
@@ -173,11 +173,11 @@ def test_the_stragglers_verdict_has_what_is_kept_and_its_price(open_page):
         set=(*QUICK, "run.steps=8", "cluster.nodes=4"),
         choices={"sync": "bsp,asp"},
     )
-    (said,) = re.findall('dp-verdict">(.*?)</p>', html(page))
+    (message,) = re.findall('dp-verdict">(.*?)</p>', html(page))
     assert re.search(
-        r"ASP is the fastest, .*; it keeps \d+% of its throughput without stragglers", said
+        r"ASP is the fastest, .*; it keeps \d+% of its throughput without stragglers", message
     )
-    assert re.search(r"up to \d+ steps apart, and gradients up to \d+ updates late", said)
+    assert re.search(r"up to \d+ steps apart, and gradients up to \d+ updates late", message)
     assert any("ASP without parameter servers" in each.value for each in page.caption)
 
 

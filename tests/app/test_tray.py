@@ -42,10 +42,10 @@ def test_what_the_models_errors_leave_open_is_grey_as_in_dpsim_compare(open_page
     )
     steps = table(page)["step time"]
     alternatives = [",".join(each) for each in changes if each]
-    said = compare(
+    output = compare(
         preset_path(LLAMA), alternatives=alternatives, by="step-time", overrides=SHORT
     ).to_json()
-    left_open = {row["step_time_s"]["mean"]: row["is_best_too"] for row in said["rows"]}
+    left_open = {row["step_time_s"]["mean"]: row["is_best_too"] for row in output["rows"]}
     assert "within the noise" in steps[1]
     assert "dp-delta good" not in steps[1]
     assert "dp-delta bad" in steps[2]
@@ -65,8 +65,8 @@ def test_what_does_not_fit_or_is_no_scenario_keeps_the_others(open_page):
     assert found["fits"] == ["yes", "no"]
     assert found["step time"][1] == ""
     assert found["memory of a GPU"][1] != ""
-    said = [each.value for each in page.caption if each.value.startswith("scenario ")]
-    assert [each.partition(":")[0] for each in said] == ["scenario 2", "scenario 3"]
+    output = [each.value for each in page.caption if each.value.startswith("scenario ")]
+    assert [each.partition(":")[0] for each in output] == ["scenario 2", "scenario 3"]
 
 
 def test_one_is_shown_and_taken_out_and_a_full_table_takes_no_more(open_page):

@@ -108,7 +108,7 @@ def test_every_turn_shows_its_change_from_the_last_state_and_says_what_was_turne
     assert "Changed from the set-up: nodes 16 to 4" in html(page)
 
 
-def test_of_keys_pressed_in_a_row_the_last_is_told_against_what_was_before_the_first(
+def test_quick_changes_in_a_row_are_compared_with_the_state_before_the_first(
     open_page, monkeypatch
 ):
     page = open_page("what_if", preset=SMALL, set=QUICK)
@@ -138,7 +138,7 @@ def test_the_step_stands_beside_its_interval_and_says_why_that_is_wide(open_page
     assert ("wide: " in html(page)) == (result.interval.high > 2 * result.interval.low)
 
 
-def test_more_than_the_peak_is_said():
+def test_an_mfu_above_the_peak_is_noted():
     result = simulate(load_scenario(preset_path(SMALL), QUICK))
     use = replace(result.utilisation, mfu=1.21)
     more = next(each for each in numbers(SimpleResult(result, use)) if each.name == "MFU")
@@ -164,8 +164,8 @@ def test_a_scenario_is_entered_by_model_gpu_and_count(open_page, gpu, count, nod
     page.selectbox(key="entry GPU").set_value(gpu).run()
     page.number_input(key="entry count").set_value(count).run()
     assert not page.exception
-    asked = Spec("resnet50-256-p100-50gbe", changes=tuple(page.query_params["set"]))
-    given = scenario(asked)
+    requested = Spec("resnet50-256-p100-50gbe", changes=tuple(page.query_params["set"]))
+    given = scenario(requested)
     assert (given.cluster.ranks, given.cluster.nodes) == (count, nodes)
     assert given.cluster.accelerator.name == gpu
     assert given.build_model().name == "vgg16"
@@ -264,7 +264,7 @@ def test_what_does_not_fit_can_be_simulated_all_the_same(open_page):
     assert "It does not fit" in html(page)
 
 
-def test_what_limits_it_is_said_with_the_three_best_changes_and_one_can_be_tried(open_page):
+def test_limits_have_the_three_best_changes_and_each_can_be_tried(open_page):
     page = open_page("what_if", limits=True, preset=SMALL, set=["run.steps=8", "run.warmup=0"])
     tries = [each for each in page.button if (each.key or "").startswith("try ")]
     assert len(tries) == 3
@@ -290,39 +290,39 @@ def test_a_search_for_what_limits_it_stops_in_the_middle_of_a_knob(open_page):
     assert calls == [0, 0, 0]
 
 
-def test_each_knob_is_told_as_soon_as_it_is_turned_as_the_command_tells_it():
-    told, done = {}, []
+def test_each_knob_is_reported_when_done_with_the_numbers_of_the_command():
+    reported, done = {}, []
 
     def report(turned, total, found=None):
         if found:
-            told.update(found)
+            reported.update(found)
             done.append((turned, total))
 
     spec = Spec(SMALL, changes=QUICK)
     found = explained(spec, report)
-    assert next(iter(told)) == next(iter(found)) == PATH
+    assert next(iter(reported)) == next(iter(found)) == PATH
     assert done == [(turned, len(KNOBS)) for turned in range(len(KNOBS) + 1)]
     command = explain(load_scenario(preset_path(SMALL), QUICK)).to_json()
     assert [each for name, each in found.items() if name != PATH] == command["knobs"]
     # Reasons compare knobs with one another, when all are known.
-    unexplained = {name: {**each, "why": told[name].get("why")} for name, each in found.items()}
-    assert {**unexplained, PATH: found[PATH]} == told
+    unexplained = {name: {**each, "why": reported[name].get("why")} for name, each in found.items()}
+    assert {**unexplained, PATH: found[PATH]} == reported
 
 
 def test_what_is_found_so_far_is_shown_before_all_is(open_page, monkeypatch):
-    told, held = Event(), Event()
+    reported, held = Event(), Event()
 
     def explained_in_part(spec, report):
         row = {"change": "a faster network", "change_per_sample": -0.25, "set": ["run.seed=1"]}
         report(0, 2, {PATH: {"compute": 1.0}})
         report(1, 2, {"network": row})
-        told.set()
+        reported.set()
         held.wait(60)
         report(1, 2)
 
     monkeypatch.setattr(what_if, "explained", explained_in_part)
     page = open_page("what_if", wait=False, limits=True, preset=SMALL, set=QUICK)
-    assert told.wait(60)
+    assert reported.wait(60)
     page.run()
     shown_in_part = [each.label for each in page.button if (each.key or "").startswith("try ")]
     held.set()
@@ -341,7 +341,7 @@ def test_the_first_run_of_a_session_lets_the_browser_draw_the_numbers_before_the
     assert charts(page) == 4
 
 
-def test_a_wrong_value_is_said_and_can_be_undone(open_page):
+def test_an_invalid_value_is_reported_and_can_be_undone(open_page):
     page = open_page("what_if", wait=False, parts=["Overlap"], preset=FIRST, set=QUICK)
     page.text_input(key="set strategy.overlap.bucket_size").set_value("25 parsecs").run()
     assert "bucket_size" in page.error[0].value
@@ -358,7 +358,7 @@ def test_a_fabric_that_is_not_known_is_an_error_and_no_more(open_page):
     assert page.number_input(key="set workload.batch_per_gpu").value == 64
 
 
-def test_what_does_not_go_together_is_said(open_page):
+def test_incompatible_values_are_reported(open_page):
     page = open_page(
         "what_if", wait=False, preset="gpt3-1.3b-16-a100-fsdp", set=["strategy.sync.kind=asp"]
     )

@@ -28,7 +28,7 @@ def test_fields_have_names_without_underscores_and_short_forms():
             assert "_" not in field_words(field.name)
 
 
-def test_a_refused_field_is_told_by_its_words():
+def test_a_refused_field_has_its_display_name():
     refused = "strategy.aggregation.shard_group: must divide the 8 workers, but got 64"
     assert reason_words(refused) == "shard group must divide the 8 workers, but got 64"
     option = f"--set strategy.aggregation={{kind: sharded, stage: 3}}: {refused}"
@@ -43,8 +43,8 @@ def test_what_is_held_has_the_capacitys_unit_or_its_own():
 
 
 def test_presets_are_found_in_whatever_spelling_those_of_the_title_first():
-    for asked in ("llama-3", "llama 3", "Llama3", "lama 3"):
-        assert searched(asked)[0] == "llama3-8b-8-h100-fsdp"
+    for requested in ("llama-3", "llama 3", "Llama3", "lama 3"):
+        assert searched(requested)[0] == "llama3-8b-8-h100-fsdp"
     assert searched("asynchronus") == ["resnet50-8-v100-asynchronous"]
     assert searched("palm") == []
 
@@ -60,7 +60,7 @@ def test_a_scenario_is_described_by_what_its_title_leaves_out():
     )
 
 
-def test_changes_are_told_with_both_values_and_of_many_the_first():
+def test_changes_have_both_values_and_only_the_first_of_many_are_listed():
     changed = (
         FIRST.with_value("cluster.nodes", "8")
         .without("strategy.sync")
@@ -68,7 +68,7 @@ def test_changes_are_told_with_both_values_and_of_many_the_first():
     )
     assert changes(FIRST, changed) == "nodes 4 to 8, sync BSP to SSP"
     assert changes(FIRST, FIRST) == ""
-    # What a change makes beside it is as before, and is not told.
+    # Values that change as a consequence are not listed.
     assert changes(FIRST, FIRST.with_value("replay.steps", "60")) == "steps 300 to 60"
     many = changed.with_options(
         ["workload.batch_per_gpu=32", "run.steps=4", "run.warmup=1", "run.seed=3"]

@@ -1,4 +1,4 @@
-"""Work: shared by key, told of a cancellation, limited in time."""
+"""Work: shared by key, notified of a cancellation, limited in time."""
 
 import os
 from pathlib import Path
@@ -71,7 +71,7 @@ def test_tasks_of_one_key_are_one_and_a_cancelled_one_is_begun_again():
     assert tasks.start("key", lambda report: calls.append(2)) is first
     stopped = tasks.start("other", endless, "me")
     stopped.cancel()
-    assert tasks.start("other", lambda report: 4, "me") is stopped, "until asked for again"
+    assert tasks.start("other", lambda report: 4, "me") is stopped, "until requested again"
     stopped.leave("me")
     assert tasks.start("other", lambda report: 5, "me").value() == 5
     assert calls == [1]
@@ -194,9 +194,9 @@ class TestApart:
             for number in range(3)
         ]
         assert [task.begun for task in beside] == [True, False, False]
-        asked = tasks.start("key", work_apart.process, "a")
-        assert asked.begun
-        assert asked.value()
+        requested = tasks.start("key", work_apart.process, "a")
+        assert requested.begun
+        assert requested.value()
         for task in beside:
             task.cancel()
 
