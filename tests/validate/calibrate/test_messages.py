@@ -92,7 +92,7 @@ def test_bytes_that_a_limiter_lets_pass_are_not_taken_for_a_faster_link():
     assert fit_one_way(rows, {})[0]["efficiency"].value > 1.02 * parameters["efficiency"].value
 
 
-def test_too_few_sizes_are_said():
+def test_too_few_sizes_are_reported():
     rows = [one for one in measured(Transport.model_validate(PLAIN)) if one.nbytes < 256 * KIB]
     with pytest.raises(DpsimError, match="messages of at least 3 sizes, but have 2"):
         fit_one_way(rows, {})

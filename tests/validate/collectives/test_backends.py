@@ -23,17 +23,17 @@ ROOT = Path(__file__).parents[3]
 @pytest.fixture(scope="module")
 def cells():
     """The rows of ``python -m validate backends --json``, by backend, device and operation."""
-    said = io.StringIO()
-    alone = {name: text for name, text in os.environ.items() if name != "RANK"}
+    message = io.StringIO()
+    single = {name: text for name, text in os.environ.items() if name != "RANK"}
     with (
         mock.patch("sys.argv", ["validate", "backends", "--edition", "classic", "--json"]),
-        mock.patch.dict(os.environ, alone, clear=True),
-        contextlib.redirect_stdout(said),
+        mock.patch.dict(os.environ, single, clear=True),
+        contextlib.redirect_stdout(message),
         pytest.raises(SystemExit) as ended,
     ):
         runpy.run_module("validate", run_name="__main__")
     assert not ended.value.code
-    answer = json.loads(said.getvalue())
+    answer = json.loads(message.getvalue())
     assert list(answer) == ["schema_version", "kind", "edition", "documentation", "classic", "rows"]
     assert answer["edition"] == "classic"
     return {(row["backend"], row["device"], row["operation"]): row for row in answer["rows"]}
@@ -121,7 +121,7 @@ def test_keys_are_documented(cells):
     assert all(f"`{key}`" in section for key in next(iter(cells.values())))
 
 
-def test_a_failure_is_that_of_its_operation_alone():
+def test_a_failure_affects_only_its_operation():
     """One rank late, one that fails, one that gets nothing, one that dies; the operations in
     between work.
     """
@@ -164,7 +164,7 @@ def test_a_failure_is_that_of_its_operation_alone():
     measured_again(check, measure, 0.3, 2.0, 8.0)
 
 
-def test_one_rank_alone_cannot_try(monkeypatch, capsys):
+def test_a_single_rank_is_refused(monkeypatch, capsys):
     monkeypatch.setattr("sys.argv", ["dpsim", "validate", "backends"])
     place = {"RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29500"}
     for name, text in place.items():

@@ -213,6 +213,6 @@ def test_folders_are_read_whole_with_the_scenarios_beside_the_runs(tmp_path):
     "seconds", [{"predicted_s": 1e308}, {"measured_s": [1e-308]}, {"measured_s": [0.0]}]
 )
 def test_a_record_of_times_that_nothing_takes_is_refused(seconds):
-    told = {"kind": "step", "name": "one", "case": {}, "measured_s": [1.0], "predicted_s": 1.0}
+    reported = {"kind": "step", "name": "one", "case": {}, "measured_s": [1.0], "predicted_s": 1.0}
     with pytest.raises(ValueError, match=next(iter(seconds))):
-        RunRecord.model_validate({**told, **seconds})
+        RunRecord.model_validate({**reported, **seconds})

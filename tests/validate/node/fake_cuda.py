@@ -123,9 +123,9 @@ class FakeCuda:
         return False
 
 
-def stand_in(patch, **told):
+def stand_in(patch, **reported):
     """Put a `FakeCuda` in the place of torch's."""
-    cuda = FakeCuda(**told)
+    cuda = FakeCuda(**reported)
     names = [name for name in dir(cuda) if not name.startswith("__")]
     for name in names:
         if hasattr(torch.cuda, name):

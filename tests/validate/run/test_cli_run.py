@@ -88,7 +88,7 @@ def check_emulated(content):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (["--compute", "both"], "--compute must be real or timed"),
         (["--timeout", "soon"], "--timeout"),
@@ -111,10 +111,10 @@ def check_emulated(content):
         ),
     ],
 )
-def test_what_cannot_be_run_is_exit_code_2_with_the_reason(dpsim, arguments, said):
+def test_what_cannot_be_run_is_exit_code_2_with_the_reason(dpsim, arguments, message):
     code, out, err = dpsim(SCENARIO, *arguments)
     assert (code, out) == (2, "")
-    assert said in err
+    assert message in err
 
 
 @pytest.mark.testbed
@@ -158,7 +158,7 @@ def test_a_run_that_does_not_end_in_time_fails_and_keeps_what_it_measured(dpsim,
         assert record.partial
         assert limit in record.notes[0]
 
-    # Where starting alone takes the first of them, there is nothing to keep.
+    # Where the start takes the first of them, there is nothing to keep.
     measured_again(check, measure, "2 s", "8 s", "30 s")
 
 

@@ -25,7 +25,7 @@ def dpsim(dpsim):
 
 @pytest.fixture
 def short_patterns(monkeypatch):
-    """Shorter still: what is measured is told, whatever it is."""
+    """Shorter still: any measurement is reported."""
     monkeypatch.setattr(import_module("validate.ranks.testbed.check"), "_SECONDS", 0.02)
 
 
@@ -144,10 +144,10 @@ BAD = {
 
 @pytest.mark.parametrize("name", BAD)
 def test_what_cannot_be_used_is_exit_code_2_and_says_why(name, dpsim):
-    options, said = BAD[name]
+    options, output = BAD[name]
     code, out, err = dpsim(*options)
     assert (code, out) == (2, "")
-    assert said in err
+    assert output in err
 
 
 def test_without_root_it_says_so_with_exit_code_1(dpsim, monkeypatch):
