@@ -52,8 +52,8 @@ def test_compare_sorts_every_combination_best_first(dpsim):
         "--vary",
         "strategy.overlap.kind=sequential,buckets",
     ]
-    alone = ["--set", "strategy.aggregation.library=ideal"]
-    code, out, _ = dpsim("compare", QUICKSTART, *vary, *alone, "--json", *FEW)
+    single = ["--set", "strategy.aggregation.library=ideal"]
+    code, out, _ = dpsim("compare", QUICKSTART, *vary, *single, "--json", *FEW)
     rows = json.loads(out)["rows"]
     assert code == 0
     assert len(rows) == 4
@@ -132,11 +132,11 @@ def test_network_models_agree_on_the_bare_network(dpsim, model):
 
 
 def test_skew_starts_every_rank_at_its_own_time(dpsim):
-    _, together, _ = dpsim("collective", *BARE, "-b", "1M", "--json")
+    _, combined, _ = dpsim("collective", *BARE, "-b", "1M", "--json")
     _, skewed, _ = dpsim("collective", *BARE, "-b", "1M", "--json", "--skew", "1 ms", "--seed", "0")
     _, again, _ = dpsim("collective", *BARE, "-b", "1M", "--json", "--skew", "1 ms", "--seed", "0")
     _, other, _ = dpsim("collective", *BARE, "-b", "1M", "--json", "--skew", "1 ms", "--seed", "1")
-    times = [json.loads(out)["rows"][0]["time_s"] for out in (together, skewed, again, other)]
+    times = [json.loads(out)["rows"][0]["time_s"] for out in (combined, skewed, again, other)]
     assert times[0] < times[1] == times[2] != times[3]
 
 
@@ -384,8 +384,8 @@ def test_set_takes_the_short_paths_that_vary_takes(dpsim):
 def test_a_collective_takes_fields_of_its_cluster_and_run(dpsim):
     def times(*sets):
         words = [word for each in sets for word in ("--set", each)]
-        asked = ["collective", "--cluster", "dgx-a100", "--nodes", 2, "-b", "64M", "--json"]
-        code, out, err = dpsim(*asked, *words)
+        requested = ["collective", "--cluster", "dgx-a100", "--nodes", 2, "-b", "64M", "--json"]
+        code, out, err = dpsim(*requested, *words)
         assert code == 0, err
         (row,) = json.loads(out)["rows"]
         return row["time_s"], row["library"]

@@ -64,7 +64,7 @@ def test_every_key_is_documented(dpsim, files):
     assert [key for key in answer["rows"][0] if f"`{key}`" not in section] == []
 
 
-def test_tables_say_what_the_runs_told(files):
+def test_tables_show_what_the_runs_determine(files):
     ran = typed("calibrate", files / "mine.yaml", files / "steps.csv")
     assert ran.exit_code == 0
     assert "constants of this cluster" in ran.stdout
@@ -76,7 +76,7 @@ def test_the_plan_needs_no_steps(files):
     assert len(json.loads(ran.stdout)["measure_next"]) == 4
 
 
-def test_without_several_nodes_a_warning_is_said(files):
+def test_without_several_nodes_there_is_a_warning(files):
     (files / "steps.csv").write_text("\n".join(STEPS.splitlines()[:4]) + "\n")
     ran = typed("calibrate", files / "mine.yaml", files / "steps.csv", "--json")
     assert any("several nodes" in each for each in json.loads(ran.stdout)["warnings"])
@@ -124,7 +124,7 @@ def test_records_of_validate_run_name_their_scenario_and_have_exposed_communicat
 
 
 @pytest.mark.parametrize(
-    ("written", "said"),
+    ("written", "message"),
     [
         ({}, "must have steps.csv, whose column log names its logs, traces of each rank, or"),
         ({"run.json": {**RECORD, "partial": True}}, "whose run did not fail, but has 1 in all"),
@@ -133,14 +133,14 @@ def test_records_of_validate_run_name_their_scenario_and_have_exposed_communicat
         ({"run.json": {"kind": "other"}}, "run.json: "),
     ],
 )
-def test_a_folder_that_cannot_be_used_is_one_error(dpsim, files, written, said):
+def test_a_folder_that_cannot_be_used_is_one_error(dpsim, files, written, message):
     folder = files / "empty"
     folder.mkdir()
     for name, content in written.items():
         (folder / name).write_text(json.dumps(content))
     code, _, err = dpsim("calibrate", files / "mine.yaml", folder)
     assert code == 2
-    assert said in err
+    assert message in err
     assert len(err.splitlines()) == 1
 
 

@@ -44,7 +44,7 @@ def test_json_has_the_documented_keys(dpsim):
         assert f"`{key}`" in section
 
 
-def test_a_file_alone_reaches_the_target(dpsim):
+def test_a_single_file_reaches_the_target(dpsim):
     code, out, _ = dpsim("--json", "--set", "replay.points=20")
     answer = json.loads(out)
     assert code == 0

@@ -43,14 +43,14 @@ def test_json_has_the_documented_keys(dpsim, before):
     assert all(row["why"] for row in answer["knobs"] if row["change_per_sample"] > -0.005)
 
 
-def test_uncertain_inputs_are_told_and_documented(dpsim):
+def test_uncertain_inputs_are_listed_and_documented(dpsim):
     code, out, _ = dpsim(FLIPS, "--set", "run.steps=4", "--uncertainty", "--json")
-    told = json.loads(out)["uncertainty"]
+    reported = json.loads(out)["uncertainty"]
     section, _ = documented()
     assert code == 0
-    assert all(f"`{key}`" in section for key in [*told, *told["inputs"][0]])
-    assert [row["name"] for row in told["inputs"]] == ["computing", "communication", "jitter"]
-    assert sum(row["first_order"] for row in told["inputs"]) == pytest.approx(1.0, abs=0.05)
+    assert all(f"`{key}`" in section for key in [*reported, *reported["inputs"][0]])
+    assert [row["name"] for row in reported["inputs"]] == ["computing", "communication", "jitter"]
+    assert sum(row["first_order"] for row in reported["inputs"]) == pytest.approx(1.0, abs=0.05)
 
 
 def test_a_table_of_uncertain_inputs(dpsim):

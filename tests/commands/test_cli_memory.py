@@ -89,7 +89,7 @@ def test_running_what_does_not_fit_is_an_error_with_the_advice(dpsim):
     assert "shard with ZeRO" in err
 
 
-def test_what_does_not_fit_runs_where_that_is_asked_for(dpsim):
+def test_a_job_that_does_not_fit_runs_when_allowed(dpsim):
     code, out, _ = dpsim(
         "run",
         QUICKSTART,

@@ -71,11 +71,11 @@ def test_every_step_of_the_table_has_its_models_error(dpsim, by, row):
 
 @pytest.mark.parametrize("by", [(), ("--by", "workers")])
 def test_a_total_stands_in_each_row(dpsim, by):
-    asked = ("--nodes", "1,4", "--samples", "10M", "--set", "cost.price_per_gpu_hour=2", *by)
-    code, out, _ = dpsim(*asked)
+    requested = ("--nodes", "1,4", "--samples", "10M", "--set", "cost.price_per_gpu_hour=2", *by)
+    code, out, _ = dpsim(*requested)
     assert code == 0
     assert all(head in out for head in ("total time", "GPU hours", "price"))
-    for row in json.loads(dpsim(*asked, "--json")[1])["rows"]:
+    for row in json.loads(dpsim(*requested, "--json")[1])["rows"]:
         time_s = 1e7 / row["throughput_samples_per_s"]
         assert row["total"]["time_s"] == pytest.approx(time_s)
         assert row["total"]["price"] == pytest.approx(2 * row["workers"] * time_s / 3600)
