@@ -30,7 +30,7 @@ def test_links_of_a_first_route_are_one_class_as_fast_as_the_slowest():
     assert classes.of.tolist() == [1, 1, 1, 0, 0]
 
 
-def test_links_of_different_shares_are_told_apart():
+def test_links_of_different_shares_are_distinguished():
     classes = LinkClasses(np.ones(4))
     (one, half), shares = cross(classes, [0, 1, 2, 3], [1, 0.5, 1, 0.5])
     assert shares == [1, 0.5]
