@@ -173,7 +173,7 @@ def test_the_wheel_holds_every_package_with_its_data(tmp_path, compiler):
     assert wheel.name.endswith("-py3-none-any.whl") == (not loops)
     assert len(loops) == (compiler is None and kernel() is not None)
     target = tmp_path / "site"
-    # All that pip does with a wheel of Python alone, which test_wheel_smoke.py has installed by it.
+    # All that pip does with a pure Python wheel, which test_wheel_smoke.py has installed by it.
     ZipFile(wheel).extractall(target)
 
     found = python(

@@ -60,8 +60,8 @@ def completed(page, content):
     rows = ROWS.search(content)
     rest = "| " * (rows[0].partition("\n")[0].count("|") - 3)
     new = [
-        f"| {kind} | {said[0].lower()}{said[1:].rstrip('.')} {rest}|\n"
-        for kind, said in missing(page, content).items()
+        f"| {kind} | {message[0].lower()}{message[1:].rstrip('.')} {rest}|\n"
+        for kind, message in missing(page, content).items()
     ]
     return f"{content[: rows.end()]}{''.join(new)}{content[rows.end() :]}"
 

@@ -217,7 +217,7 @@ def test_of_several_gpus_in_a_text_the_one_with_the_slowest_memory_counts():
 
 
 def test_a_machine_s_name_does_not_change_the_gpu_named_beside_it():
-    """p4d has A100s; NDm A100 v4 has those of 80 GB, though A100 alone means those of 40 GB."""
+    """p4d has A100s; NDm A100 v4 has those of 80 GB, though "A100" means those of 40 GB."""
     in_catalogue = [nodes()[name] for name in nodes() if nodes()[name].gpu.name in gpus()]
     assert len(in_catalogue) > 50
     for node in in_catalogue:

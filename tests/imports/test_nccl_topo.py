@@ -86,7 +86,7 @@ def test_compute_capability_gives_the_gpu_where_the_device_is_not_known(sm, link
     nvlink = '<nvlink target="0000:c4:00.0" count="18" tclass="0x068000"/>' if links else ""
     made = draft(one(gpu=f'<gpu dev="0" sm="{sm}" rank="0">{nvlink}</gpu>'))
     assert made.gpu.value == gpu
-    assert any("compute capability" in said for said in made.assumptions())
+    assert any("compute capability" in output for output in made.assumptions())
 
 
 def test_a_file_that_does_not_say_its_links_gets_usual_ones():
@@ -107,7 +107,7 @@ def test_a_slow_bridge_to_one_gpu_is_that_gpus_link():
     ]
 
 
-def test_nvlinks_to_gpus_that_are_not_listed_are_left_out_and_said():
+def test_nvlinks_to_unlisted_gpus_are_left_out_and_reported():
     made = draft(
         one(
             gpu='<gpu dev="0" sm="70" rank="0"><nvlink target="0000:99:00.0" count="2" tclass="0x030200"/></gpu>'

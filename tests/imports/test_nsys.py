@@ -78,8 +78,8 @@ def test_operators_of_torch_make_the_profile_that_a_kineto_trace_makes(export, t
     trace = gpu_trace()
     expected = profile_kineto(write(tmp_path / "t.json", trace))
     found = read_nsys_profile(as_nsys(export, trace).done()).profile
-    told = [(layer.name, layer.kind, layer.parameters) for layer in expected.layers]
-    assert [(layer.name, layer.kind, layer.parameters) for layer in found.layers] == told
+    reported = [(layer.name, layer.kind, layer.parameters) for layer in expected.layers]
+    assert [(layer.name, layer.kind, layer.parameters) for layer in found.layers] == reported
     assert found.layers[1] == expected.layers[1]
     assert found.layers[0].forward_flop == 0
     assert "since NVTX ranges hold no strides" in found.notes[-1]

@@ -73,7 +73,7 @@ def test_cards_that_are_no_gpus_nearest_are_left_out(data):
     )
 
 
-def test_numa_nodes_are_put_together_to_sockets(data):
+def test_numa_nodes_are_grouped_into_sockets(data):
     content = data("dgx-a100.topo.txt")
     assert draft(content).devices["cpu"] == 2
 
@@ -119,7 +119,7 @@ def test_switches_below_a_switch():
     assert made.nic_slots == ["pcie-switch1", "pcie-switch2"]
 
 
-def test_one_gpu_alone_gets_an_assumed_card():
+def test_a_single_gpu_gets_an_assumed_card():
     made = draft(
         b"\tGPU0\tCPU Affinity\tNUMA Affinity\nGPU0\t X \t0-7\t\tN/A\n", gpu="T4", nic="25GbE"
     )
@@ -130,7 +130,7 @@ def test_one_gpu_alone_gets_an_assumed_card():
     )
 
 
-def test_nvlink_hides_pcie_and_that_is_said():
+def test_nvlink_hides_pcie_and_that_is_reported():
     made = draft(matrix("GPU0 X NV4", "GPU1 NV4 X"))
     assert "assumed: one socket, since the matrix says nothing of sockets" in made.notes
     assert (

@@ -92,8 +92,8 @@ def test_the_title_says_what_is_shown_and_what_is_busiest():
     made = cluster()
     layout = topology_figure(made, loads_of(made, **{"switch->node1/nic0": 0.75}), "mine").layout
     assert layout.title.text == "mine: load of the links"
-    said = layout.title.subtitle.text
-    assert said == "2 nodes, 16 GPUs; busiest: switch->node1/nic0 at 75%"
+    output = layout.title.subtitle.text
+    assert output == "2 nodes, 16 GPUs; busiest: switch->node1/nic0 at 75%"
     assert layout.legend.title.text.startswith("load of a test, which takes 100 s<br>")
     assert "share of the link's rate while in use" in layout.legend.title.text.replace("<br>", " ")
 

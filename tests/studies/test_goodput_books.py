@@ -94,16 +94,16 @@ def course(generator, ends):
         (Copies(interval=60.0, cost=4.0, restart=10.0), (*Kept, Kept.COPY, Kept.COPY)),
     ],
 )
-def test_all_runs_and_intervals_together_are_each_alone(copies, ends):
+def test_runs_and_intervals_computed_at_once_equal_each_separately(copies, ends):
     generator = np.random.default_rng(1)
     courses = [course(generator, ends) for _ in range(20)]
     machines = [machine(interval, copies) for interval in INTERVALS]
     for row, one in enumerate(machines):
         found, useful = histories(machines, courses, row)
         for run, (each, history) in enumerate(zip(courses, found, strict=True)):
-            alone = OneRun(one)
-            lost = [alone.book(stretch) for stretch in each.stretches]
+            single = OneRun(one)
+            lost = [single.book(stretch) for stretch in each.stretches]
             assert [stop.lost for stop in history.stops] == pytest.approx(lost, rel=1e-12, abs=1e-9)
             told = {use: getattr(history, use) for use in USES}
-            assert told == pytest.approx(alone.told, rel=1e-12, abs=1e-9)
+            assert told == pytest.approx(single.told, rel=1e-12, abs=1e-9)
             assert useful[row, run] == history.useful

@@ -96,18 +96,18 @@ def test_a_step_lies_between_its_bounds(parts, micro_batches, data):
     hops = [Hop(data.draw(st.floats(0, 1)), data.draw(st.floats(1, 1e3))) for _ in parts[1:]]
     found = pipelined(stages, hops, micro_batches)
     update = max(each.update for each in stages)
-    alone = sum(each.forward + each.backward for each in stages)
+    single = sum(each.forward + each.backward for each in stages)
     wires = sum(hop.latency + each.sent / hop.rate for hop, each in zip(hops, stages, strict=False))
     busiest = max(micro_batches * (each.forward + each.backward) + each.update for each in stages)
-    assert found.step >= max(busiest, alone + 2 * wires) * (1 - 1e-9)
-    assert found.step <= (micro_batches * (alone + 2 * wires) + update) * (1 + 1e-9)
+    assert found.step >= max(busiest, single + 2 * wires) * (1 - 1e-9)
+    assert found.step <= (micro_batches * (single + 2 * wires) + update) * (1 + 1e-9)
 
 
 @pytest.mark.parametrize("micro_batches", [3, 6, 7, 10])
 def test_one_device_never_idles_less_than_not_at_all(micro_batches):
     for tenth in range(1, 60):
-        alone = stage(tenth / 10, tenth / 7, tenth / 3)
-        split = LayerSplit((alone,), micro_batches, pipelined([alone], [], micro_batches))
+        single = stage(tenth / 10, tenth / 7, tenth / 3)
+        split = LayerSplit((single,), micro_batches, pipelined([single], [], micro_batches))
         assert 0 <= split.idle < 1e-12
 
 
@@ -171,7 +171,7 @@ def test_stages_cover_the_model_and_hold_less_than_all_of_it():
         ),
     ],
 )
-def test_what_cannot_be_split_is_said(overrides, devices, parts, message):
+def test_an_impossible_split_is_reported(overrides, devices, parts, message):
     with pytest.raises(DpsimError, match=message):
         layer_split(load_scenario(FILE, overrides), devices, parts)
 

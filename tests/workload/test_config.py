@@ -165,7 +165,7 @@ def test_checkpoint_in_its_newer_word():
     assert recompute({"every": 4}) == recompute({"fraction": 0.25})
 
 
-def test_checkpoint_is_said_once():
+def test_checkpoint_may_be_given_once():
     with pytest.raises(ValidationError, match="beside checkpoint, its newer word, but got 'full'"):
         WorkloadConfig(model="resnet50", batch_per_gpu=8, checkpoint="full", checkpointing="full")
 

@@ -188,7 +188,7 @@ def test_check_looks_into_the_sweep(dpsim, write):
     assert "cluster.nodez: is not a known key" in out
 
 
-def test_no_scheduler_is_said_in_a_line(dpsim, write, tmp_path):
+def test_a_missing_scheduler_is_a_one_line_error(dpsim, write, tmp_path):
     pytest.importorskip("distributed")
     code, _, err = dpsim("sweep", write(), "-o", tmp_path / "out", "--dask", "nonsense://x:1")
     assert code == 1
@@ -217,10 +217,10 @@ def test_what_is_no_address_of_a_scheduler_is_refused_before_a_folder_is_made(
 def test_the_python_face_is_the_function_whatever_was_imported_before(before):
     names = "Result, Scenario, load_scenario, simulate, sweep"
     code = f"{before}\nfrom dpsim import {names}\nprint(type(sweep).__name__, sweep.__module__)"
-    said = subprocess.run(
+    output = subprocess.run(
         [sys.executable, "-c", code], check=True, capture_output=True, text=True
     ).stdout
-    assert said == "function dpsim.studies.sweep.begin\n"
+    assert output == "function dpsim.studies.sweep.begin\n"
 
 
 EDGES = (

@@ -1,4 +1,4 @@
-"""What can be asked of a sweep's folder."""
+"""Queries of a sweep's folder."""
 
 import csv
 import io
@@ -16,7 +16,7 @@ from dpsim.studies.sweep import Answer, pareto_points, query
 @pytest.fixture(scope="module")
 def swept(tmp_path_factory):
     """The sweep of the tiny scenario, which questions leave as it is."""
-    folder = tmp_path_factory.mktemp("asked")
+    folder = tmp_path_factory.mktemp("queried")
     path = folder / "tiny.yaml"
     path.write_text(f"{TINY}sweep: {SWEEP}\n")
     return sweep(path, folder / "out", workers=1)
@@ -92,9 +92,9 @@ def test_values_that_json_does_not_know_are_null_or_text(swept):
 
 def test_the_front_has_the_points_that_no_other_beats_in_both(dpsim, swept, tmp_path):
     everything = json.loads(dpsim("results", swept.folder, "--json")[1])["rows"]
-    asked = ("--pareto", "memory,step_time_s")
+    requested = ("--pareto", "memory,step_time_s")
     drawn = tmp_path / "front.html"
-    code, text, err = dpsim("results", swept.folder, *asked, "--json", "--plot", drawn)
+    code, text, err = dpsim("results", swept.folder, *requested, "--json", "--plot", drawn)
     assert code == 0, err
     found = [(row["memory_bytes"], row["step_time_s"]) for row in json.loads(text)["rows"]]
     done = [row for row in everything if not row["error"]]
