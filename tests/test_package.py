@@ -100,6 +100,7 @@ with contextlib.redirect_stdout(io.StringIO()):
     app(["run", "scenarios/quickstart.yaml"], standalone_mode=False)
 """
 
+NAMES = "import dpsim.hardware as h; h.gpus().canonical('V100'); list(h.nodes())"
 
 HELP = """
 import contextlib, io, sys
@@ -125,10 +126,22 @@ def loaded_by(statement):
         ("import dpsim.cli", BESIDE | MODELS | {"rich"}),
         (HELP, BESIDE | MODELS | {"rich"}),
         (FIRST_PREDICTION, BESIDE),
+        ("import dpsim.workload", {"torch", "scipy", "pint", "networkx"}),
+        (NAMES, {"torch", "scipy", "pint", "networkx", "numpy", "streamlit", "ruamel.yaml"}),
         ("import dpsim, validate.ranks.launch", BESIDE | MODELS),
         ("import dpsim, validate.ranks.testbed", BESIDE),
     ],
-    ids=["import", "all-names", "command-line", "help", "first-prediction", "rank", "testbed"],
+    ids=[
+        "import",
+        "all-names",
+        "command-line",
+        "help",
+        "first-prediction",
+        "workload",
+        "names-of-hardware",
+        "rank",
+        "testbed",
+    ],
 )
 def test_importing_loads_no_more_than_it_must(statement, unwanted):
     loaded = loaded_by(statement)

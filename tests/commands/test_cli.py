@@ -6,19 +6,13 @@ import sys
 from pathlib import Path
 
 import pytest
+from json_docs import documented_keys
 
 from dpsim.collectives import algorithm_names
 
 ROOT = Path(__file__).parents[2]
 QUICKSTART = str(ROOT / "scenarios" / "quickstart.yaml")
 FEW = ["--set", "run.steps=3", "--set", "run.warmup=1"]
-
-
-def documented_keys(heading):
-    """The keys in the table or text of one section of docs/json.md."""
-    text = (ROOT / "docs" / "json.md").read_text()
-    section = text.split(f"## `{heading}")[1].split("\n## ")[0]
-    return re.findall(r"^\| `(\w+)` \|", section, re.MULTILINE)
 
 
 def test_run_prints_a_table_and_what_it_means(dpsim):

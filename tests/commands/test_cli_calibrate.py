@@ -1,15 +1,14 @@
 """``dpsim calibrate`` on the command line."""
 
 import json
-from pathlib import Path
 
 import pytest
+from json_docs import documented_keys, section
 from typer.testing import CliRunner
 
 from dpsim import load_scenario
 from dpsim.cli import app
 
-ROOT = Path(__file__).parents[2]
 TEXT = """
 name: mine
 cluster: {nodes: 4, node: aws-g4dn, network: {fabric: single-switch}}
@@ -56,12 +55,10 @@ def test_the_json_has_what_outsiders_rely_on(files):
 
 def test_every_key_is_documented(dpsim, files):
     _, out, _ = dpsim("calibrate", files / "mine.yaml", files / "steps.csv", "--json")
-    text = (ROOT / "docs" / "json.md").read_text()
-    section = text.split("## `dpsim calibrate")[1].split("\n## ")[0]
-    documented = [line.split("`")[1] for line in section.splitlines() if line.startswith("| `")]
     answer = json.loads(out)
-    assert list(answer) == ["schema_version", "kind", *documented]
-    assert [key for key in answer["rows"][0] if f"`{key}`" not in section] == []
+    assert list(answer) == ["schema_version", "kind", *documented_keys("dpsim calibrate")]
+    text = section("dpsim calibrate")
+    assert [key for key in answer["rows"][0] if f"`{key}`" not in text] == []
 
 
 def test_tables_show_what_the_runs_determine(files):

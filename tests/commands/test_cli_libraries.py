@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
+from json_docs import documented_keys
 
 from dpsim.strategy.aggregation import AllReduceConfig
 
@@ -150,19 +151,8 @@ def test_explain_names_algorithm_protocol_and_reason(dpsim):
 
 def test_explain_json_has_the_documented_keys(dpsim):
     _, out, _ = dpsim("explain", "collective", "--cluster", "dgx-h100", "--json")
-    section = (
-        (ROOT / "docs" / "json.md")
-        .read_text()
-        .split("## `dpsim explain collective")[1]
-        .split("\n## ")[0]
-    )
-    documented = {
-        key
-        for line in section.splitlines()
-        if line.startswith("| `")
-        for key in re.findall(r"`(\w+)`", line.split("|")[1])
-    }
-    assert set(json.loads(out)) == {"schema_version", "kind", *documented}
+    keys = documented_keys("dpsim explain collective")
+    assert set(json.loads(out)) == {"schema_version", "kind", *keys}
 
 
 def test_an_explained_time_has_the_interval_and_the_kin_that_it_has_unexplained(dpsim):

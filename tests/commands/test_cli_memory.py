@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
+from json_docs import section
 
 from dpsim import cli
 
@@ -67,7 +68,6 @@ def test_gpt2_xl_takes_16_bytes_a_parameter_and_is_sharded(dpsim):
 
 
 def test_the_json_has_the_documented_keys(dpsim):
-    section = (ROOT / "docs" / "json.md").read_text().split("## `dpsim memory")[1].split("\n## ")[0]
     _, out, _ = dpsim("memory", QUICKSTART, "--json")
     keys = set(json.loads(out)) - {
         "schema_version",
@@ -79,7 +79,7 @@ def test_the_json_has_the_documented_keys(dpsim):
         "capacity_bytes",
         "fits",
     }
-    assert keys == {key for key in keys if f"`{key}`" in section}
+    assert keys == {key for key in keys if f"`{key}`" in section("dpsim memory")}
 
 
 def test_running_what_does_not_fit_is_an_error_with_the_advice(dpsim):

@@ -3,14 +3,13 @@
 import json
 import re
 from itertools import pairwise
-from pathlib import Path
 
 import pytest
+from json_docs import section
 
 from dpsim.network.libraries.nccl import NcclModel
 from dpsim.studies.collective import named_cluster
 
-JSON = (Path(__file__).parents[2] / "docs" / "json.md").read_text()
 TO_4_GIB = ("-b", "8", "-e", "4G")
 
 
@@ -80,8 +79,8 @@ def test_its_json_is_documented(dpsim, tmp_path):
     path = tmp_path / "tuner.csv"
     _, out, _ = dpsim("collective", "--cluster", "dgx-h100", "--nccl-tuner", path, "--json")
     reported = json.loads(out)
-    section = JSON.split("## `dpsim collective --nccl-tuner")[1].split("\n## ")[0]
-    assert all(f"`{key}`" in section for key in [*reported, *reported["rows"][0]][2:])
+    text = section("dpsim collective --nccl-tuner")
+    assert all(f"`{key}`" in text for key in [*reported, *reported["rows"][0]][2:])
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ import re
 from pathlib import Path
 
 import pytest
+from json_docs import documented_keys
 
 from dpsim.base.units import amount
 
@@ -18,21 +19,11 @@ def dpsim(dpsim):
     return lambda *args: dpsim("scale", QUICKSTART, *args, *FEW)
 
 
-def documented_keys():
-    section = (
-        (ROOT / "docs" / "json.md")
-        .read_text()
-        .split("## `dpsim scale FILE --by")[1]
-        .split("\n## ")[0]
-    )
-    return re.findall(r"^\| `(\w+)` \|", section, re.MULTILINE)
-
-
 def test_json_has_the_documented_keys(dpsim):
     code, out, _ = dpsim("--by", "workers", "--nodes", "2,4", "--fixed-global-batch", "--json")
     answer = json.loads(out)
     assert code == 0
-    assert list(answer) == ["schema_version", "kind", *documented_keys()]
+    assert list(answer) == ["schema_version", "kind", *documented_keys("dpsim scale FILE --by")]
     assert [
         (row["nodes"], row["batch_per_gpu"], row["global_batch"]) for row in answer["rows"]
     ] == [(2, 64, 2048), (4, 64, 2048)]

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from json_docs import section
 
 from dpsim import cli, load_scenario
 from dpsim.base.errors import DpsimError
@@ -202,11 +203,9 @@ def test_the_command_prints_both_beside_each_other(monkeypatch, capsys):
         ("layer-split", 1),
         ("layer-split", 16),
     ]
-    section = (
-        (ROOT / "docs" / "json.md").read_text().split("## `dpsim layer-split")[1].split("\n## ")[0]
-    )
+    text = section("dpsim layer-split")
     assert all(
-        f"`{key}`" in section
+        f"`{key}`" in text
         for key in (*answer, *answer["rows"][0])
         if key not in ("schema_version", "kind")
     )

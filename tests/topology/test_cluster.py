@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from fabrics import every_pair
 
 from dpsim.collectives import algorithm
 from dpsim.network import RoundsModel
@@ -52,11 +53,6 @@ CLUSTERS = pytest.mark.parametrize(
         "mesh",
     ],
 )
-
-
-def every_pair(ranks):
-    source, destination = np.divmod(np.arange(ranks**2), ranks)
-    return source[source != destination], destination[source != destination]
 
 
 @CLUSTERS

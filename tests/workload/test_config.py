@@ -1,6 +1,3 @@
-import subprocess
-import sys
-
 import pytest
 from pydantic import ValidationError
 
@@ -109,16 +106,6 @@ def test_all_is_sorted_and_there():
         dpsim.workload.__all__, key=lambda name: (not name.isupper(), name[0].islower(), name)
     )
     assert all(hasattr(dpsim.workload, name) for name in dpsim.workload.__all__)
-
-
-def test_importing_it_loads_nothing_slow():
-    code = "import sys, dpsim.workload; print([m for m in ('torch', 'scipy', 'pint', 'networkx') if m in sys.modules])"
-    assert (
-        subprocess.run(
-            [sys.executable, "-c", code], capture_output=True, text=True, check=True
-        ).stdout
-        == "[]\n"
-    )
 
 
 def test_a_step_has_so_many_passes_of_the_batch():

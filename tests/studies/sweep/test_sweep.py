@@ -5,8 +5,9 @@ import subprocess
 import sys
 
 import pytest
+from json_docs import documented_keys
 from ruamel.yaml import YAML
-from tiny_sweeps import SWEEP, documented, seeds
+from tiny_sweeps import SWEEP, seeds
 
 from dpsim import load_scenario, simulate, sweep
 from dpsim.base.errors import DpsimError, FailedError
@@ -126,7 +127,7 @@ def test_the_command_says_what_it_did_and_ends_with_3_where_points_failed(dpsim,
     )
     answer = json.loads(out)
     assert (code, answer["skipped"], answer["computed"]) == (3, 12, 0)
-    assert list(answer) == ["schema_version", "kind", *documented("dpsim sweep")]
+    assert list(answer) == ["schema_version", "kind", *documented_keys("dpsim sweep")]
     assert answer["failures"][0] == {
         "point": 6,
         "file": str(tmp_path / "tiny.yaml"),

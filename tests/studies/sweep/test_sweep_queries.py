@@ -3,10 +3,10 @@
 import csv
 import io
 import json
-import re
 
 import pytest
-from tiny_sweeps import ROOT, SWEEP, TINY, documented
+from json_docs import documented_keys
+from tiny_sweeps import SWEEP, TINY
 
 from dpsim import sweep
 from dpsim.base.errors import DpsimError
@@ -29,7 +29,7 @@ def test_results_come_as_table_json_and_csv(dpsim, swept):
     assert "batch_per_gpu" in table
     code, text, _ = dpsim("results", swept.folder, "--sql", sql, "--json")
     answer = json.loads(text)
-    assert list(answer) == ["schema_version", "kind", *documented("dpsim results")]
+    assert list(answer) == ["schema_version", "kind", *documented_keys("dpsim results")]
     assert (answer["points"], answer["done"]) == (16, 16)
     _, text, _ = dpsim("results", swept.folder, "--sql", sql, "--csv")
     header, *rows = csv.reader(io.StringIO(text))
@@ -40,15 +40,10 @@ def test_results_come_as_table_json_and_csv(dpsim, swept):
 
 
 def test_the_columns_are_documented(swept):
-    section = (
-        (ROOT / "docs" / "json.md")
-        .read_text()
-        .split("### The table `results`")[1]
-        .split("\n## ")[0]
-    )
-    names = re.findall(r"^\| `(\w+)` \|", section, re.MULTILINE)
     varied = {"batch_per_gpu", "strategy.aggregation.kind", "strategy.overlap.kind"}
-    assert [name for name in swept.query().columns if name not in varied] == names
+    assert [name for name in swept.query().columns if name not in varied] == documented_keys(
+        "results"
+    )
 
 
 NOT_ASKED = {

@@ -11,13 +11,13 @@ from unittest import mock
 
 import pytest
 from again import measured_again
+from json_docs import section
 
 from dpsim import cli
 from validate.backends.matrix import BACKENDS, DEVICES, OPERATIONS, documented
 from validate.ranks.launch import RunFailed, launch, loopback
 
 pytestmark = pytest.mark.torch
-ROOT = Path(__file__).parents[3]
 
 
 @pytest.fixture(scope="module")
@@ -112,13 +112,8 @@ def test_another_edition_is_refused(monkeypatch, capsys):
 
 
 def test_keys_are_documented(cells):
-    section = (
-        (ROOT / "docs" / "json.md")
-        .read_text()
-        .split("## `dpsim validate backends")[1]
-        .split("\n## ")[0]
-    )
-    assert all(f"`{key}`" in section for key in next(iter(cells.values())))
+    text = section("dpsim validate backends")
+    assert all(f"`{key}`" in text for key in next(iter(cells.values())))
 
 
 def test_a_failure_affects_only_its_operation():

@@ -7,10 +7,10 @@ import contextlib
 import io
 import json
 import math
-from pathlib import Path
 from unittest import mock
 
 import pytest
+from json_docs import section
 
 from dpsim import cli
 from dpsim.collectives import OPERATIONS
@@ -18,7 +18,6 @@ from dpsim.imports.nccl_tests import parse_nccl_tests
 from dpsim.workload import load_model_profile
 
 pytestmark = pytest.mark.torch
-ROOT = Path(__file__).parents[3]
 FEW = [
     "-b",
     "64",
@@ -194,14 +193,9 @@ def test_tables_are_printed_and_those_of_collectives_are_nccl_tests(everything):
 
 
 def test_keys_are_documented(run):
-    section = (
-        (ROOT / "docs" / "json.md")
-        .read_text()
-        .split("## `dpsim validate microbench")[1]
-        .split("\n## ")[0]
-    )
+    text = section("dpsim validate microbench")
     keys = {*type(run).model_fields, *(key for row in run.rows for key in row)}
-    assert [key for key in sorted(keys) if f"`{key}`" not in section] == []
+    assert [key for key in sorted(keys) if f"`{key}`" not in text] == []
 
 
 def test_under_torchrun_only_rank_0_prints(under_torchrun):

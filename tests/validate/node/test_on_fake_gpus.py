@@ -48,7 +48,7 @@ def cuda(monkeypatch):
 @pytest.fixture
 def world(cuda):
     with joined("gloo", "cuda") as found:
-        cuda.asked.clear()
+        cuda.calls.clear()
         yield found
 
 
@@ -56,17 +56,17 @@ def test_the_face_counts_by_events_and_spins_by_cycles(cuda):
     cuda.host_clock = lambda: 0.0  # only spinning takes time
     face = CudaFace(0)
     face.spin(0.0)
-    assert cuda.asked == []
+    assert cuda.calls == []
     begin = face.mark()
     face.spin(0.02)
     *_, (_, cycles) = sleeps(cuda)
     assert cycles == pytest.approx(0.02 * CYCLES_PER_SECOND)
-    assert cuda.asked[-2] == ("device", 0)
+    assert cuda.calls[-2] == ("device", 0)
     begin = face.mark()
     face.spin(0.03)
     assert face.seconds(begin, face.mark()) == pytest.approx(0.03)
     face.reset_peak()
-    assert "empty_cache" in cuda.asked
+    assert "empty_cache" in cuda.calls
     # 3 GiB reserved at most, and 3 of 80 in use by the driver's account, of which 2 are reserved.
     assert face.peak_bytes() == 4 * GIB
     assert face.capacity == 80 * GIB
@@ -74,11 +74,11 @@ def test_the_face_counts_by_events_and_spins_by_cycles(cuda):
 
 def test_the_end_of_computing_waits_only_for_the_compute_stream(cuda):
     CudaFace(0).finish()
-    assert cuda.asked == ["stream.synchronize"]
+    assert cuda.calls == ["stream.synchronize"]
 
 
 def sleeps(cuda):
-    return [requested for requested in cuda.asked if requested[0] == "sleep"]
+    return [requested for requested in cuda.calls if requested[0] == "sleep"]
 
 
 def test_a_gpu_that_is_slow_at_first_does_not_count_its_first_cycles(cuda):
@@ -138,7 +138,7 @@ def test_local_ranks_take_the_gpus_in_turn(monkeypatch):
 
 def test_a_process_computes_on_its_gpu_before_it_joins(cuda):
     with joined("gloo", "cuda"):
-        assert cuda.asked[0] == ("set_device", 0)
+        assert cuda.calls[0] == ("set_device", 0)
 
 
 def test_backends_are_tried_on_the_ranks_own_gpu(cuda, monkeypatch):
@@ -152,7 +152,7 @@ def test_backends_are_tried_on_the_ranks_own_gpu(cuda, monkeypatch):
         lambda world, names: tried.append(world.face.kind) or [],
     )
     module.here()
-    assert (cuda.asked, tried) == ([("set_device", 0)], ["cuda"])
+    assert (cuda.calls, tried) == ([("set_device", 0)], ["cuda"])
 
 
 def test_copies_are_timed_separately_and_say_how_many_copied(world, monkeypatch):
@@ -201,7 +201,7 @@ def test_products_in_half_precision_are_timed_without_casts(world, monkeypatch, 
 def test_learners_are_streams_and_layers_are_cut_by_events(world, cuda):
     settings = Settings(what=("learners",), batch_sizes=(2,), learners=(3,), iterations=1, warmup=0)
     (row,) = LEARNERS.rows(world, settings)
-    assert (row["by"], cuda.asked.count("stream")) == ("streams", 3)
+    assert (row["by"], cuda.calls.count("stream")) == ("streams", 3)
     bf16 = settings.model_copy(update={"precision": "bf16"})
     (row,) = LAYERS.rows(world, bf16)
     apart = sum(row[f"{part}_time_s"] for part in ("forward_pass", "backward_pass", "optimizer"))
@@ -213,7 +213,7 @@ def test_learners_and_the_average_wait_for_what_the_compute_stream_has_made(worl
     """Torch's streams wait for nothing by themselves."""
     reported = Training(steps=2, batch=4)
     train(method_named("sma", learners=2), world, reported)
-    order = [requested for requested in cuda.asked if "waits for" in requested]
+    order = [requested for requested in cuda.calls if "waits for" in requested]
     average, *learners = [name for name, _, _ in order[:3]]
     begins = [(name, "waits for", "main") for name in (average, *learners)]
     ends = [("main", "waits for", name) for name in (*learners, average)]

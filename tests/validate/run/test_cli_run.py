@@ -4,7 +4,6 @@ On loopback under a launcher, on a testbed, and what it says where it cannot.
 """
 
 import json
-import re
 import sys
 from functools import cache
 from pathlib import Path
@@ -12,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from again import measured_again
+from json_docs import documented_keys
 
 pytestmark = pytest.mark.torch
 
@@ -40,13 +40,6 @@ def measured_once():
         yield known
 
 
-def documented():
-    section = (
-        (ROOT / "docs" / "json.md").read_text().split("## `dpsim validate run")[1].split("\n## ")[0]
-    )
-    return set(re.findall(r"^\| `(\w+)` \|", section, re.MULTILINE))
-
-
 def test_ranks_of_a_launcher_run_it_and_rank_0_answers():
     """As torchrun does: RANK and WORLD_SIZE in the environment."""
     from validate.ranks.launch import launch, loopback
@@ -73,7 +66,7 @@ def test_ranks_of_a_launcher_run_it_and_rank_0_answers():
 
 
 def check_emulated(content):
-    assert set(content) - {"schema_version", "kind"} == documented()
+    assert set(content) - {"schema_version", "kind"} == set(documented_keys("dpsim validate run"))
     predicted, measured = content["predicted"], content["measured"]
     assert set(predicted) == set(measured)
     assert measured["parts_s"]["compute"] == pytest.approx(0.152, rel=0.2)
