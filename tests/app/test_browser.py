@@ -91,7 +91,7 @@ def test_another_page_keeps_the_scenario_and_draws_its_chart(page):
     page.get_by_text("8 nodes, 64 GPUs").wait_for()
 
 
-def test_a_comparison_comes_back_by_its_link_and_its_scenario_as_a_picture(page, address):
+def test_a_link_reproduces_the_comparison_and_the_scenario_is_saved_as_a_picture(page, address):
     columns = "".join(
         f"&{place}-preset={LLAMA}&{place}-set=cluster.nodes={nodes}"
         for place, nodes in enumerate((1, 2, 8), 1)
@@ -147,7 +147,7 @@ def test_limits_arrive_and_fragments_rerun_without_the_page(page, address, rerun
     assert "timeline=slowest" in page.url
 
 
-def test_a_press_on_the_efficiency_chart_takes_its_count(page, address):
+def test_a_click_on_the_efficiency_chart_sets_the_count(page, address):
     page.goto("about:blank")
     page.goto(f"{address}/?preset={LLAMA}&{QUICK}")
     page.wait_for_selector("text=8 x H100")
@@ -169,7 +169,7 @@ def test_only_this_machine_is_served(address):
     socket.create_connection(("127.0.0.1", port), timeout=2).close()
 
 
-def test_a_part_of_the_first_page_that_is_opened_stays_open(page, address):
+def test_an_opened_expander_stays_open(page, address):
     page.goto("about:blank")
     page.goto(f"{address}/?{QUICK}")
     page.get_by_text("every knob").wait_for()  # after all else

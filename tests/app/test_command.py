@@ -12,7 +12,7 @@ from dpsim.base.errors import DpsimError, FailedError
 from dpsim.commands import app as command
 
 
-def test_it_is_bound_to_this_machine_and_tells_nobody(monkeypatch):
+def test_it_is_bound_to_this_machine_without_telemetry(monkeypatch):
     requested = {}
     monkeypatch.setattr("streamlit.App.run", lambda self, config: requested.update(config))
     server.serve(8765, "started", browser=False)

@@ -143,9 +143,7 @@ def axe():
 
 
 @pytest.mark.parametrize(("name", "preset", "width"), CASES)
-def test_nothing_is_cut_reaches_beyond_the_page_or_is_an_error_and_axe_finds_nothing(
-    look, axe, name, preset, width
-):
+def test_pages_have_no_cut_text_overflow_errors_or_axe_violations(look, axe, name, preset, width):
     page, errors = look(name, preset, width)
     page.evaluate(axe)
     page.evaluate(AS_AXE_READS)
@@ -158,7 +156,7 @@ def test_nothing_is_cut_reaches_beyond_the_page_or_is_an_error_and_axe_finds_not
     assert errors == []
 
 
-def test_the_comparison_and_the_share_menu_have_no_faults_on_a_phone_either(look, axe):
+def test_the_comparison_and_the_share_menu_have_no_faults_on_a_phone(look, axe):
     columns = "".join(f"&{place}-preset={preset}" for place, preset in enumerate(PRESETS[:6], 1))
     page, errors = look("topology", "resnet50-16-v100-local-sgd&set=run.steps=2", 390, columns)
     page.get_by_role("button", name="Share").click()
@@ -277,7 +275,7 @@ def test_every_axis_of_several_plots_in_one_follows_the_mode(look):
     assert {*inks} == {rgb(SURFACES["dark"].text)}
 
 
-def test_who_asks_for_less_motion_gets_none(look):
+def test_reduced_motion_stops_animations(look):
     page, _ = look(*NARROW)
     page.emulate_media(reduced_motion="reduce")
     lasting = page.evaluate(
@@ -300,7 +298,7 @@ def test_knobs_are_reached_and_changed_by_keyboard(look):
     page.wait_for_url("**cluster.nodes**")
 
 
-def test_all_columns_of_sixteen_ranks_are_seen_at_once(look):
+def test_all_columns_of_sixteen_ranks_fit(look):
     page, errors = look("algorithms", more="&ranks=16")
     page.wait_for_selector("text=ring all-reduce of 16 ranks")
     beyond = page.locator(".dpsim-steps .scroll").evaluate_all(

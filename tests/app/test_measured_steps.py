@@ -54,13 +54,13 @@ def test_a_table_gives_a_calibration_of_the_scenario():
         ("step_time_ms\n" + "5\n" * (MOST_ROWS + 1), "steps.csv: must have at most 64 rows"),
     ],
 )
-def test_a_table_that_cannot_be_used_says_where_and_why(text, message):
+def test_an_invalid_table_is_refused_with_line_and_reason(text, message):
     with pytest.raises(DpsimError, match=message) as error:
         fitted(text)
     assert "/tmp" not in str(error.value)
 
 
-def test_every_answer_goes_on_by_what_was_uploaded(open_page):
+def test_an_uploaded_calibration_is_used_for_all_answers(open_page):
     page = open_page("what_if", preset="resnet50-32-v100-25gbe", set=["run.steps=2"])
     before = metrics(page)
     assert "Your measured steps" in [each.label for each in page.expander]

@@ -311,7 +311,7 @@ https://a.org www.a.org &lt; \\
 # heading"""
 
 
-def test_marks_are_shown_and_not_carried_out(lax, go):
+def test_markdown_in_names_is_shown_as_text(lax, go):
     """What is shown are the very letters, without an element in them but visible addresses."""
     go("", {"yaml": packed("name: [broken"), "file": MARKED.replace("\n", " ")})
     shown = lax.locator("[data-testid=stAlertContentError]").first
@@ -323,13 +323,13 @@ def test_marks_are_shown_and_not_carried_out(lax, go):
     assert all(href.rstrip("/").endswith(text) for text, href in links)
 
 
-def test_words_of_errors_stay_as_they_are():
+def test_error_messages_are_unchanged():
     message = "mine.yaml:3:44: workload.batch_per_gpu: must be at least 1, but got -8"
     assert plain(message) == message
     assert plain("- a\n1. b") == "\\- a\n\n1\\. b"
 
 
-def test_work_of_a_tab_that_has_gone_stops_within_2_s(lax, go, address):
+def test_work_of_a_closed_tab_stops_within_2_s(lax, go, address):
     """Progress is measured by the processor time of the server's process.
 
     The seconds are the processor's, which a busy machine does not make more.

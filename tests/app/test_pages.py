@@ -68,7 +68,7 @@ def test_the_other_views_of_compare(open_page, view):
     assert charts(page) == 1
 
 
-def test_two_presets_are_not_called_alike_nor_in_a_narrow_list():
+def test_titles_of_presets_differ_also_when_shortened():
     from app.presets import about, short
 
     assert len({about(name) for name in preset_names()}) == len(preset_names()) == 13
@@ -76,7 +76,7 @@ def test_two_presets_are_not_called_alike_nor_in_a_narrow_list():
     assert max(len(short(name)) for name in preset_names()) <= 30
 
 
-def test_a_comparison_opens_with_which_is_fastest_and_by_how_much(open_page):
+def test_the_verdict_names_the_fastest_and_its_lead(open_page):
     page = open_page(
         "compare", preset="resnet50-16-v100-local-sgd", set=QUICK, choices=CHOICES["compare"]
     )
@@ -118,7 +118,7 @@ def test_the_reason_for_a_missing_result_has_its_label_and_no_option_names(open_
         ("strategy.overlap.bucket_size", "among-strategy.overlap.bucket_size=5 MB,100 MB"),
     ],
 )
-def test_any_of_the_usual_knobs_is_compared_and_one_of_its_values_taken(open_page, vary, chosen):
+def test_a_usual_knob_is_compared_and_a_value_can_be_used(open_page, vary, chosen):
     name, _, values = chosen.partition("=")
     page = open_page(
         "compare",
@@ -143,9 +143,7 @@ def test_any_of_the_usual_knobs_is_compared_and_one_of_its_values_taken(open_pag
         ("disturbance.jitter.sigma", "0.01, 0.2", 2),
     ],
 )
-def test_any_other_knob_is_compared_among_its_choices_or_values_that_are_written(
-    open_page, knob, written, rows
-):
+def test_any_other_knob_is_compared_over_choices_or_entered_values(open_page, knob, written, rows):
     lognormal = ("disturbance.jitter.kind=lognormal", *QUICK)
     choices = {"vary": knob}
     page = open_page("compare", preset="resnet50-32-v100-25gbe", set=lognormal, choices=choices)
@@ -156,7 +154,7 @@ def test_any_other_knob_is_compared_among_its_choices_or_values_that_are_written
     assert len(page.dataframe[0].value) == rows
 
 
-def test_a_value_that_a_knob_cannot_have_is_refused_beside_the_others(open_page):
+def test_an_invalid_value_is_refused_beside_the_valid_ones(open_page):
     choices = {"vary": "workload.gradient_accumulation"}
     page = open_page("compare", preset="resnet50-32-v100-25gbe", set=QUICK, choices=choices)
     page = settled(page.text_input[0].set_value("1, many").run())
@@ -166,7 +164,7 @@ def test_a_value_that_a_knob_cannot_have_is_refused_beside_the_others(open_page)
     assert "many: gradient accumulation must be an integer, but got 'many'" in message
 
 
-def test_the_stragglers_verdict_has_what_is_kept_and_its_price(open_page):
+def test_the_verdict_on_stragglers_has_the_kept_throughput_and_the_staleness(open_page):
     page = open_page(
         "stragglers",
         preset="resnet50-16-v100-local-sgd",
@@ -181,7 +179,7 @@ def test_the_stragglers_verdict_has_what_is_kept_and_its_price(open_page):
     assert any("ASP without parameter servers" in each.value for each in page.caption)
 
 
-def test_where_no_other_way_goes_none_is_offered(open_page):
+def test_without_a_compatible_synchronisation_no_list_is_shown(open_page):
     """Rather than a list that nobody can open."""
     page = open_page("convergence", preset="llama3-8b-8-h100-fsdp", set=QUICK)
     assert not page.multiselect

@@ -15,7 +15,7 @@ def test_every_view_is_drawn(open_page, view):
     assert ("Workers finish first" in html(page)) == (view != "weight paths")
 
 
-def test_a_language_model_on_larger_nodes_is_shown_too(open_page):
+def test_a_language_model_on_larger_nodes_is_shown(open_page):
     page = open_page("strategies", preset="llama3-8b-8-h100-fsdp", choices={"show": "sharding"})
     assert not page.exception
     assert not page.error

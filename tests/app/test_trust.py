@@ -40,7 +40,7 @@ RUNS = RunRecords(
 
 
 @pytest.mark.parametrize("kind", TABLES)
-def test_every_table_is_kept_with_its_errors(kind):
+def test_the_summary_has_every_table_with_its_errors(kind):
     table = published()[kind]
     assert table["file"] == TABLES[kind][0]
     assert table["errors"]["n"] > 0
@@ -55,7 +55,7 @@ def errors_text(errors):
 
 
 @pytest.mark.parametrize("kind", STEP_KINDS)
-def test_the_page_of_accuracy_says_what_is_kept(kind):
+def test_the_accuracy_page_agrees_with_the_summary(kind):
     text = (Path(__file__).parents[2] / "docs" / "accuracy.md").read_text()
     kept = published()[kind]
     regimes = {"specification": kept["errors"], "calibrated": kept["calibrated"]}
@@ -64,7 +64,7 @@ def test_the_page_of_accuracy_says_what_is_kept(kind):
             assert f"| {kind} | {regime} | {' | '.join(errors_text(errors))} |" in text
 
 
-def test_what_is_kept_is_what_is_predicted_now():
+def test_the_summary_agrees_with_todays_predictions():
     kept, now = published()["vtrain"], compared("vtrain", DATA)
     assert kept["errors"] == pytest.approx(now["errors"], rel=1e-3), (
         "python -m tools.published_errors computes it anew"
@@ -90,7 +90,7 @@ def test_the_page_counts_the_rows_that_the_readme_counts():
     assert [row for row in message[1:] if tuple(row) not in counted] == []
 
 
-def test_what_the_interval_is_made_of_and_would_narrow_it_is_as_dpsim_trust_says(open_page):
+def test_sources_and_measures_of_the_interval_are_those_of_dpsim_trust(open_page):
     preset = "resnet50-32-v100-25gbe"
     message = trust(run_scenario(load_scenario(preset_path(preset)))).to_json()
     page = open_page("trust", preset=preset)
@@ -107,7 +107,7 @@ def test_what_the_interval_is_made_of_and_would_narrow_it_is_as_dpsim_trust_says
     assert all(plain(each) in basis for each in message["nearest"])
 
 
-def test_what_cannot_be_simulated_is_refused_above_the_published_tables(open_page):
+def test_an_impossible_scenario_is_refused_above_the_published_tables(open_page):
     page = open_page("trust", set=["workload.batch_per_gpu=512"])
     assert "must fit in the 16.9 GB of v100-sxm2-16gb" in page.error[0].value
     assert charts(page) == 1
@@ -138,7 +138,7 @@ def test_recorded_runs_are_shown(open_page):
     assert charts(page) == 1
 
 
-def test_runs_that_are_uploaded_are_compared(open_page):
+def test_uploaded_runs_are_compared(open_page):
     page = open_page("trust", choices={"trust": "your own runs"})
     page.file_uploader(key="runs").set_value(
         [("runs.json", RUNS.to_json().encode(), "application/json")]
@@ -157,7 +157,7 @@ def test_broken_runs_are_an_error_with_line_and_column(open_page):
     assert not page.exception
 
 
-def test_gzipped_runs_are_read_and_a_bomb_is_not():
+def test_gzipped_runs_are_read_up_to_the_limit():
     packed = gzip.compress(RUNS.to_json().encode())
     assert run_records_in("runs.json.gz", packed, MOST_BYTES) == RUNS
     with pytest.raises(DpsimError, match="must be at most 20,000,000 bytes when it is unpacked"):

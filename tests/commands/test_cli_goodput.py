@@ -7,22 +7,18 @@ from pathlib import Path
 import pytest
 from json_docs import documented_keys
 
-from dpsim import cli
-
 ROOT = Path(__file__).parents[2]
 DISTURBED = str(ROOT / "scenarios" / "disturbed.yaml")
 
 
 @pytest.fixture
-def goodput(monkeypatch, capsys):
-    """Runs the command in this process; answers stdout."""
+def goodput(dpsim):
+    """Runs the command; answers stdout."""
 
     def call(*args):
-        monkeypatch.setattr("sys.argv", ["dpsim", "goodput", DISTURBED, "--runs", "5", *args])
-        with pytest.raises(SystemExit) as exit_:
-            cli.main()
-        assert not exit_.value.code
-        return capsys.readouterr().out
+        code, out, _ = dpsim("goodput", DISTURBED, "--runs", "5", *args)
+        assert code == 0
+        return out
 
     return call
 

@@ -6,8 +6,6 @@ from pathlib import Path
 import pytest
 from json_docs import section
 
-from dpsim import cli
-
 ROOT = Path(__file__).parents[2]
 QUICKSTART = str(ROOT / "scenarios" / "quickstart.yaml")
 GPT2_XL = [
@@ -19,19 +17,9 @@ GPT2_XL = [
 
 
 @pytest.fixture
-def dpsim(monkeypatch, capsys):
-    """Runs a command with overrides in this process; answers exit code, stdout and stderr."""
-
-    def call(*args, sets=()):
-        monkeypatch.setattr(
-            "sys.argv", ["dpsim", *args, *(part for each in sets for part in ("--set", each))]
-        )
-        with pytest.raises(SystemExit) as exit_:
-            cli.main()
-        captured = capsys.readouterr()
-        return exit_.value.code or 0, captured.out, captured.err
-
-    return call
+def dpsim(dpsim):
+    """Runs a command with overrides; answers exit code, stdout and stderr."""
+    return lambda *args, sets=(): dpsim(*args, *(part for each in sets for part in ("--set", each)))
 
 
 def test_the_table_says_what_fits_and_by_how_much(dpsim):

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from json_docs import section
 
-from dpsim import cli, load_scenario
+from dpsim import load_scenario
 from dpsim.base.errors import DpsimError
 from dpsim.studies.layer_split import Hop, LayerSplit, balanced, layer_split, on_devices, pipelined
 from dpsim.topology import build_cluster
@@ -182,21 +182,9 @@ def test_data_parallelism_beside_it_has_the_same_global_batch():
     assert [on_devices(scenario, devices).global_batch for devices in (1, 2, 4, 8)] == [64] * 4
 
 
-def test_the_command_prints_both_beside_each_other(monkeypatch, capsys):
-    arguments = [
-        "dpsim",
-        "layer-split",
-        str(FILE),
-        "--devices",
-        "4",
-        "--micro-batches",
-        "1,16",
-        "--json",
-    ]
-    monkeypatch.setattr("sys.argv", arguments)
-    with pytest.raises(SystemExit):
-        cli.main()
-    answer = json.loads(capsys.readouterr().out)
+def test_the_command_prints_both_beside_each_other(dpsim):
+    _, out, _ = dpsim("layer-split", FILE, "--devices", 4, "--micro-batches", "1,16", "--json")
+    answer = json.loads(out)
     assert list(answer) == ["schema_version", "kind", "name", "global_batch", "rows"]
     assert [(row["way"], row["micro_batches"]) for row in answer["rows"]] == [
         ("data-parallel", None),
@@ -214,15 +202,10 @@ def test_the_command_prints_both_beside_each_other(monkeypatch, capsys):
 
 
 @pytest.mark.parametrize("option", ["--devices", "--micro-batches"])
-def test_a_bad_number_is_refused(option, monkeypatch, capsys):
-    monkeypatch.setattr("sys.argv", ["dpsim", "layer-split", str(FILE), option, "2,x"])
-    with pytest.raises(SystemExit) as exit_:
-        cli.main()
-    assert exit_.value.code != 0
-    assert (
-        f"{option}: must be whole numbers of at least 1, such as 1,2,4, but got '2,x'"
-        in capsys.readouterr().err
-    )
+def test_a_bad_number_is_refused(option, dpsim):
+    code, _, err = dpsim("layer-split", FILE, option, "2,x")
+    assert code == 2
+    assert f"{option}: must be whole numbers of at least 1, such as 1,2,4, but got '2,x'" in err
 
 
 def test_a_scenario_of_a_testbed_is_split_on_its_cluster():

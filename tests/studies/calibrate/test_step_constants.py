@@ -275,7 +275,7 @@ def test_tables_name_fields_of_the_scenario_and_placements(own, tmp_path):
         ("cluster.nodes,step_time_ms\n1\n", "t.csv:2: must have as many values"),
     ],
 )
-def test_a_table_that_cannot_be_used_says_where_and_why(own, tmp_path, text, message):
+def test_an_invalid_table_is_refused_with_line_and_reason(own, tmp_path, text, message):
     (tmp_path / "t.csv").write_text(text)
     with pytest.raises(DpsimError, match=message):
         measured_runs(own, tmp_path / "t.csv")

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 from dpsim.base.errors import DpsimError
-from dpsim.cli import main
 from dpsim.hardware.calibration import Transport, load_profile
 from dpsim.topology import TestbedConfig
 from validate.calibrate.cases import CollectiveCase, case_of, predicted_s
@@ -131,19 +130,17 @@ def test_a_profile_predicts_the_records_again(calibrated):
 
 
 def test_the_command_writes_a_profile_that_a_scenario_can_use(
-    calibrated, records, tmp_path, monkeypatch, capsys
+    dpsim, calibrated, records, tmp_path, monkeypatch
 ):
     monkeypatch.chdir(tmp_path)
     save_run_records(Path("runs.json.gz"), RunRecords(runs=tuple(records)))
     monkeypatch.setattr(
         "validate.calibrate.profile.fit", lambda *given, **options: _fit_of(calibrated[0])
     )
-    command = "dpsim validate calibrate runs.json.gz -o profile.json --records records.json --every 2 --json"
-    monkeypatch.setattr("sys.argv", command.split())
-    with pytest.raises(SystemExit) as end:
-        main()
-    assert not end.value.code
-    printed = json.loads(capsys.readouterr().out)
+    options = "runs.json.gz -o profile.json --records records.json --every 2 --json"
+    code, out, _ = dpsim("validate", "calibrate", *options.split())
+    assert code == 0
+    printed = json.loads(out)
     assert printed["schema_version"] == 1
     assert printed["profile"]["runs"] == {"runs.json.gz": len(records)}
     assert printed["choices"]["settings"] > 0

@@ -13,7 +13,6 @@ import pytest
 from again import measured_again
 from json_docs import section
 
-from dpsim import cli
 from validate.backends.matrix import BACKENDS, DEVICES, OPERATIONS, documented
 from validate.ranks.launch import RunFailed, launch, loopback
 
@@ -82,7 +81,7 @@ def test_the_classic_edition_is_the_table_of_the_lecture(cells):
             assert row["said"] == row["classic"] == words[mark], (backend, device, operation)
 
 
-def test_the_table_has_the_edition_and_what_differs(monkeypatch, capsys):
+def test_the_table_has_the_edition_and_what_differs(dpsim, monkeypatch):
     from validate.backends.matrix import Cell
 
     gathered = ("not tried", "no GPU", "works", "does not work")
@@ -96,19 +95,15 @@ def test_the_table_has_the_edition_and_what_differs(monkeypatch, capsys):
         "classic": ("no, today: yes, here: yes", "no, today: yes"),
         "today": ("yes, classic: no, here: yes", "yes, classic: no"),
     }.items():
-        monkeypatch.setattr("sys.argv", ["dpsim", "validate", "backends", "--edition", edition])
-        with pytest.raises(SystemExit):
-            cli.main()
-        (row,) = (line for line in capsys.readouterr().out.splitlines() if "reduce_scatter" in line)
+        _, out, _ = dpsim("validate", "backends", "--edition", edition)
+        (row,) = (line for line in out.splitlines() if "reduce_scatter" in line)
         assert tuple(cell.strip() for cell in row.split("│")[1:]) == marks
 
 
-def test_another_edition_is_refused(monkeypatch, capsys):
-    monkeypatch.setattr("sys.argv", ["dpsim", "validate", "backends", "--edition", "old"])
-    with pytest.raises(SystemExit) as ended:
-        cli.main()
-    assert ended.value.code == 2
-    assert "must be a known --edition, but got 'old'" in capsys.readouterr().err
+def test_another_edition_is_refused(dpsim):
+    code, _, err = dpsim("validate", "backends", "--edition", "old")
+    assert code == 2
+    assert "must be a known --edition, but got 'old'" in err
 
 
 def test_keys_are_documented(cells):
@@ -159,12 +154,10 @@ def test_a_failure_affects_only_its_operation():
     measured_again(check, measure, 0.3, 2.0, 8.0)
 
 
-def test_a_single_rank_is_refused(monkeypatch, capsys):
-    monkeypatch.setattr("sys.argv", ["dpsim", "validate", "backends"])
+def test_a_single_rank_is_refused(dpsim, monkeypatch):
     place = {"RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29500"}
     for name, text in place.items():
         monkeypatch.setenv(name, text)
-    with pytest.raises(SystemExit) as ended:
-        cli.main()
-    assert ended.value.code == 2
-    assert "must be tried by at least 2 ranks, but got 1" in capsys.readouterr().err
+    code, _, err = dpsim("validate", "backends")
+    assert code == 2
+    assert "must be tried by at least 2 ranks, but got 1" in err
