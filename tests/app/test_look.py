@@ -198,6 +198,17 @@ def test_as_many_choices_as_a_list_takes_wrap_on_a_phone(look):
     assert max(tags.evaluate_all(right)) < clear.bounding_box()["x"]
 
 
+@pytest.mark.parametrize(
+    ("name", "entry"), [("topology", "Predict"), ("strategies", "Synchronise")]
+)
+def test_the_top_row_marks_the_entry_of_every_part(look, name, entry):
+    page, _ = look(name)
+    marked = """() => [...document.querySelectorAll("header a")]
+      .filter((each) => getComputedStyle(each).fontWeight === "600")
+      .map((each) => each.innerText)"""
+    assert page.evaluate(marked) == [entry]
+
+
 def test_labels_of_switches_wrap_and_their_buttons_line_up_with_others(look):
     page, _ = look("own_files")
     page.get_by_text("all knobs").click()
