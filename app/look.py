@@ -72,6 +72,9 @@ h2.dp-chart {{font-size: 1.05rem; font-weight: 600; line-height: 1.3; padding: 0
   to the left, so that they do not widen the page. */
 [class*="st-key-compare-"] button {{color: var(--dp-muted); padding: 0.45rem 0 0.45rem 0.4rem;
   position: relative; p {{position: absolute; right: 0; clip-path: inset(50%)}}}}
+/* Set-ups, remedies and changes to try: names of several lines, in a list. */
+:is([class*="st-key-open-"], [class*="st-key-way-"], [class*="st-key-try-"]) button {{
+  justify-content: start; text-align: left}}
 main [data-tag] {{color: var(--dp-on-link)}}
 :focus-visible {{outline: 2px solid var(--dp-link); outline-offset: 1px}}
 /* Two charts side by side are one below the other where each would be too narrow. */
