@@ -1,4 +1,4 @@
-"""Skipped tests are counted by reason, can be run separately, and fail in CI where they should run."""
+"""Skipped tests are counted by reason, can be run separately, and fail in CI."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""The command serves only this machine, without telemetry, and reports missing packages and ports in use."""
+"""The command: local only, without telemetry; missing packages and ports in use are errors."""
 
 import importlib.util
 import socket

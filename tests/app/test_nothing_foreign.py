@@ -85,7 +85,7 @@ def scenario(name, **more):
 
 
 def ways_in(image):
-    """By name: the page, the query that carries ``image``, a line of Markdown, and a text to wait for.
+    """By name: the page, the query that carries ``image``, a line of Markdown, and a text shown.
 
     That is ``image`` itself, where the page says it as it is.
     """

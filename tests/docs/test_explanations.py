@@ -9,7 +9,7 @@ DOCS = Path(__file__).parents[2] / "docs"
 PAGES = sorted((DOCS / "explanation").glob("*.md"))
 PERCENTAGE = re.compile(r"-?\d[\d.]*(?: / \d[\d.]*)? %")
 SECTION = re.compile(r"\]\((?:\.\./)?((?:accuracy|limits)\.md)#([\w-]+)\)")
-# Where the documentation states the accuracy of an answer; other percentages there are of what is predicted.
+# Where the documentation states an accuracy; other percentages there are predictions.
 GUIDES = [DOCS / "tutorial.md", *sorted((DOCS / "how-to").glob("*.md"))]
 ERROR = re.compile(r"off by|median|error", re.IGNORECASE)
 MOST_LINES = 100

@@ -116,15 +116,15 @@ def test_workers_apart_that_wait_for_all_and_send_once_take_the_time_of_bsp(
 def test_independent_workers_wait_after_their_push_and_coordinated_ones_before_it(tiny):
     """Three push 2 MB to a server of 1 MB/s, at 10, 10 and 14 s: two until 14 s, one until 16 s.
 
-    Apart, a worker communicates until its own push is applied, and waits from then on: 4 s and 2 s.
-    Together, it waits until the last has come, and communicates from then on: 4 s and 2 s the other
-    way round. All pull until 22 s.
+    An independent worker communicates until its push is applied, and waits from then on: 4 s and
+    2 s. A coordinated one waits until the last has come, and communicates from then on: 4 s and 2 s
+    the other way round. All pull until 22 s.
     """
     servers = {"kind": SERVERS, "servers": 1, "colocated": False, "update_rate": "1 PB/s"}
     slow = {"slow": [{"workers": [2], "factor": 1.4}]}
-    combined = tiny(3, aggregation=servers, disturbance=slow, run={"steps": 1})
-    single = apart(combined)
-    for scenario, pushed, waited in ((single, 4, 2), (combined, 2, 4)):
+    coordinated = tiny(3, aggregation=servers, disturbance=slow, run={"steps": 1})
+    independent = apart(coordinated)
+    for scenario, pushed, waited in ((independent, 4, 2), (coordinated, 2, 4)):
         found = steps(scenario)
         np.testing.assert_allclose(found.step, 22, rtol=1e-6)
         np.testing.assert_allclose(found.exposed_comm, [[pushed + 6, pushed + 6, 8]], rtol=1e-6)

@@ -16,7 +16,7 @@ def run(tiny, **strategy):
 
 @pytest.mark.parametrize(("aggregation", "step"), [("allreduce", 10.5), ("parameter-server", 10)])
 def test_asynchronous_workers_count_at_their_own_pace(tiny, aggregation, step):
-    """Without communication each takes samples like a single worker: 8 / 10.5 s, and the slow one 8 / 105 s.
+    """Without communication each is as fast as a single one: 8 / 10.5 s, the slow one 8 / 105 s.
 
     At servers the optimiser's 0.5 s are not the workers'.
     """

@@ -9,7 +9,7 @@ from dpsim.engine import run_scenario
 from dpsim.engine.steadiness import departure, running_ahead
 from dpsim.engine.steps import Steps
 
-# 4 workers that compute 10 s, two of them 13 s; 2 MB to one server take 8/3 s each way for one worker.
+# 4 workers that compute 10 s, two of them 13 s; 2 MB to one server take one 8/3 s each way.
 LOCKED = {
     "aggregation": {
         "kind": "parameter-server",
@@ -151,7 +151,7 @@ def test_ssp_whose_bound_nobody_comes_to_answers_as_asp_does(name):
 
 
 def test_fragments_that_take_longer_than_there_are_steps_for_pile_up(tiny):
-    """Each worker is a group, with an outer step in each: 2 MB take 4 s of latency in a ring of 2, and 2 s.
+    """Each worker is a group, with an outer step: 2 MB take 4 s of latency in a ring of 2, and 2 s.
 
     They may be 20 steps late. So a step takes as long as they do, 16 s with a latency of 7 s, once
     as many are on their way, which no step before it shows.

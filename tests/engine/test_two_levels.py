@@ -23,7 +23,7 @@ def steps_of(tiny, workers, sync, steps=8, **rest):
 
 @pytest.mark.parametrize("engine", ["vector", "events"])
 def test_diloco_of_two_groups_in_two_fragments_on_paper(tiny, engine):
-    """Two groups of one worker, an outer step every 4 steps of 10.5 s, in two fragments of 1 MB: the first
+    """Groups of one worker, an outer step every 4 steps of 10.5 s, in two fragments of 1 MB: the first
     sets out after step 2 of each period, the second after step 4. An all-reduce of 1 MB between two
     takes 1 s, which is waited for at once.
     """

@@ -1,6 +1,6 @@
 """Valid scenarios and clusters, drawn from the schema itself by the generator of tests/fuzz.
 
-A new kind or field is drawn by being there. Each is drawn until all its parts are compatible and it is
+A new kind or field is drawn by being there. Each is drawn until its parts are compatible and it is
 cheap enough to be simulated several times; a number draws the same on every machine.
 """
 

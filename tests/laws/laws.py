@@ -75,7 +75,7 @@ def times_scale(run: Run, k: float = 4.0) -> str | None:
     """All rates times k and all times over k make steps of a k-th.
 
     Constants of libraries, kernels, ordinary hosts and scripts have seconds of their own, and so have
-    measured throughputs: layers are measured ones, and collectives those of the algorithms on ideal links.
+    measured throughputs: layers are measured ones, and collectives those on ideal links.
     """
     workload = run.scenario.workload
     measured = not isinstance(workload.model, str) and not workload.utilisation

@@ -1,6 +1,6 @@
 """Whatever valid scenario the schema has, its answer keeps the laws of `laws`.
 
-Each scenario is checked for two of them always, and for one of the others in turn: a law for every fourth.
+Each scenario is checked for two of them, and one of the others in turn: a law for every fourth.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""``library: auto``: NCCL where it serves the GPUs and has the algorithm, else the algorithm on ideal links."""
+"""``library: auto``: NCCL where it serves the GPUs and has the algorithm, else ideal links."""
 
 import pytest
 

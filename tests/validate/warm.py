@@ -128,7 +128,7 @@ def preloaded():
 
 
 def imported():
-    """Import what the product preloads; how many threads there are then, and the calls about GPUs."""
+    """Import what the product preloads; the number of threads after it, and the calls about GPUs."""
     modules = sorted({*preloaded()} - {"package.module"})
     import torch
 

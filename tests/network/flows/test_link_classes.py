@@ -12,7 +12,7 @@ LINKS = 6
 
 
 def cross(classes, links, share=None, announced=None):
-    """The classes and shares of one route as lists, the children that it announces put into ``announced``."""
+    """The classes and shares of one route as lists; its children are put into ``announced``."""
     announced = [] if announced is None else announced
     share = np.ones((1, len(links))) if share is None else np.array([share], float)
     found, shares = classes.crossed(np.array([links]), share, announced.append)

@@ -1,4 +1,4 @@
-"""Step constants from measured steps: true constants are recovered, and undetermined ones are reported."""
+"""Step constants from measured steps: true ones are recovered, undetermined ones reported."""
 
 import re
 from dataclasses import replace

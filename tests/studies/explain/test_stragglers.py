@@ -1,4 +1,4 @@
-"""What stragglers cost, where it can be computed by hand: a model of 30 ms and a worker that is slow."""
+"""What stragglers cost, computed by hand: a model of 30 ms and a worker that is slow."""
 
 import pytest
 

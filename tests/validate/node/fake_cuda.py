@@ -1,6 +1,7 @@
 """A stand-in for ``torch.cuda``: GPUs whose tensors are on the host.
 
-Their clock is the host's, and runs on by what kernels spin, without waiting. What the product asks of CUDA is written down in ``calls``; a name that is not here fails loudly.
+Their clock is the host's, and runs on by what kernels spin, without waiting. ``calls`` records the
+product's calls of CUDA; a name that is not here fails loudly.
 """
 
 import threading

@@ -63,7 +63,7 @@ def without_pinning(patch):
 
 
 def statistics_on_hosts(patch, shared):
-    """SyncBatchNorm, which torch has only for GPUs, on the host; ``shared`` gets its group's ranks."""
+    """SyncBatchNorm, which torch has for GPUs, on the host; ``shared`` gets its group's ranks."""
 
     def forward(self, images):
         shared.append(dist.get_process_group_ranks(self.process_group))
