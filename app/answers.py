@@ -90,12 +90,12 @@ def node_counts(spec: Spec) -> list[str]:
 
 
 def scaled(spec: Spec, report: Report) -> dict[str, Result | DpsimError]:
-    """Simulate ``spec`` at several node counts other than its own, a few steps each."""
+    """Simulate ``spec`` at several other node counts, a few steps each."""
     others = node_counts(spec)
     others.remove(str(scenario(spec).cluster.nodes))
     few = few_steps(with_fitted_times(spec))
     specs = [(nodes, few.with_value("cluster.nodes", nodes)) for nodes in others]
-    return tried(specs, report)
+    return simulate_each(specs, report)
 
 
 def few_steps(spec: Spec) -> Spec:
@@ -142,7 +142,7 @@ def trusted(spec: Spec, report: Report) -> tuple[Trust, str]:
 def collectives(
     spec: Spec, algorithms: tuple[str, ...], sizes: tuple[int, ...], report: Report
 ) -> list[CollectiveRow]:
-    """Time each algorithm alone on the cluster of ``spec`` at each size (bytes).
+    """Time each algorithm, without other traffic, on the cluster of ``spec`` at each size (bytes).
 
     Leaves out those that its network cannot run.
     """
@@ -163,7 +163,9 @@ def replayed(spec: Spec, report: Report) -> Replay:
     return replay(scenario(spec), lambda _, done, total: report(done, total))
 
 
-def tried(specs: Sequence[tuple[str, Spec]], report: Report) -> dict[str, Result | DpsimError]:
+def simulate_each(
+    specs: Sequence[tuple[str, Spec]], report: Report
+) -> dict[str, Result | DpsimError]:
     """Simulate each of ``specs``, and return the results, or the errors, by name."""
     found: dict[str, Result | DpsimError] = {}
     for done, (name, spec) in enumerate(specs):

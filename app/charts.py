@@ -29,12 +29,12 @@ def chart(
     figure: go.Figure,
     key: str,
     height: int | None = None,
-    pressed: Callable[[], None] | None = None,
+    clicked: Callable[[], None] | None = None,
 ) -> None:
     """Draw a figure below its title.
 
-    ``height`` of both in pixels, the figure's own if left out. The title is its text alternative,
-    without one the ``key``. ``pressed`` is called when a point is pressed.
+    ``height`` of both in pixels, by default the figure's. The text alternative is the title, or the
+    ``key`` where there is none. ``clicked`` is called when a point is clicked.
     """
     title = _in_one_line(figure.layout.title.text)
     below = _in_one_line(figure.layout.title.subtitle.text)
@@ -45,14 +45,14 @@ def chart(
     if title:
         st.html(f'<h2 class="dp-chart">{escape(title)}<small>{escape(below)}</small></h2>')
         _remove_title(figure)
-    # Without Streamlit's theme, which would replace the figure's own colours.
+    # Without Streamlit's theme, which would replace the figure's colours.
     st.plotly_chart(
         as_text(figure if mode() == "light" else in_mode(figure, "dark")),  # figures come light
         key=key,
         theme=None,
         config=_CONFIG,
         alt=title or key,
-        on_select=pressed or "ignore",
+        on_select=clicked or "ignore",
         selection_mode="points",
     )
 

@@ -1,4 +1,4 @@
-"""Widgets for values of the scenario, and for pages' own choices.
+"""Widgets for values of the scenario, and for options of pages.
 
 They show the view, and input changes it. Each value is set before its widget is drawn, since
 Streamlit keeps the last input, but the address, undo and presets change the view too.
@@ -91,7 +91,7 @@ def knob(
 
 
 def _of_set_up(key: str) -> str:
-    """Return the key of a widget that shows the scenario, another one for each set-up.
+    """Return the key of a widget that shows the scenario, a different one for each set-up.
 
     A browser sends all widgets with each change. With the same key, one that still shows the
     set-up before would pass for a change by the user.
@@ -173,12 +173,12 @@ def pick(
     words: Callable[[str], str] = choice_words,
     **more: Any,
 ) -> str:
-    """Draw a page's own choice among ``options``, with names by ``words``, by a widget."""
+    """Draw an option of the page, one of ``options`` with names by ``words``; return its value."""
     chosen = state.choice(name, default)
     # An address may hold an option of another scenario.
     shown = chosen if chosen in options else default
     more = {"options": options, "format_func": words, **more}
-    return str(_own(widget, label, name, shown, **more) or default)
+    return str(_page_option(widget, label, name, shown, **more) or default)
 
 
 # A choice among a few options, side by side, and one along a scale.
@@ -197,20 +197,22 @@ def pick_several(
     words: Callable[[str], str] = choice_words,
     most: int | None = None,
 ) -> list[str]:
-    """Draw a page's own choice of several ``options``, ``most`` of them if given."""
+    """Draw an option of the page, several of ``options``, at most ``most``; return them."""
     wanted = state.choice(name, ",".join(default)).split(",")
     shown = [option for option in options if option in wanted][:most]
-    more = {"format_func": words, "help": help_, "max_selections": most}
-    return list(_own(st.multiselect, label, name, shown, options=options, **more))
+    more = {"format_func": words, "help": help_, "max_selections": most, "wrap": True}
+    return list(_page_option(st.multiselect, label, name, shown, options=options, **more))
 
 
 def write(label: str, name: str, default: str, help_: str | None = None) -> str:
-    """Draw a page's own choice as a line of text."""
-    return str(_own(st.text_input, label, name, state.choice(name, default), help=help_))
+    """Draw an option of the page as a line of text; return it."""
+    return str(_page_option(st.text_input, label, name, state.choice(name, default), help=help_))
 
 
-def _own(widget: Callable[..., object], label: str, name: str, shown: object, **more: Any) -> Any:
-    """Draw a page's own choice by a widget, which shows ``shown``; return its value."""
+def _page_option(
+    widget: Callable[..., object], label: str, name: str, shown: object, **more: Any
+) -> Any:
+    """Draw an option of the page by a widget that shows ``shown``; return its value."""
     return draw(widget, label, f"choice {name}", shown, state.choose, name, **more)
 
 
@@ -255,7 +257,7 @@ def _choice(given: Field, value: Any) -> None:
 
 
 def _truth(given: Field, value: Any) -> None:
-    _draw_field(given, st.toggle, bool(value))
+    _draw_field(given, st.toggle, bool(value), width="stretch", wrap=True)
 
 
 def _number(given: Field, value: Any) -> None:

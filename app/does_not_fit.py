@@ -18,17 +18,17 @@ from dpsim.report.figures.resource_figures import footprint_figure
 from dpsim.studies.explain import as_options
 
 _ALLOW = "run.allow_out_of_memory=true"
-_AS_IF = "as if it fitted"
+_FITTING = "as if it fitted"
 
 
-def drawn(spec: Spec) -> bool:
-    """Draw the remedies where ``spec`` does not fit and is not simulated; return whether drawn."""
+def draw(spec: Spec) -> bool:
+    """Draw the remedies if ``spec`` does not fit and is not simulated; return whether it did."""
     given = scenario_of(spec)
     use = memory_use(given)
     if use.fits or given.run.allow_out_of_memory:
         return False
     held, has = human(use.held.total, DATA, 3), human(use.capacity, DATA, 3)
-    sentence(f"It does not fit: each {device_words(use.gpu)} has {has} and would hold {held}.")
+    sentence(f"It does not fit: each {device_words(use.gpu)} has {has} and needs {held}.")
     draw_remedies(spec)
     return True
 
@@ -38,12 +38,12 @@ def draw_remedies(spec: Spec) -> None:
     use = memory_use(scenario_of(spec))
     chart(footprint_figure(use), "memory")
     with st.container(border=True, key="ways to fit"):
-        st.markdown("**What makes it fit, and what that costs** (press one to do it)")
+        st.markdown("**What makes it fit, and what that costs** (click one to do it)")
         _ways(spec, use)
         if not scenario_of(spec).run.allow_out_of_memory:
             st.button(
-                "simulate it all the same",
-                key="all the same",
+                "simulate anyway",
+                key="simulate anyway",
                 icon=":material/play_arrow:",
                 on_click=state.try_options,
                 args=([_ALLOW],),
@@ -56,13 +56,13 @@ def _ways(spec: Spec, use: MemoryUse) -> None:
     remedies = {each.text: as_options(remedy_values(given, each)) for each in use.remedies()}
     tried = {words: few.with_options(options) for words, options in remedies.items()}
     # The remedies' costs are relative to the scenario as if it fitted.
-    found = simulated({_AS_IF: few.with_options([_ALLOW]), **tried}, "simulating each way")
+    found = simulated({_FITTING: few.with_options([_ALLOW]), **tried}, "simulating each way")
     if found is None:
         return
     for number, (words, options) in enumerate(remedies.items()):
         result = found[words]
         st.button(
-            _words(words, result, found[_AS_IF], use),
+            _words(words, result, found[_FITTING], use),
             wrap=True,
             key=f"way {number}",
             icon=":material/build:",

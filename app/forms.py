@@ -116,7 +116,7 @@ def shown(value: object) -> str:
 
 
 def around(value: object) -> Sequence[object]:
-    """Return half of a number or quantity, itself, and twice it; itself alone for other values."""
+    """Return half of a number or quantity, itself, and twice it; only itself for other values."""
     if isinstance(value, int):
         return [value // 2, value, 2 * value][value < 2 :] if value else [value]
     if isinstance(value, float):
@@ -145,7 +145,7 @@ def _field(path: str, name: str, given: Schema) -> Field | None:
             return Field(path, name, type="choice", **about)
 
     first = kept[0]
-    # A nested part has its own widgets (`union`).
+    # A nested part has separate widgets (`union`).
     if "discriminator" in given or any(
         "discriminator" in option or "properties" in option for option in kept
     ):

@@ -52,10 +52,10 @@ class Number:
             return False
         if abs(self.value / other.value - 1) <= _noise(self.timed) + _noise(other.timed):
             return True
-        own, others = (
+        value, others = (
             each if self.less_is_better else 1 / each for each in (self.value, other.value)
         )
-        return self.timed.alike(other.timed, own, others)
+        return self.timed.alike(other.timed, value, others)
 
 
 def numbers(result: Result) -> Iterator[Number]:
@@ -149,7 +149,7 @@ def _card(number: Number, before: Number | None, alike: bool) -> str:
         over = ' class="over"' if number.filled > 1 else ""
         bar = f'<div class="dp-bar"><i{over} style="width: {min(number.filled, 1):.1%}"></i></div>'
     note = f'<div class="dp-note">{escape(number.note)}</div>' if number.note else ""
-    live = "" if number.interval is None else ' aria-live="polite"'  # the step alone is announced
+    live = "" if number.interval is None else ' aria-live="polite"'  # only of the step time
     return (
         f'<div class="dp-number"{live}><dt>{escape(number.name)}</dt><dd>'
         f'<div class="dp-value">{escape(number.text)}</div>{bar}{note}'

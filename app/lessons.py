@@ -37,7 +37,7 @@ _SMALL = (
 )
 
 
-def walked(
+def walkthroughs(
     algorithms: tuple[str, ...],
     operation: str,
     size: str,

@@ -37,6 +37,7 @@ PAGES = {
     "Trust": {trust: "Accuracy"},
 }
 
+_CURRENT = "background: var(--dp-border); font-weight: 600"
 _ICON = Path(__file__).with_name("icon.svg")
 
 
@@ -59,7 +60,7 @@ def main() -> None:
         )
     if problem := state.address_problem():
         st.warning(plain(problem))
-    # Before the page starts work of its own, which would queue behind it.
+    # Before the page starts its work, which would queue behind it.
     waiting.leave_others(chosen.url_path)
     _parts(pages, chosen)
     top.draw()
@@ -79,9 +80,12 @@ def _page(part: ModuleType, name: str) -> st.Page:
 
 
 def _parts(pages: Mapping[ModuleType, st.Page], chosen: st.Page) -> None:
-    """Draw links to the parts of the current page."""
+    """Draw links to the parts of the current page, and mark its entry in the top row."""
     (shown,) = [part for part, page in pages.items() if page == chosen]
     (parts,) = [parts for parts in PAGES.values() if shown in parts]
+    # Streamlit marks only visible pages.
+    entry = f'a[href$="/{pages[next(iter(parts))].url_path}"]'
+    st.html(f"<style>:is(header, section) {entry} {{{_CURRENT}}}</style>")
     if len(parts) > 1:
         with st.container(horizontal=True, gap="small", key="parts"):
             for part, words in parts.items():

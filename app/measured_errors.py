@@ -44,7 +44,7 @@ def draw() -> None:
     st.caption(
         "Two versions of the abstract of Smith et al. name different records: Inception-ResNet-V2 "
         "to 77 % in under 2,500 updates with batches of 65,536, and ResNet-50 to 76.1 % in under "
-        "30 minutes. Lectures list some records with other figures, which stand beside the papers'."
+        "30 minutes. For some records, lectures list other figures than the papers; both are shown."
     )
     st.markdown("**Records of ImageNet**")
     records = _read("imagenet_records.csv").dropna(subset="top1")

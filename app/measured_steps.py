@@ -52,9 +52,9 @@ def _used(spec: Spec) -> None:
         return
     runs = "1 measured run" if len(profile.known) == 1 else f"{len(profile.known)} measured runs"
     with st.container(horizontal=True, vertical_alignment="center"):
-        st.markdown(f"All answers here are by a calibration to {runs}.")
+        st.markdown(f"All predictions here use a calibration to {runs}.")
         st.button(
-            "go on without it",
+            "stop using it",
             on_click=state.show_spec,
             args=(spec.without("calibration"),),
             icon=":material/undo:",
@@ -88,5 +88,5 @@ def _verdict(left_out: dict[str, float | None], held_out: dict[str, float | None
         if errors["median_ape"] is not None
     ]
     if not notes:
-        return "There are too few runs to say how far off it is."
+        return "There are too few runs to estimate its error."
     return f"Median error {', '.join(notes)}."

@@ -150,23 +150,21 @@ class Kind(NamedTuple):
 
 
 KINDS: dict[str, Kind] = {
-    "a Hugging Face config.json": Kind(
-        _config, "The model that it describes takes the place of the scenario's."
-    ),
+    "a Hugging Face config.json": Kind(_config, "The described model replaces the scenario's."),
     "a trace of PyTorch's profiler (Kineto)": Kind(
-        _kineto, "Its layers' measured times take the place of the scenario's model."
+        _kineto, "Its layers, with their measured times, replace the scenario's model."
     ),
     "a model profile (dpsim import)": Kind(
-        _model_profile, "Its layers' measured times take the place of the scenario's model."
+        _model_profile, "Its layers, with their measured times, replace the scenario's model."
     ),
     "a calibration profile (dpsim validate calibrate)": Kind(
-        _calibration, "Messages take as long as they did where it was measured."
+        _calibration, "Messages take the times that were measured."
     ),
     "a log of nccl-tests": Kind(
         _nccl_tests, "A latency and a rate are fitted to its rows: a calibration profile to keep."
     ),
     "the text of nvidia-smi topo -m": Kind(
-        _nvidia_topo, "The node that it describes takes the place of the scenario's."
+        _nvidia_topo, "The described node replaces the scenario's."
     ),
 }
 
@@ -197,7 +195,7 @@ def uploaded_file(name: str, data: bytes) -> Iterator[Path]:
     if not content.strip():
         raise DpsimError(f"{name}: must not be empty")
     with TemporaryDirectory() as folder:
-        # Its own name is used only in messages: it could be anything.
+        # Only messages use the upload's name: it could be anything.
         path = Path(folder) / "file"
         path.write_bytes(content)
         try:

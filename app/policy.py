@@ -32,7 +32,7 @@ HEADERS = {
 }
 
 
-async def stated(request: Request, answer: RequestResponseEndpoint) -> Response:
+async def add_headers(request: Request, answer: RequestResponseEndpoint) -> Response:
     """Answer a request (of starlette's middleware) with the headers."""
     response = await answer(request)
     response.headers.update(HEADERS)  # in place of the server's own

@@ -15,7 +15,7 @@ import streamlit as st
 from starlette.middleware import Middleware
 from starlette.middleware.base import BaseHTTPMiddleware
 
-from app.policy import stated
+from app.policy import add_headers
 from dpsim.report.theme import FONT, SURFACES
 
 HOST = "127.0.0.1"
@@ -44,7 +44,7 @@ def serve(port: int, started: str, *, browser: bool) -> None:
     # Tasks' reports and figures are handled in this process.
     sys.setswitchinterval(_SWITCH)
     main = Path(__file__).with_name("main.py")
-    policy = Middleware(BaseHTTPMiddleware, dispatch=stated)
+    policy = Middleware(BaseHTTPMiddleware, dispatch=add_headers)
     st.App(main, lifespan=lifespan, middleware=[policy]).run(config=_config(port))
 
 
@@ -66,7 +66,7 @@ def _theme() -> dict[str, Any]:
     """Return the palette as Streamlit options; without a base, the browser's preference decides."""
     found: dict[str, Any] = {"theme.font": FONT}
     for mode, surface in SURFACES.items():
-        own = {
+        colours = {
             "backgroundColor": surface.background,
             "secondaryBackgroundColor": surface.panel,
             "textColor": surface.text,
@@ -76,8 +76,8 @@ def _theme() -> dict[str, Any]:
             "redTextColor": surface.bad,
             "greenTextColor": surface.good,
         }
-        found |= {f"theme.{mode}.{key}": value for key, value in own.items()}
-        found |= {f"theme.{mode}.sidebar.{key}": own[key] for key in _OF_SIDES}
+        found |= {f"theme.{mode}.{key}": value for key, value in colours.items()}
+        found |= {f"theme.{mode}.sidebar.{key}": colours[key] for key in _OF_SIDES}
     return found
 
 

@@ -14,7 +14,7 @@ from app.charts import download, mode
 from app.headline import numbers
 from app.reading import to_command, to_yaml
 from app.titles import file_stem
-from app.waiting import at_once
+from app.waiting import answer_if_ready
 from dpsim.engine import PARTS, Result
 from dpsim.report.figures.style import PART_COLOURS
 from dpsim.report.theme import COLOUR, FONT, SURFACES
@@ -38,7 +38,7 @@ def draw(title: str) -> None:
         st.caption("A command, which prints the same numbers")
         st.code(to_command(spec, name), language=None, wrap_lines=True)
         download("download it (YAML)", to_yaml(spec, name), f"{name}.yaml", "application/yaml")
-        if shown := at_once(spec):
+        if shown := answer_if_ready(spec):
             _card()(key="card", data=_drawn(shown.result, title, f"{name}.png"))
 
 

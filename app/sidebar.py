@@ -23,7 +23,7 @@ from app.words import kind_words
 from dpsim.base.errors import DpsimError
 
 # A cluster of groups or a testbed does not have these.
-_CLUSTER_ALONE = ("nodes", "node", "gpu", "gpus_per_node")
+_ONE_KIND_OF_NODE = ("nodes", "node", "gpu", "gpus_per_node")
 UPLOAD = "A scenario of your own"
 _SLOW = "[{workers: [0], factor: 2}]"
 
@@ -40,7 +40,7 @@ def draw() -> Spec:
             else:
                 _few()
         except DpsimError:
-            st.caption("What can be turned shows here when the scenario can be read.")
+            st.caption("The controls appear here when the scenario is valid.")
         _upload()
     spec = state.current().spec
     scenario_of(spec)
@@ -59,7 +59,7 @@ def _source() -> None:
         lambda name: state.show_spec(Spec(name)),
         options=options,
         format_func=lambda name: short(name) if name in preset_names() else name,
-        help="Well-known ones, or yours.",
+        help="Presets, and a scenario of your own.",
     )
     if st.button("all set-ups", icon=":material/apps:", width="stretch", key="all set-ups"):
         _set_ups()
@@ -104,7 +104,7 @@ def _set_ups() -> None:
 
 
 def _few() -> None:
-    """Draw the knobs that are turned most, as many of the six as the scenario has."""
+    """Draw the six main knobs, without those that the scenario does not have."""
     spec = state.current().spec
     if controls.stated(spec, "cluster.node"):
         controls.fields("cluster", only=("nodes",))
@@ -140,8 +140,8 @@ def _now(name: str) -> str:
 
 def _cluster() -> None:
     spec = state.current().spec
-    alone = () if controls.stated(spec, "cluster.node") else _CLUSTER_ALONE
-    controls.fields("cluster", without=alone)
+    missing = () if controls.stated(spec, "cluster.node") else _ONE_KIND_OF_NODE
+    controls.fields("cluster", without=missing)
     if controls.stated(spec, "testbed") is None:
         controls.union("cluster.network", without=("ecmp_seed", "graphml"))
 
@@ -158,10 +158,10 @@ def _stragglers() -> None:
         "disturbance.slow",
         "slow workers",
         _SLOW,
-        "Workers that are slow from the first step to the last.",
+        "Workers that are slow in every step.",
     )
     controls.entry(
-        "disturbance.transient", "passing slow-downs", "[{}]", "Workers that are slow now and then."
+        "disturbance.transient", "temporary slow-downs", "[{}]", "Workers that are slow at times."
     )
 
 

@@ -20,7 +20,7 @@ Query: TypeAlias = dict[str, list[str]]
 MOST_BYTES = 2**20  # of a scenario's text, as for files
 MOST_IN_ADDRESS = 30_000  # characters; servers and browsers cut longer ones
 MOST_CHANGES = 200
-_OWN = ("preset", "yaml", "file", "set")
+_KEYS = ("preset", "yaml", "file", "set")
 MOST_COMPARED = 6
 _BEFORE = "was"  # in an address: the changes of the set-up before the last, "" for none
 
@@ -70,7 +70,7 @@ class Spec:
 
         Raises DpsimError if it was cut or is too long.
         """
-        preset, packed, file, changes = (query.get(prefix + key, []) for key in _OWN)
+        preset, packed, file, changes = (query.get(prefix + key, []) for key in _KEYS)
         if not preset and not packed:
             return None
         if len(changes) > MOST_CHANGES:
@@ -87,7 +87,7 @@ class Spec:
 class View:
     """The complete state of a page.
 
-    It holds a scenario, the compared ones, and each page's own choices by name. ``before``: the
+    It holds a scenario, the compared ones, and each page's options by name. ``before``: the
     changes of the same set-up before the last one, None after another set-up.
     """
 
@@ -143,10 +143,10 @@ class View:
         if _BEFORE in query:
             before = tuple(each for each in query[_BEFORE][:MOST_CHANGES] if each)
 
-        # All other keys are a page's own choices, whose meaning is unknown here.
+        # All other keys are options of pages, whose meaning is unknown here.
         prefixes = [f"{number}-" for number in range(1, MOST_COMPARED + 1)]
-        own = {_BEFORE, *_OWN, *(prefix + key for prefix in prefixes for key in _OWN)}
-        choices = {key: values[-1] for key, values in query.items() if key not in own and values}
+        known = {_BEFORE, *_KEYS, *(prefix + key for prefix in prefixes for key in _KEYS)}
+        choices = {key: values[-1] for key, values in query.items() if key not in known and values}
         compared = (Spec.from_query(query, prefix) for prefix in prefixes)
         return cls(spec, tuple(each for each in compared if each is not None), choices, before)
 

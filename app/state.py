@@ -65,7 +65,7 @@ def write_address() -> bool:
     """Write the view into the address; if it is too long, empty the address and return False."""
     fits = current().address() is not None
     query = current().to_query() if fits else {}
-    # Stored, so that the next run can tell its own address from one typed by the user.
+    # Stored, so that the next run can distinguish this address from one typed by the user.
     st.session_state[_WRITTEN] = query
     if _address() != query:
         st.query_params.from_dict(query)
@@ -88,12 +88,12 @@ def run_again() -> None:
     st.rerun()
 
 
-def alone(draw: Callable[P, None]) -> Callable[P, None]:
-    """Make ``draw`` a part of the page that reruns without the rest of it."""
+def fragment(draw: Callable[P, None]) -> Callable[P, None]:
+    """Make ``draw`` a fragment, which reruns without the rest of the page."""
 
     @st.fragment
     def part(shown: Spec, *args: P.args, **named: P.kwargs) -> None:
-        if shown != current().spec:  # changed in this part
+        if shown != current().spec:  # changed in this fragment
             run_again()
         draw(*args, **named)
         # What the router does when all of the page runs.
@@ -157,12 +157,12 @@ def compare(*specs: Spec) -> None:
 
 
 def choice(name: str, default: str) -> str:
-    """Return a page's own choice."""
+    """Return the value of a page's option."""
     return current().choices.get(name, default)
 
 
 def choose(name: str, given: str | list[str]) -> None:
-    """Set a page's own choice, of one value or several."""
+    """Set a page's option, to one value or several."""
     value = ",".join(given) if isinstance(given, list) else str(given)
     show(replace(current(), choices={**current().choices, name: value}))
 

@@ -36,15 +36,15 @@ _OF_EACH = ("point", "name", "seed")  # columns of every sweep
 def draw() -> None:
     """Draw the folder to name, and its results."""
     folder = controls.write(
-        "the folder that dpsim sweep FILE -o FOLDER made, on this machine",
+        "folder of a sweep, on this machine",
         "folder",
         "",
-        "As it is seen from where dpsim app was started.",
+        "As given to dpsim sweep FILE -o FOLDER; relative to where dpsim app was started.",
     )
     if not folder:
         st.info(
             "Name a folder of results: `dpsim sweep scenarios/sweep.yaml -o results` makes one. "
-            "Its points are then drawn here, any column against any other."
+            "Its points are then plotted here, any column against any other."
         )
         return
     try:
@@ -54,7 +54,7 @@ def draw() -> None:
         return
     if len(rows) < points:
         st.warning(
-            f"{len(rows):,} of {points:,} points are there; dpsim sweep --resume computes the "
+            f"{len(rows):,} of {points:,} points are done; dpsim sweep --resume computes the "
             "others."
         )
     if not rows:
@@ -138,7 +138,7 @@ def _chart(rows: list[dict[str, Any]]) -> None:
     workers = "workers" if "workers" in columns else columns[0]
     step = "step_time_s" if "step_time_s" in columns else columns[-1]
     first = next(iter(_fields(rows)), _NONE)
-    front = "The points that no other is at least as good as in both."
+    front = "The points that no other point beats in both."
     with st.container(horizontal=True):
         across = controls.pick("across", columns, "across", workers)
         up = controls.pick("up", columns, "up", step)

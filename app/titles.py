@@ -83,7 +83,7 @@ def _network(given: Scenario) -> str:
 
 
 def origin(spec: Spec) -> str:
-    """Return the source of a changed scenario or a user's own; empty for an unchanged preset."""
+    """Return the source of a changed or uploaded scenario; empty for an unchanged preset."""
     if spec.text is not None:
         return f"from {scenario(spec).name}"
     return f"from {short(spec.preset or '')}" if spec.changes else ""

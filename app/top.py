@@ -28,8 +28,9 @@ def draw() -> None:
                 f'<p class="dp-about">{escape(_since(view))}</p>',
                 width="stretch",
             )
-            tray.switch()
-            share.draw(words)
+            with st.container(horizontal=True, wrap=False, width="content"):
+                tray.switch()
+                share.draw(words)
     tray.draw()
 
 

@@ -88,7 +88,7 @@ _FITS = {None: "not known", True: "yes", False: "no"}
 
 
 def _numbers(spec: Spec, result: Result | DpsimError) -> dict[str, Number]:
-    """Return the numbers of a scenario by name; the memory alone where it was not simulated."""
+    """Return the numbers of a scenario by name; only the memory where it was not simulated."""
     use = result.memory if isinstance(result, Result) else memory_use(scenario(spec))
     known = [*numbers(result)] if isinstance(result, Result) else [of_memory(use)]
     if use is not None:

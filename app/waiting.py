@@ -14,7 +14,7 @@ from uuid import uuid4
 import streamlit as st
 
 from app import state
-from app.answers import Answer, answer, few_steps, tried
+from app.answers import Answer, answer, few_steps, simulate_each
 from app.plain import plain
 from app.presets import FIRST
 from app.reading import scenario
@@ -59,7 +59,7 @@ def finished(what: str, function: Callable[..., T], *args: Hashable) -> T | None
     It is None while the function is running (its progress is drawn), and where it was cancelled or
     failed (which is shown).
     """
-    task = _asked_for(function, *args)
+    task = _task(function, *args)
     if not task.wait(PATIENCE):
         _progress(task, what)
         return None
@@ -70,27 +70,26 @@ def simulated(
     specs: Mapping[str, Spec], what: str = "simulating"
 ) -> dict[str, Result | DpsimError] | None:
     """Return the result or the error of each of ``specs``; None as `finished` does."""
-    every = tuple(specs.items())
-    return finished(what, tried, every)
+    return finished(what, simulate_each, tuple(specs.items()))
 
 
-def in_part(
+def in_fragment(
     what: str,
     function: Callable[..., T],
     *args: Hashable,
     patience: float,
     so_far: Callable[[Mapping[str, Any]], object] = lambda found: None,
 ) -> T | None:
-    """Return ``function(*args, report)`` in a part of the page (`state.alone`), as `finished` does.
+    """Return ``function(*args, report)`` in a fragment (`state.fragment`), as `finished` does.
 
-    The part alone reruns until it has the result. ``so_far`` draws the function's intermediate
+    Only the fragment reruns until it has the result. ``so_far`` draws the function's intermediate
     results. The task begins after `finished`'s tasks.
     """
-    task = _asked_for(function, *args, can_wait=True)
+    task = _task(function, *args, can_wait=True)
     if not task.wait(patience):
         so_far(task.found)
         _bar(task, what)
-        # Streamlit's own timers rerun a part for as long as the page is open.
+        # Streamlit's own timers rerun a fragment for as long as the page is open.
         _later()(key=f"later {what}", on_again_change=lambda: None)
         return None
     return _value(task, what)
@@ -98,7 +97,7 @@ def in_part(
 
 @cache
 def _later() -> Any:
-    """Return a component that reruns the page, or its part, in which it is, again and again."""
+    """Return a component that reruns the page or fragment that it is in, again and again."""
     return st.components.v2.component(
         "dpsim_later",
         # Streamlit sends one of two triggers at the same moment, so timers must not keep in step;
@@ -127,9 +126,9 @@ def _value(task: Task[T], what: str) -> T | None:
     return None
 
 
-def at_once(spec: Spec) -> Answer | None:
+def answer_if_ready(spec: Spec) -> Answer | None:
     """Return the answer to ``spec`` if it is available shortly; draw nothing."""
-    task = _asked_for(answer, spec)
+    task = _task(answer, spec)
     if not task.wait(PATIENCE):
         return None
     try:
@@ -139,11 +138,10 @@ def at_once(spec: Spec) -> Answer | None:
 
 
 def let_draw() -> bool:
-    """Return whether to let the browser draw the page so far, in a session's first run.
+    """Return whether to end a session's first run here, so that the browser draws the page so far.
 
-    The browser then requests the whole page again.
-
-    The first charts take a browser a second, during which it draws nothing else and ignores input.
+    The browser then requests the whole page. The first charts take it a second, during which it
+    draws nothing else and ignores input.
     """
     if st.session_state.get(DRAWN):
         return False
@@ -192,7 +190,7 @@ def leave_others(page: str) -> None:
         state.tasks().leave(_me())
 
 
-def _asked_for(function: Callable[..., T], *args: Hashable, can_wait: bool = False) -> Task[T]:
+def _task(function: Callable[..., T], *args: Hashable, can_wait: bool = False) -> Task[T]:
     """Return this session's task of ``function(*args, report)``."""
     call = partial(function, *args)
     return state.tasks().start((function, *args), call, _me(), can_wait=can_wait)
@@ -217,7 +215,7 @@ def _progress(task: Task[T], what: str) -> None:
 
 def _bar(task: Task[T], what: str) -> None:
     if not task.begun:
-        st.progress(0.0, text=f"{what}: after what is at work already")
+        st.progress(0.0, text=f"{what}: queued")
     elif task.total:
         st.progress(task.done / task.total, text=f"{what}: {task.done:,} of {task.total:,}")
     else:

@@ -31,6 +31,7 @@ _FIELDS = {
     "nic": "network card",
     "nics_per_node": "network cards per node",
     "optimizer": "optimiser",
+    "optimizer_kernels": "optimiser kernels",
     "power_per_gpu": "power per GPU",
     "price_per_gpu_hour": "price per GPU and hour",
     "pue": "PUE",
@@ -55,6 +56,18 @@ _OPTION = re.compile(r"^--set .*?: (?=[a-z_.]+: )")  # of a command line, not th
 def field_words(name: str) -> str:
     """Return ``batch per GPU`` for ``batch_per_gpu``."""
     return _FIELDS.get(name, name.replace("_", " "))
+
+
+def path_words(path: str, *, with_part: bool = False) -> str:
+    """Return ``seed`` for ``run.seed``, ``sync`` for ``strategy.sync.kind``.
+
+    ``with_part``: a field after its part, ``run: seed``.
+    """
+    above, _, name = path.rpartition(".")
+    part = field_words(above.rpartition(".")[2])
+    if part and (name == "kind" or path == "calibration.name"):
+        return part
+    return f"{part}: {field_words(name)}" if with_part else field_words(name)
 
 
 def kind_words(kind: str) -> str:
@@ -134,7 +147,7 @@ def differing(specs: Sequence[Spec]) -> list[tuple[str, list[str]]]:
             for leaves, given in zip(every, scenarios, strict=True)
         ]
         if len(set(values)) > 1 and _is_users_change(path, every[0]):
-            found.append((_place(path), values))
+            found.append((path_words(".".join(path)), values))
     return found
 
 
@@ -160,13 +173,6 @@ def _leaves(value: Any, path: tuple[str, ...] = ()) -> dict[tuple[str, ...], Any
     for key, below in value.items():
         found |= _leaves(below, (*path, str(key)))
     return found
-
-
-def _place(path: tuple[str, ...]) -> str:
-    """Return a field by its own name, a kind by the name of its part."""
-    of_its_part = path[-1] == "kind" or path == ("calibration", "name")
-    name = path[-2] if of_its_part and len(path) > 1 else path[-1]
-    return field_words(name)
 
 
 def _value(value: Any) -> str:

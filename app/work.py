@@ -1,9 +1,9 @@
 """Background work of the pages.
 
-A task runs in a process of its own, with progress, cancellation and a limit, so that pages respond
-meanwhile. A session has two at a time, all sessions together as many as there are cores, and others
-queue. A task that is not done in a second moves to the processes for long work, one per session at
-a time, and does not delay short ones.
+A task runs in a separate process, with progress, cancellation and a limit, so that pages respond
+meanwhile. A session runs two at a time, all sessions in total as many as there are cores, and
+others queue. A task that is not done in a second moves to the processes for long work, one per
+session at a time, and does not delay short ones.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ MOST_SECONDS = time_limit() if TIME_LIMIT in os.environ else 120.0
 MOST_OF_A_SESSION = 2
 MOST_AT_ONCE = max(2, os.cpu_count() or 1)
 SHORT_S = 1.0  # of processor time
-NOBODY = "the server itself"  # the owner of tasks that no session has requested yet
+SERVER = "the server"  # owns tasks that no session has requested yet
 _KEPT = 64
 
 
@@ -169,7 +169,7 @@ class Tasks:
         self,
         key: Hashable,
         function: Callable[[Report], T],
-        who: str = NOBODY,
+        who: str = SERVER,
         *,
         can_wait: bool = False,
     ) -> Task[T]:

@@ -63,7 +63,7 @@ RANKS = (
     "run",
     "training",
 )
-TOGETHER = {
+ONE_WORKER = {
     "app/": "browser",
     "studies/sweep/": "sweep",
     "docs/test_on_the_testbed": "ranks",
@@ -107,7 +107,7 @@ def group_of(test):
     Its file, for the fixtures' sake, or with others what needs the machine.
     """
     path = test.partition("::")[0].removeprefix("tests/")
-    return next((group for folder, group in TOGETHER.items() if path.startswith(folder)), path)
+    return next((group for folder, group in ONE_WORKER.items() if path.startswith(folder)), path)
 
 
 @pytest.hookimpl(tryfirst=True)  # before tests are chosen by their marks

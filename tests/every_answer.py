@@ -26,7 +26,7 @@ ALGORITHMS = (
     "strategy.aggregation.algorithm=ring,halving-doubling,hierarchical,double-binary-tree,auto"
 )
 
-# What a few steps take long for: a whole period between sites is simulated, however few are asked
+# What a few steps take long for: a whole period between sites is simulated, however few are wanted
 # for, with a flow for each bucket; a bound is warmed up to.
 BRIEF = {
     "diloco": " --set strategy.sync.outer.every=5 --set strategy.overlap.kind=sequential",

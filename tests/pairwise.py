@@ -13,7 +13,7 @@ import pytest
 def covering(cases, strength=2):
     """Places of the chosen cases, in order; the next is always the one with most that is new.
 
-    ``cases`` are tuples of hashable values, one an axis. What occurs together in any case, of each
+    ``cases`` are tuples of hashable values, one an axis. What occurs in the same case, of each
     ``strength`` axes, does so in a chosen one. Equal cases give equal choices, in any process.
     """
     parts = [set(combinations(enumerate(case), min(strength, len(case)))) for case in cases]

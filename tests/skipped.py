@@ -1,4 +1,4 @@
-"""What was skipped, counted by reason in the last line, and kept for a run of these tests alone.
+"""What was skipped, counted by reason in the last line, and kept for a run of only these tests.
 
 The tests (of a file that was skipped whole, the file) stand in .pytest_cache/skipped:
 ``pytest @.pytest_cache/skipped`` runs them where more is installed. In CI it is a failure that
@@ -23,9 +23,9 @@ def by_reason(reports):
 
 def reason_of(report):
     """Why, without what helps."""
-    _, _, said = report.longrepr
-    said = re.sub(r"could not import '(\w+)'.*", r"\1 is not installed", said)
-    return re.split(r": | \(", said.removeprefix("Skipped: "))[0]
+    _, _, message = report.longrepr
+    message = re.sub(r"could not import '(\w+)'.*", r"\1 is not installed", message)
+    return re.split(r": | \(", message.removeprefix("Skipped: "))[0]
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)

@@ -56,7 +56,7 @@ def scenario_of(line):
     return load_scenario(FOLDER / f"{name}.yaml", set_to)
 
 
-def said_by(line):
+def output_of(line):
     """What a command line is about: the command, and the kinds of the scenario's strategy."""
     what, scenario = line.split()[0], scenario_of(line)
     if scenario is None:
@@ -78,7 +78,7 @@ def few():
     Of lines that have as much, the one with the fewest workers. And one that is chaotic.
     """
     places = sorted(ALL, key=lambda place: workers(LINES[place]))
-    chosen = covering([said_by(LINES[place]) for place in places], strength=1)
+    chosen = covering([output_of(LINES[place]) for place in places], strength=1)
     return sorted({LINES.index(CHAOTIC), *(places[number] for number in chosen)})
 
 
@@ -106,7 +106,7 @@ def answers(tmp_path_factory):
     """
 
     @cache
-    def said(place, python=sys.executable):
+    def output(place, python=sys.executable):
         changed, arguments, lines = PLACES[place]
         own = {name: value for name, value in os.environ.items() if name not in AS_OLDER}
         environment = {**own, "PYTHONPATH": str(ROOT), **changed}
@@ -123,7 +123,7 @@ def answers(tmp_path_factory):
         assert done.returncode == 0, done.stderr
         return json.loads(done.stdout)
 
-    return said
+    return output
 
 
 @pytest.mark.parametrize(
@@ -169,18 +169,18 @@ def test_a_sweep_is_done(answers):
 
 
 def test_another_seed_gives_other_bytes(dpsim):
-    def said(seed):
+    def output(seed):
         code, out, _ = dpsim(
             "run", ROOT / "scenarios" / "quickstart.yaml", "--set", f"run.seed={seed}", "--json"
         )
         assert code == 0
         return json.dumps(without_provenance(json.loads(out)))
 
-    assert said(0) == said(0)
-    assert said(0).replace('"seed": 0', '"seed": 1') != said(1)
+    assert output(0) == output(0)
+    assert output(0).replace('"seed": 0', '"seed": 1') != output(1)
 
 
-def asked(python, code):
+def requested(python, code):
     """What an interpreter prints, or nothing where it is not there or fails."""
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     try:
@@ -203,7 +203,7 @@ def other_python():
     named = os.environ.get("DPSIM_OTHER_PYTHON")
     own = "{}.{}".format(*sys.version_info)
     for python in [named] if named else OTHERS:
-        if asked(python, MINOR) not in ("", own) and asked(python, NEEDED):
+        if requested(python, MINOR) not in ("", own) and requested(python, NEEDED):
             return python
     if named:
         pytest.fail(

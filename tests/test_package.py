@@ -100,6 +100,7 @@ with contextlib.redirect_stdout(io.StringIO()):
     app(["run", "scenarios/quickstart.yaml"], standalone_mode=False)
 """
 
+NAMES = "import dpsim.hardware as h; h.gpus().canonical('V100'); list(h.nodes())"
 
 HELP = """
 import contextlib, io, sys
@@ -125,10 +126,22 @@ def loaded_by(statement):
         ("import dpsim.cli", BESIDE | MODELS | {"rich"}),
         (HELP, BESIDE | MODELS | {"rich"}),
         (FIRST_PREDICTION, BESIDE),
+        ("import dpsim.workload", {"torch", "scipy", "pint", "networkx"}),
+        (NAMES, {"torch", "scipy", "pint", "networkx", "numpy", "streamlit", "ruamel.yaml"}),
         ("import dpsim, validate.ranks.launch", BESIDE | MODELS),
         ("import dpsim, validate.ranks.testbed", BESIDE),
     ],
-    ids=["import", "all-names", "command-line", "help", "first-prediction", "rank", "testbed"],
+    ids=[
+        "import",
+        "all-names",
+        "command-line",
+        "help",
+        "first-prediction",
+        "workload",
+        "names-of-hardware",
+        "rank",
+        "testbed",
+    ],
 )
 def test_importing_loads_no_more_than_it_must(statement, unwanted):
     loaded = loaded_by(statement)
@@ -173,7 +186,7 @@ def test_the_wheel_holds_every_package_with_its_data(tmp_path, compiler):
     assert wheel.name.endswith("-py3-none-any.whl") == (not loops)
     assert len(loops) == (compiler is None and kernel() is not None)
     target = tmp_path / "site"
-    # All that pip does with a wheel of Python alone, which test_wheel_smoke.py has installed by it.
+    # All that pip does with a pure Python wheel, which test_wheel_smoke.py has installed by it.
     ZipFile(wheel).extractall(target)
 
     found = python(

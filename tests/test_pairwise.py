@@ -11,16 +11,16 @@ ALL = [*product(*AXES)]
 
 
 @pytest.mark.parametrize(("strength", "most"), [(1, 4), (2, 24), (3, 96), (4, 192)])
-def test_what_goes_together_still_does(strength, most):
-    def together(cases):
+def test_every_combination_of_values_stays_covered(strength, most):
+    def combined(cases):
         return {part for case in cases for part in combinations(enumerate(case), strength)}
 
     chosen = covering(ALL, strength)
-    assert together(ALL[place] for place in chosen) == together(ALL)
+    assert combined(ALL[place] for place in chosen) == combined(ALL)
     assert len(chosen) <= most
 
 
-def test_what_no_case_has_is_not_asked_for():
+def test_pairs_that_no_case_has_are_not_required():
     cases = [case for case in ALL if case[:2] != ("a", "e")]
     assert {cases[place][:2] for place in covering(cases)} == {case[:2] for case in cases}
 
@@ -31,7 +31,7 @@ def test_nothing_to_choose():
 
 
 class Item(SimpleNamespace):
-    """As much of a collected test as is asked for."""
+    """As much of a collected test as is needed."""
 
     def get_closest_marker(self, name):
         return self.marks.get(name)

@@ -66,8 +66,8 @@ def test_each_answer_is_a_data_frame(answers, kind, library):
 
 
 def test_rows_are_what_the_command_prints_as_csv(answers, dpsim):
-    asked = ["--vary", "overlap.kind=buckets,sequential", *(f"--set={each}" for each in FEW)]
-    printed = dpsim("compare", FILE, *asked, "--csv")[1].splitlines()
+    requested = ["--vary", "overlap.kind=buckets,sequential", *(f"--set={each}" for each in FEW)]
+    printed = dpsim("compare", FILE, *requested, "--csv")[1].splitlines()
     rows = answers["Comparison"].to_rows()
     assert printed[0].split(",") == list(rows[0])
     assert len(printed) == 1 + len(rows)
@@ -86,11 +86,13 @@ def test_a_data_frame_without_its_library_says_what_to_install(answers, monkeypa
 
 def test_functions_answer_what_commands_print(answers, dpsim):
     sets = [f"--set={each}" for each in FEW]
-    told = json.loads(dpsim("explain", FILE, *sets, "--json")[1])
+    reported = json.loads(dpsim("explain", FILE, *sets, "--json")[1])
     own = answers["Explanation"].to_json()
-    assert told["knobs"] == json.loads(json.dumps(own["knobs"]))
-    told = json.loads(dpsim("collective", "--cluster", "dgx-a100", "-b", "1M", "--json")[1])
-    assert told["rows"] == [json.loads(json.dumps(answers["CollectiveTimes"].rows[0].to_json()))]
+    assert reported["knobs"] == json.loads(json.dumps(own["knobs"]))
+    reported = json.loads(dpsim("collective", "--cluster", "dgx-a100", "-b", "1M", "--json")[1])
+    assert reported["rows"] == [
+        json.loads(json.dumps(answers["CollectiveTimes"].rows[0].to_json()))
+    ]
 
 
 def test_memory_and_advice():

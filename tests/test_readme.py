@@ -34,7 +34,7 @@ def cells_of(text):
 
 
 def test_the_table_of_the_readme_says_what_the_tables_of_accuracy_say():
-    """Its n, median and worst error stand together in a row there."""
+    """Its n, median and worst error are in one row there."""
     table = README.split("| what | n | median error | worst | target |\n")[1].split("\n\n")[0]
     rows = cells_of(table)[1:]
     assert len(rows) == 8
@@ -47,8 +47,8 @@ def test_the_errors_of_compute_times_are_those_of_their_fit():
     """All rows and each table: of a fit without the row's publisher, and of one that saw it."""
     table = ACCURACY.split("## Compute times\n")[1].split("\n## ")[0]
     unseen, seen = LAW["errors"]["each publisher left out"], LAW["errors"]["fitted rows"]
-    said = [row[1:] for row in cells_of(table)[2:]]
-    assert said == [
+    output = [row[1:] for row in cells_of(table)[2:]]
+    assert output == [
         [
             f"{errors['n']:,}",
             *(f"{100 * errors[name]:.1f} %" for name in ("median", "mean", "p95")),
@@ -60,7 +60,7 @@ def test_the_errors_of_compute_times_are_those_of_their_fit():
     ]
 
 
-def test_the_number_of_fitted_constants_is_said():
+def test_the_number_of_fitted_constants_is_stated():
     tables = [table for part in PARTS for table in LAW[part].values()]
     fitted = sum("error" in entry for table in tables for entry in table.values())
     assert f"and {fitted} fitted constants" in ACCURACY

@@ -1,4 +1,4 @@
-"""What was skipped is counted by reason, can be run alone, and fails in CI where it was to be there."""
+"""Skipped tests are counted by reason, can be run separately, and fail in CI."""
 
 import os
 import subprocess
@@ -71,7 +71,7 @@ def test_the_last_line_counts_by_reason(suite):
     )
 
 
-def test_what_was_skipped_can_be_run_alone(suite):
+def test_skipped_tests_can_be_run_separately(suite):
     suite(LACKS="1")
     _, lines = suite("@.pytest_cache/skipped")
     assert lines[-2].startswith("2 passed, 2 skipped in ")

@@ -89,13 +89,15 @@ def interpreters():
     by_version = {}
     for name in PYTHONS:
         path = shutil.which(name) if name else None
-        asked = "import sys; print(*sys.version_info[:2])"
+        requested = "import sys; print(*sys.version_info[:2])"
         if path is None:
             continue
         # A manager's stand-in for a version that is not chosen is there, and fails.
-        told = subprocess.run([path, "-c", asked], capture_output=True, text=True, check=False)
-        if told.returncode == 0:
-            by_version.setdefault(told.stdout.strip(), (name, path))
+        reported = subprocess.run(
+            [path, "-c", requested], capture_output=True, text=True, check=False
+        )
+        if reported.returncode == 0:
+            by_version.setdefault(reported.stdout.strip(), (name, path))
     return dict(by_version.values())
 
 
@@ -110,7 +112,7 @@ def wheel(tmp_path_factory):
 
 @pytest.fixture
 def typed(wheel, tmp_path, request):
-    """Types a line after ``dpsim``; answers exit code and what was said."""
+    """Types a line after ``dpsim``; answers exit code and output."""
     if request.param not in interpreters():
         pytest.skip("there is no such Python here, or its version is tried by another name")
     environment = tmp_path / "environment"
@@ -177,8 +179,8 @@ def test_every_command_of_the_installed_wheel(typed, monkeypatch):
             failed.append(f"dpsim {line}\n{done.stdout[-500:]}\n{done.stderr[-2000:]}")
     for line, extra in NEED_MORE.items():
         done = typed(line)
-        told = f"[{extra}]" in done.stderr and "Traceback" not in done.stderr
-        if done.returncode not in (1, 2) or not told:
+        reported = f"[{extra}]" in done.stderr and "Traceback" not in done.stderr
+        if done.returncode not in (1, 2) or not reported:
             failed.append(f"dpsim {line}\n{done.stderr}")
     assert not failed, "\n".join(failed)
 

@@ -25,7 +25,9 @@ _PATIENCE = 120_000.0  # ms
 # Idle for two seconds.
 _SETTLED = """() => {
   const still = document.querySelector("[data-test-script-state=notRunning]") !== null
-    && document.querySelector("[role=progressbar]") === null;
+    && document.querySelector("[role=progressbar]") === null
+    && [...document.querySelectorAll("[data-testid=stPlotlyChart]")]
+      .every((each) => each.querySelector(".main-svg") !== null);
   if (!still) window.dpStill = undefined;
   else window.dpStill ??= performance.now();
   return still && performance.now() - window.dpStill > 2000;

@@ -1,4 +1,4 @@
-"""See the algorithm: schedules round by round, side by side, on a switch or the cluster."""
+"""Algorithms: schedules round by round, side by side, on a switch or the scenario's cluster."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import streamlit as st
 
 from app import controls, sidebar
 from app.headline import sentence
-from app.lessons import walked
+from app.lessons import walkthroughs
 from app.spec import Spec
 from app.waiting import finished, refuse, scenario_of
 from dpsim.base.units import DATA, TIME, human
@@ -29,8 +29,8 @@ _LATENCIES = ("0 s", "1 us", "10 us", "100 us")
 def draw() -> None:
     """Draw the page."""
     st.caption(
-        "A row is a rank, a column a chunk of its vector. What a rank holds is found by carrying "
-        "the schedule out: the one that is simulated, and that runs on real ranks."
+        "Each row is a rank, each column a chunk of its vector. The contents come from executing "
+        "the schedule, the same one that is simulated and that runs on real ranks."
     )
 
     # Tasks are cached by what was requested, so that an earlier choice shows at once.
@@ -39,7 +39,7 @@ def draw() -> None:
     with st.container(horizontal=True):
         size = controls.slide("each rank's vector", _SIZES, "size", "1 MiB")
         place = _switch() if where == _SWITCH else _cluster()
-    walks = finished("carrying it out", walked, names, operation, size, place)
+    walks = finished("executing the schedule", walkthroughs, names, operation, size, place)
     if walks is None:
         return
 
@@ -51,7 +51,7 @@ def draw() -> None:
 def _verdict(names: Sequence[str], walks: Sequence[Walkthrough]) -> str:
     """Return time, rounds and the busiest rank's traffic of each algorithm, the fastest first."""
     known = sorted(zip(names, walks, strict=True), key=lambda each: _seconds(each[1]))
-    return "; ".join(f"{name}: {_taken(walk)}" for name, walk in known) + "."
+    return "; ".join(f"{name}: {_summary(walk)}" for name, walk in known) + "."
 
 
 def _seconds(walk: Walkthrough) -> float:
@@ -59,7 +59,7 @@ def _seconds(walk: Walkthrough) -> float:
     return (walk.rounds[-1].seconds or 0.0) if walk.rounds else 0.0
 
 
-def _taken(walk: Walkthrough) -> str:
+def _summary(walk: Walkthrough) -> str:
     sent = walk.rounds[-1].sent_by_busiest if walk.rounds else 0
     several = "" if len(walk.rounds) == 1 else "s"
     took = f"{human(_seconds(walk), TIME, 4)} in {len(walk.rounds)} round{several}"
@@ -77,7 +77,7 @@ def _algorithms() -> tuple[tuple[str, ...], str]:
         names = controls.pick_several(
             f"algorithms, up to {MOST_BESIDE}", known, "algorithms", first, most=MOST_BESIDE
         )
-    # Those of another operation, or none, are left of what was chosen before.
+    # None of the chosen ones may belong to this operation.
     return tuple(names or first), operation
 
 
@@ -111,9 +111,9 @@ def _player() -> Any:
     mounted = (
         "\nexport default function ({parentElement, data}) {\n"
         '  const root = parentElement.querySelector(".dpsim-steps");\n'
-        # The page reruns at every widget: the player goes on unless the walkthroughs change.
-        "  const told = JSON.stringify(data.walks);\n"
-        "  if (root.told !== told) { root.told = told; drawSteps(root, data.walks); }\n"
+        # The page reruns at every widget: the player continues unless the walkthroughs change.
+        "  const walks = JSON.stringify(data.walks);\n"
+        "  if (root.walks !== walks) { root.walks = walks; drawSteps(root, data.walks); }\n"
         "}\n"
     )
     return st.components.v2.component(

@@ -18,7 +18,7 @@ from app.reading import with_fitted_times
 from app.spec import Spec
 from app.titles import model_words
 from app.waiting import finished, scenario_of, simulated, why_not
-from app.words import choice_words, device_words, field_words, kind_words, nodes_words
+from app.words import choice_words, device_words, kind_words, nodes_words, path_words
 from dpsim.base.errors import DpsimError
 from dpsim.base.units import DATA, human
 from dpsim.collectives import ALL_REDUCES
@@ -57,7 +57,7 @@ _BUCKETS = ["1 MB", "2 MB", "5 MB", "10 MB", "25 MB", "50 MB", "100 MB"]
 # Values that do not depend on the scenario, and those compared at first.
 _FIXED = {_ALGORITHM: (list(ALL_REDUCES), _QUICK), _BUCKET: (_BUCKETS, _BUCKETS)}
 _WORDS = {_CARD: device_words, _GPU: device_words, _NODES: nodes_words, _MODEL: model_words}
-_HELD = ("cluster", "workload", "cost", "run")  # parts of the scenario with knobs of their own
+_PARTS = ("cluster", "workload", "cost", "run")  # parts of the scenario whose fields are knobs
 _KINDS = (
     "cluster.network",
     *(f"strategy.{part}" for part in ("aggregation", "sync", "overlap", "compression")),
@@ -92,7 +92,7 @@ def _compare_values(spec: Spec) -> None:
         spec = spec.without("strategy.aggregation").with_value(
             "strategy.aggregation.kind", "allreduce"
         )
-        st.caption("The scenario has no all-reduce: here its gradients meet in one.")
+        st.caption("The scenario has no all-reduce: here one replaces its aggregation.")
     options, usual = _values(path, spec, known.get(path))
     values = controls.pick_several(
         "among", options, f"among-{path}", usual, words=_WORDS.get(path, choice_words)
@@ -106,13 +106,11 @@ def _compare_values(spec: Spec) -> None:
 
 
 def _words(path: str) -> str:
-    """Return ``batch per GPU`` or ``run: seed`` for a path."""
-    part, _, name = path.rpartition(".")
-    return _NAMES.get(path) or f"{field_words(part.rpartition('.')[2])}: {field_words(name)}"
+    return _NAMES.get(path) or path_words(path, with_part=True)
 
 
 def _values(path: str, spec: Spec, knob: forms.Field | None) -> tuple[list[str], Sequence[str]]:
-    """Return the values of a knob, and the ones compared at first, with the scenario's own.
+    """Return the values of a knob, among them the scenario's, and the ones compared at first.
 
     ``knob``: the field at ``path``, None for the kind of a part.
     """
@@ -124,23 +122,22 @@ def _values(path: str, spec: Spec, knob: forms.Field | None) -> tuple[list[str],
         doubled = [str(2**power) for power in range(13) if 2**power * each <= _MOST_GPUS]
         return doubled, doubled
     if path == _BATCH:
-        own = given.workload.batch_per_gpu
-        near = [own * factor // 4 for factor in (1, 2, 4, 8, 16) if own * factor >= 4]
-        return [str(batch) for batch in near], [str(batch) for batch in near[:-1]]
+        batch = given.workload.batch_per_gpu
+        near = [batch * factor // 4 for factor in (1, 2, 4, 8, 16) if batch * factor >= 4]
+        return [str(each) for each in near], [str(each) for each in near[:-1]]
     first = given.cluster.parts[0]
     if path == _GPU:
-        own_gpu = first.accelerator.name
-        return list(gpus()), tuple(dict.fromkeys((own_gpu, *_GPUS)))
+        return list(gpus()), tuple(dict.fromkeys((first.accelerator.name, *_GPUS)))
     if path == _CARD:
-        own_card = given.cluster.nic_link(first).name
+        card = given.cluster.nic_link(first).name
         cards = [name for name in links() if name.startswith(_BETWEEN_NODES)]
-        return list(dict.fromkeys((*cards, own_card))), tuple(dict.fromkeys((own_card, *_CARDS)))
+        return list(dict.fromkeys((*cards, card))), tuple(dict.fromkeys((card, *_CARDS)))
     return _kinds(path) if knob is None else _around(knob, spec)
 
 
 def _knobs() -> dict[str, forms.Field | None]:
     """Return the values of the scenario's parts by their paths; None for the kind of a part."""
-    schemas = {path: forms.part(path) for path in _HELD}
+    schemas = {path: forms.part(path) for path in _PARTS}
     schemas |= {path: given for path in _KINDS if (given := controls.schema_of(path))}
     spec = state.current().spec
     schemas |= {path: forms.part(path[:-3]) for path in _ENTRIES if controls.stated(spec, path)}
@@ -157,17 +154,17 @@ def _kinds(path: str) -> tuple[list[str], Sequence[str]]:
 
 
 def _around(knob: forms.Field, spec: Spec) -> tuple[list[str], Sequence[str]]:
-    """Return values of a knob to compare: its choices, or those that the user writes."""
-    own = controls.stated(spec, knob.path)
-    own = knob.default if own is None else own
+    """Return values of a knob to compare: its choices, or values that the user writes."""
+    value = controls.stated(spec, knob.path)
+    value = knob.default if value is None else value
     if knob.type == "truth":
         return ["false", "true"], ["false", "true"]
     if knob.choices:
-        # The scenario's own, and those that follow it in the list.
-        first = knob.choices.index(own) if own in knob.choices else 0
+        # The scenario's choice, and those that follow it in the list.
+        first = knob.choices.index(value) if value in knob.choices else 0
         return list(knob.choices), (*knob.choices[first:], *knob.choices[:first])[:6]
     usual = ", ".join(
-        dict.fromkeys(forms.shown(each) for each in forms.around(1 if own is None else own))
+        dict.fromkeys(forms.shown(each) for each in forms.around(1 if value is None else value))
     )
     given = controls.write("values, between commas", f"values-{knob.path}", usual, knob.help)
     values = list(dict.fromkeys(filter(None, map(str.strip, given.split(",")))))

@@ -20,9 +20,9 @@ from dpsim.report.figures.replay_figure import replay_figure
 from dpsim.studies.replay import Replay
 
 _HEIGHT = 620  # pixels
-# The initial comparison: the second where the first is the scenario's own.
+# The initial comparison: the second where the scenario has the first.
 _FIRST = ("local-sgd", "bsp")
-_WAYS, _BATCHES = "ways to synchronise", "batches"
+_SYNCS, _BATCHES = "synchronisation", "batches"
 _FACTORS = (1, 2, 4, 8, 16)  # quarters of the small model's batch
 
 
@@ -30,15 +30,15 @@ def draw() -> None:
     """Draw the page."""
     spec = sidebar.draw()
     st.caption(
-        "A small model learns handwritten digits by real SGD. When each gradient is computed, on "
-        "which parameters, and when it arrives, is the scenario's; what is shown are real losses "
-        "and accuracies against simulated seconds."
+        "A small model learns handwritten digits by real SGD. The scenario determines when each "
+        "gradient is computed, on which parameters, and when it is applied: losses and accuracies "
+        "are real, their times are simulated."
     )
 
     with st.expander("The small model"):
         controls.fields("replay", without=("points",))
-    compared = {_WAYS: _ways, _BATCHES: _batches}
-    specs = compared[controls.switch("what differs", tuple(compared), "trained", _WAYS)](spec)
+    compared = {_SYNCS: _syncs, _BATCHES: _batches}
+    specs = compared[controls.switch("what differs", tuple(compared), "trained", _SYNCS)](spec)
 
     replays: dict[str, Replay] = {}
     for name, chosen in specs.items():
@@ -51,35 +51,35 @@ def draw() -> None:
         _table(replays)
 
 
-def _ways(spec: Spec) -> dict[str, Spec]:
-    """Return the scenario by its way to synchronise, and with those chosen for comparison."""
-    own = scenario_of(spec).strategy.sync.kind
+def _syncs(spec: Spec) -> dict[str, Spec]:
+    """Return the scenario by its kind of synchronisation, and with those chosen for comparison."""
+    kind = scenario_of(spec).strategy.sync.kind
     known = {}
-    for kind in forms.union("strategy.sync").kinds:
-        changed = spec.without("strategy.sync").with_value("strategy.sync.kind", kind)
+    for other in forms.union("strategy.sync").kinds:
+        changed = spec.without("strategy.sync").with_value("strategy.sync.kind", other)
         # Offer only valid kinds: some work only with certain aggregations.
         with suppress(DpsimError):
             scenario(changed)
-            known[kind] = changed
-    known.pop(own, None)
+            known[other] = changed
+    known.pop(kind, None)
     if not known:
-        st.caption("No other way to synchronise goes with the rest of this scenario.")
-        return {kind_words(own): spec}
+        st.caption("No other synchronisation is compatible with the rest of this scenario.")
+        return {kind_words(kind): spec}
     chosen = controls.pick_several(
-        f"{kind_words(own)}, compared with",
+        f"{kind_words(kind)}, compared with",
         list(known),
         "replayed",
-        [kind for kind in _FIRST if kind in known][:1],
-        "Those that go with the rest of the scenario.",
+        [other for other in _FIRST if other in known][:1],
+        "Those compatible with the rest of the scenario.",
     )
-    return {kind_words(own): spec, **{kind_words(kind): known[kind] for kind in chosen}}
+    return {kind_words(kind): spec, **{kind_words(other): known[other] for other in chosen}}
 
 
 def _batches(spec: Spec) -> dict[str, Spec]:
     """Return the scenario with several batches of the small model, each over as many samples."""
     given = scenario_of(spec).replay
     known = [str(given.batch * factor // 4) for factor in _FACTORS if given.batch * factor >= 4]
-    st.caption("Each sees as many samples in all: a smaller batch takes more and noisier steps.")
+    st.caption("Each trains on as many samples: a smaller batch takes more and noisier steps.")
     specs = {}
     for batch in controls.pick_several("batches", known, "batches", known):
         steps = max(1, given.batch * given.steps // int(batch))
@@ -99,11 +99,11 @@ def _verdict(replays: dict[str, Replay]) -> str:
     # Otherwise the final accuracy shows which came closest.
     if not times:
         best = max(rows, key=lambda name: float(rows[name]["final_accuracy"]))
-        return f"None reaches the target; {best} comes to {rows[best]['final_accuracy']:.1%}."
+        return f"None reaches the target; {best} reaches {rows[best]['final_accuracy']:.1%}."
     first, *others = sorted(times, key=lambda name: float(times[name]))
-    said = f"{first} reaches the target in {human(times[first], TIME, 3)} of simulated time"
+    text = f"{first} reaches the target in {human(times[first], TIME, 3)} of simulated time"
     after = ", ".join(f"{name} in {human(times[name], TIME, 3)}" for name in others)
-    return f"{said}, {after}." if after else f"{said}."
+    return f"{text}, {after}." if after else f"{text}."
 
 
 def _table(replays: dict[str, Replay]) -> None:

@@ -1,4 +1,4 @@
-"""A user's own files: models, traces, logs and topologies, and the scenario with them."""
+"""A user's files: models, traces, logs and topologies, and the scenario with them."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ def draw() -> None:
     """Draw the page."""
     spec = sidebar.draw()
     st.caption(
-        "Read in this browser's session, within limits. Nothing in them is run, and they are gone "
-        "with the page; the scenario in the address stays as it is."
+        "Files are read within size limits, and deleted after. No code in them is run, and the "
+        "scenario in the address does not change."
     )
-    kind = controls.pick("what it is", list(KINDS), "kind", next(iter(KINDS)))
+    kind = controls.pick("kind of file", list(KINDS), "kind", next(iter(KINDS)))
     st.caption(KINDS[kind].gain)
-    given = st.file_uploader("the file", key=f"own file {kind}", max_upload_size=_MOST_MB)
+    given = st.file_uploader("file", key=f"own file {kind}", max_upload_size=_MOST_MB)
     if given is None:
         return
     found = finished("reading it", outcome, given.name, given.getvalue(), kind, spec)
@@ -37,7 +37,7 @@ def _shown(found: Found) -> None:
     for line in others:
         st.markdown(f"- {plain(line)}")
     if found.text:
-        words = f"download what dpsim makes of it ({found.name})"
+        words = f"download the result ({found.name})"
         download(words, found.text, found.name, "text/plain")
     if found.node is not None:
         st.button(
@@ -47,5 +47,5 @@ def _shown(found: Found) -> None:
             icon=":material/play_arrow:",
         )
     if found.without is not None and found.with_it is not None:
-        st.markdown("**The scenario with it**, and the change from the one without it")
+        st.markdown("**The scenario with this file**, and the change from the one without it")
         headline(found.with_it, found.without)

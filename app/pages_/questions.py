@@ -69,7 +69,7 @@ def _found(spec: Spec, varied: list[list[str]]) -> dict[int, Result] | None:
 
 
 def _batches(spec: Spec) -> None:
-    st.caption("The batch of a GPU is varied, and nothing else; four steps each.")
+    st.caption("Only the batch per GPU varies; four steps each.")
     found = _found(spec, [[f"workload.batch_per_gpu={batch}"] for batch in _BATCHES])
     if found is not None:
         runs = list(found.values())
@@ -90,8 +90,8 @@ def _to_target(
                 chart(figure, key)
     if not has_targets(runs):
         st.info(
-            "How many steps this model takes to a target is not known here: no published runs of "
-            "it were fitted."
+            "The number of steps to a target is not known for this model: no published runs of it "
+            "were fitted."
         )
 
 
@@ -103,7 +103,8 @@ def _best(runs: list[Result], words: Callable[[Result], str]) -> str:
         within, first = min(known, key=lambda pair: pair[0])
         return f"{words(first)} reaches the target first, in {long_time(within)}."
     best = max(runs, key=lambda run: run.throughput_samples_per_s)
-    return f"{words(best)} gives most, {rounded(best.throughput_samples_per_s)} samples/s."
+    rate = rounded(best.throughput_samples_per_s)
+    return f"{words(best)} gives the most throughput, {rate} samples/s."
 
 
 def _global_batch(run: Result) -> str:
@@ -117,9 +118,9 @@ def _cluster(run: Result) -> str:
 def _gpus(spec: Spec) -> None:
     cluster = scenario_of(spec).cluster
     if not counted_nodes(spec):
-        refuse("a cluster of several kinds of nodes, or a testbed, has no one number to vary")
+        refuse("the number of nodes varies only on clusters of one kind of node")
         return
-    st.caption("Nodes and the batch of a GPU are varied; four steps each.")
+    st.caption("The number of nodes and the batch per GPU vary; four steps each.")
 
     each = cluster.ranks // cluster.nodes
     batch = scenario_of(spec).workload.batch_per_gpu
@@ -134,15 +135,13 @@ def _gpus(spec: Spec) -> None:
 
     found = _found(spec, varied)
     if found is not None:
-        # The results of the scenario's own batch, which is tried first, on every number of nodes.
-        own = [result for place, result in found.items() if place < len(nodes)]
-        _to_target(list(found.values()), _cluster, {"efficiency": scaling_figure(own)})
+        # The results with the scenario's batch, the first one, on every number of nodes.
+        same_batch = [result for place, result in found.items() if place < len(nodes)]
+        _to_target(list(found.values()), _cluster, {"efficiency": scaling_figure(same_batch)})
 
 
 def _learners(spec: Spec) -> None:
-    st.caption(
-        "Several learners share a GPU, each with a batch of its own: small batches leave room."
-    )
+    st.caption("Several learners share a GPU, each with its own batch: small batches leave room.")
     varied = [[f"workload.learners_per_gpu={k}"] for k in range(1, _MOST_LEARNERS + 1)]
     found = _found(spec, varied)
     if found is None:
@@ -150,20 +149,20 @@ def _learners(spec: Spec) -> None:
     pairs = [(place + 1, result) for place, result in found.items()]
     most, best = max(pairs, key=lambda pair: pair[1].throughput_samples_per_s)
     gained = best.throughput_samples_per_s / pairs[0][1].throughput_samples_per_s - 1
-    said = f"{plural(most, 'learner')} on a GPU give most"
-    sentence(f"{said}, {gained:.1%} more than {pairs[0][0]}." if gained else f"{said}.")
+    text = f"{plural(most, 'learner')} on a GPU give the most throughput"
+    sentence(f"{text}, {gained:.1%} more than {pairs[0][0]}." if gained else f"{text}.")
     chart(learners_figure(pairs), "learners")
     if len(pairs) < len(varied):
-        st.caption(f"Of 1 to {len(varied)} learners those are shown that fit and can be simulated.")
+        st.caption(f"Shown are the numbers of learners, of 1 to {len(varied)}, that fit.")
 
 
 def _grows(spec: Spec) -> None:
     st.caption(
-        "Instead of letting the learning rate fall after 30, 60 and 80 of 90 epochs, the batch "
-        "grows by as much. Test accuracy is the same after the same epochs; there are fewer "
+        "Instead of lowering the learning rate after 30, 60 and 80 of 90 epochs, the batch grows "
+        "by the same factor. Test accuracy is the same after the same number of epochs, with fewer "
         "updates (Smith et al., ICLR 2018)."
     )
-    factor = int(controls.slide("times the batch before", _FACTORS, "factor", "2"))
+    factor = int(controls.slide("growth of the batch at each stage", _FACTORS, "factor", "2"))
     found = finished("simulating", grown, spec, factor)
     if found is None:
         return

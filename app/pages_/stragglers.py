@@ -30,10 +30,10 @@ _FACTORS = ("1", "1.28", "1.5", "2", "3", "5", "10")
 _PATH = "strategy.sync.kind"
 _KINDS = ("bsp", "backup", "ssp", "asp", "local-sgd")
 Outcomes = Mapping[str, Result | DpsimError]
-# Who is slow: the field, and its value. With %, since YAML's braces conflict with str.format.
+# The field that makes workers slow, and its value (with %, since YAML has braces).
 _SLOW = {
-    "worker 0 is slow, always": ("disturbance.slow", "[{workers: [0], factor: %s}]"),
-    "anyone is slow, now and then": (
+    "worker 0 is always slow": ("disturbance.slow", "[{workers: [0], factor: %s}]"),
+    "all workers are slow at times": (
         "disturbance.transient",
         "[{rate: 0.02, mean_steps: 3, factor: %s}]",
     ),
@@ -44,25 +44,25 @@ def draw() -> None:
     """Draw the page."""
     spec = sidebar.draw()
     path, value = _SLOW[controls.switch("who is slow", tuple(_SLOW), "slow", next(iter(_SLOW)))]
-    factor = controls.slide("compute time, times the others'", _FACTORS, "severity", "2")
+    factor = controls.slide("slow-down factor", _FACTORS, "severity", "2")
     known = list(forms.union("strategy.sync").kinds)
     kinds = controls.pick_several(
-        "ways to synchronise", known, "sync", [kind for kind in _KINDS if kind in known]
+        "synchronisation", known, "sync", [kind for kind in _KINDS if kind in known]
     )
     # The measured step does not apply to the scenario with slower workers.
     spec = with_fitted_times(spec)
-    # It takes the place of the scenario's own.
+    # It replaces the scenario's stragglers.
     slow = spec.with_value(path, value % factor)
     specs = {kind: spec.with_value(_PATH, kind) for kind in kinds}
     slowed = {f"slow {kind}": slow.with_value(_PATH, kind) for kind in kinds}
-    both = simulated({**specs, **slowed}, "simulating each way")
+    both = simulated({**specs, **slowed}, "simulating each kind")
     if both is not None:
         found = {kind: both[f"slow {kind}"] for kind in kinds}
-        _results(_those_that_go(found), _those_that_go({kind: both[kind] for kind in kinds}))
+        _results(_completed(found), _completed({kind: both[kind] for kind in kinds}))
         why_not(found)
 
 
-def _those_that_go(found: Outcomes) -> dict[str, Result]:
+def _completed(found: Outcomes) -> dict[str, Result]:
     """Return the results, by the display name of each kind."""
     return {kind_words(kind): each for kind, each in found.items() if isinstance(each, Result)}
 
@@ -70,17 +70,17 @@ def _those_that_go(found: Outcomes) -> dict[str, Result]:
 def _verdict(results: Mapping[str, Result], undisturbed: Mapping[str, Result]) -> str:
     """Return which kind is fastest with slow workers, its remaining rate, and its cost."""
     first, best = next(iter(by_rate(results).items()))
-    said = fastest(results)
+    text = fastest(results)
     if first in undisturbed:
         kept = best.throughput_samples_per_s / undisturbed[first].throughput_samples_per_s
-        said += f"; it keeps {kept:.0%} of what it gives without them"
+        text += f"; it keeps {kept:.0%} of its throughput without stragglers"
     # Speed is not everything: an update from old parameters may gain less.
     stale = best.staleness
     gap, late = stale["clock_gap"]["max"], stale["versions"]["max"]
     if late:
-        said += f". The price: workers up to {gap:,} steps apart, and gradients up to {late:,} "
-        said += "updates late"
-    return f"{said}."
+        text += f". The cost: workers up to {gap:,} steps apart, and gradients up to {late:,} "
+        text += "updates late"
+    return f"{text}."
 
 
 def _over_all_reduces(results: Mapping[str, Result]) -> None:
@@ -93,14 +93,14 @@ def _over_all_reduces(results: Mapping[str, Result]) -> None:
     ]
     if found:
         st.caption(
-            f"{' and '.join(found)} without parameter servers: the first worker that is there "
-            "begins an all-reduce, in which the others take part with what they have."
+            f"{' and '.join(found)} without parameter servers: the first worker to arrive "
+            "starts an all-reduce, to which the others contribute the gradients that they have."
         )
 
 
 def _results(results: dict[str, Result], undisturbed: dict[str, Result]) -> None:
     if not results:
-        refuse("None of these goes with the rest of the scenario.")
+        refuse("None of these is compatible with the rest of the scenario.")
         return
     sentence(_verdict(results, undisturbed))
     _over_all_reduces(results)
@@ -109,14 +109,14 @@ def _results(results: dict[str, Result], undisturbed: dict[str, Result]) -> None
     if any(result.staleness["versions"]["max"] for result in results.values()):
         chart(staleness_by_kind_figure(results), key="staleness")
     else:
-        st.caption("No gradient is stale: none is computed on parameters older than the newest.")
+        st.caption("No gradient is stale: all are computed on the newest parameters.")
     best = by_rate(results)
     staleness = [result.staleness for result in best.values()]
     table(
         {
             **columns(compare_table([({"synchronisation": kind}, best[kind]) for kind in best])),
             "95th percentile": [human(each.step_time_s["p95"], TIME, 4) for each in best.values()],
-            "clock gap, most": [str(each["clock_gap"]["max"]) for each in staleness],
+            "clock gap, maximum": [str(each["clock_gap"]["max"]) for each in staleness],
             "updates in between, mean": [f"{each['versions']['mean']:.3g}" for each in staleness],
             "gradients dropped": [f"{each['dropped']:.1%}" for each in staleness],
         }

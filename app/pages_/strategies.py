@@ -1,4 +1,4 @@
-"""The strategies explained: how workers share the same computing, over time and over the loss."""
+"""The strategies explained: timelines of the same computing, and paths over the loss surface."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from dpsim.report.figures.lanes_figure import lanes_figure, window_figure
 from dpsim.report.figures.paths_figure import paths_figure
 from dpsim.studies.lanes import VIEWS, Lane
 
-_SYNC, _OVERLAP, _SHARDS, _WEIGHTS = "synchronisation", "overlap", "sharding", "ways of the weights"
+_SYNC, _OVERLAP, _SHARDS, _WEIGHTS = "synchronisation", "overlap", "sharding", "weight paths"
+_PANEL = 310  # pixels: two fit beside the sidebar of a small screen
 _SLOWER = ("1", "1.25", "1.5", "2", "3", "5", "10")
 _CAPTIONS = {
-    _SYNC: "Four workers of the scenario's model and network. Each worker computes as long in a "
-    "step whatever the strategy: what differs is who waits for whom. The numbers are those of "
-    "steps.",
-    _OVERLAP: "One of four workers over two steps: what is sent while it still computes.",
-    _SHARDS: "FSDP gathers a unit's weights before it is computed with, and scatters the sums of "
-    "its gradients after; an all-reduce does both at the end.",
+    _SYNC: "Four workers with the scenario's model and network. Computing takes the same time with "
+    "every strategy; they differ in which workers wait for which. Numbers count steps.",
+    _OVERLAP: "One of four workers over two steps: which communication overlaps computing.",
+    _SHARDS: "FSDP all-gathers a unit's weights before its passes, and reduce-scatters its "
+    "gradients after the backward pass; without sharding, an all-reduce sums the gradients.",
 }
 
 
@@ -41,7 +41,7 @@ def draw() -> None:
 
 
 def _slower() -> str:
-    return controls.slide("compute time of worker 3, times the others'", _SLOWER, "slower", "2")
+    return controls.slide("slow-down factor of worker 3", _SLOWER, "slower", "2")
 
 
 def _over_time(spec: Spec, what: str) -> None:
@@ -54,7 +54,7 @@ def _over_time(spec: Spec, what: str) -> None:
     sentence(_verdict(found.lanes))
     chart(lanes_figure(found.lanes, view.title), "lanes")
     if found.left_out:
-        st.caption(f"Not with this workload: {plain(', '.join(found.left_out))}.")
+        st.caption(f"Not possible with this workload: {plain(', '.join(found.left_out))}.")
     if found.windows:
         st.markdown("**The three parts of SSP's window**")
         steps = [str(step) for step in range(2, view.steps + 1)]
@@ -68,19 +68,20 @@ def _verdict(found: Sequence[Lane]) -> str:
     ends = {each.name: each.mean_end for each in found}
     first = min(ends, key=lambda name: ends[name])
     last = max(ends, key=lambda name: ends[name])
-    said = f"Workers are done first with {first}, in {human(ends[first], TIME, 3)} in the mean"
+    text = f"Workers finish first with {first}, in {human(ends[first], TIME, 3)} on average"
     if first == last:
-        return f"{said}."
-    return f"{said}; last with {last}, in {human(ends[last], TIME, 3)}."
+        return f"{text}."
+    return f"{text}; last with {last}, in {human(ends[last], TIME, 3)}."
 
 
 def _weights(spec: Spec) -> None:
     st.caption(
-        "A small model trained for real in the simulated time of each way to average models. Its "
-        "weights are shown in the plane in which they move most, on lines of equal training loss."
+        "A small model is trained in simulated time with each way to average models. Its weights "
+        "are shown in the plane in which they move most, on lines of equal training loss."
     )
     found = finished("training", weights, spec, _slower())
     if found is not None:
-        for place, (name, each) in zip(st.columns(len(found)), found.items(), strict=True):
-            with place:
-                chart(paths_figure({name: each}), f"weights with {name}")
+        with st.container(horizontal=True):
+            for name, each in found.items():
+                with st.container(width=_PANEL):
+                    chart(paths_figure({name: each}), f"weights with {name}")

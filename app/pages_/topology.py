@@ -22,13 +22,13 @@ _HEIGHT = 620  # pixels
 def draw() -> None:
     """Draw the page."""
     spec = sidebar.draw()
-    if does_not_fit.drawn(spec):
+    if does_not_fit.draw(spec):
         return
     shown = result_of(spec)
     classes = [each for each in shown.links if each.share]  # the busiest first
     if classes:
-        said = f"The busiest links, {_kind(classes[0])}, carry {classes[0].share:.0%} of their rate"
-        sentence(f"{said} over the step.")
+        share = f"{classes[0].share:.0%} of their rate over the step"
+        sentence(f"The busiest links, {_kind(classes[0])}, carry {share}.")
     result = shown.result
     figure = topology_figure(result.job.network, result.traffic.links)
     chart(figure, key="topology", height=_HEIGHT)

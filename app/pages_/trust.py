@@ -1,4 +1,4 @@
-"""Trust: predictions beside measurements, published, recorded and the user's own.
+"""Trust: predictions beside measurements, published, recorded and uploaded.
 
 Also the source of this scenario's times.
 """
@@ -52,7 +52,7 @@ def _interval() -> None:
     if trust.interval.sources:
         table(columns(sources_table(trust)))
     for note in (*basis_notes(trust), f"calibration  {calibration}"):
-        # Spaces set what it is about apart in a terminal.
+        # In a terminal, spaces separate the topic.
         st.caption(plain(": ".join(re.split(" {2,}", note.strip()))))
     if trust.measures:
         st.markdown("**What to measure to narrow it**")
@@ -65,8 +65,8 @@ def _published() -> None:
     first = {"table": list(errors), "compared": [measured(kind) for kind in tables]}
     table({**first, **columns(errors_table("", "table", errors))})
     st.caption(
-        "Absolute percentage errors. What a row's own group contributed is left out of the "
-        "constants that predict it."
+        "Absolute percentage errors. The constants that predict a row are fitted without the row's "
+        "group."
     )
     kind = controls.pick("table", list(tables), "table", next(iter(tables)), words=table_title)
     chosen, what = tables[kind], measured(kind)
@@ -111,7 +111,7 @@ def _comparison(records: list[RunRecord]) -> None:
 
     found = Comparison(records)
     if found.overall is None:
-        st.info("No run counts: none has a prediction, or calibration was fitted on all of them.")
+        st.info("No run can be evaluated: no prediction, or the calibration was fitted on them.")
         return
 
     chart(comparison_figure(found), key="compared", height=560)
@@ -126,4 +126,4 @@ def _comparison(records: list[RunRecord]) -> None:
         st.markdown(f"- {plain(str(cause))}")
     fitted = sum(record.fitted for record in records)
     if fitted:
-        st.caption(f"{fitted} runs that calibration was fitted on do not count.")
+        st.caption(f"{fitted} runs that the calibration was fitted on are left out.")

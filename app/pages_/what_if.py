@@ -14,7 +14,7 @@ from app.charts import chart, download, table
 from app.headline import headline, sentence
 from app.plain import plain
 from app.spec import Spec
-from app.waiting import at_once, in_part, let_draw, result_of, scenario_of, why_not
+from app.waiting import answer_if_ready, in_fragment, let_draw, result_of, scenario_of, why_not
 from app.words import nodes_words
 from dpsim.engine import Result
 from dpsim.report.figures.load_map_figure import load_map_figure
@@ -33,12 +33,12 @@ _ONE, _THREE = "a typical worker", "slowest and fastest, too"
 def draw() -> None:
     """Draw the page."""
     spec = sidebar.draw()
-    if does_not_fit.drawn(spec):
+    if does_not_fit.draw(spec):
         return
 
     shown = result_of(spec)
     baseline = state.current().baseline
-    base = None if baseline is None else at_once(baseline)
+    base = None if baseline is None else answer_if_ready(baseline)
     headline(shown.result, None if base is None else base.result)
     sentence(verdict(shown.result))
     # Charts keep a browser busy for a second: draw the numbers above first.
@@ -68,30 +68,30 @@ def draw() -> None:
         _limits(spec)
 
 
-@state.alone
-def _scaling(spec: Spec, own: Result) -> None:
-    """Draw the throughput on fewer and more nodes than ``own``, the result of ``spec``."""
+@state.fragment
+def _scaling(spec: Spec, result: Result) -> None:
+    """Draw the throughput on fewer and more nodes than in ``result``, that of ``spec``."""
     if not node_counts(spec):
-        st.caption("A cluster of several kinds of nodes has no one number of nodes to count up.")
+        st.caption("Scaling is shown for clusters of one kind of node only.")
         return
-    found = in_part("scaling", scaled, spec, patience=0.7)
+    found = in_fragment("scaling", scaled, spec, patience=0.7)
     if found is None:
         return
-    # The scenario's own point is known, with more steps than the others.
-    results = [own, *(each for each in found.values() if isinstance(each, Result))]
-    key = f"scaling {own.workers}"  # without the point that was pressed for this count
-    counted = partial(_count_pressed, key, own.workers // scenario_of(spec).cluster.nodes)
-    chart(scaling_figure(results, own.workers), key, height=330, pressed=counted)
-    st.caption("Press a point to take its number of GPUs.")
+    # The scenario's result is known, with more steps than the others.
+    results = [result, *(each for each in found.values() if isinstance(each, Result))]
+    key = f"scaling {result.workers}"  # another chart for each count, without the last click
+    clicked = partial(_use_count, key, result.workers // scenario_of(spec).cluster.nodes)
+    chart(scaling_figure(results, result.workers), key, height=330, clicked=clicked)
+    st.caption("Click a point to use its number of GPUs.")
     why_not(found, nodes_words)
 
 
-def _count_pressed(key: str, per_node: int) -> None:
-    for point in st.session_state[key].selection.points:  # none where a point is pressed again
+def _use_count(key: str, per_node: int) -> None:
+    for point in st.session_state[key].selection.points:  # none where a point is clicked again
         state.change("cluster.nodes", str(int(point["x"]) // per_node))
 
 
-@state.alone
+@state.fragment
 def _timeline(shown: Answer, spec: Spec) -> None:
     """Draw a worker's timeline, optionally of the slowest and fastest too, and the trace button."""
     whose = controls.switch("whose step", (_ONE, _THREE), "timeline", _ONE)
@@ -100,32 +100,32 @@ def _timeline(shown: Answer, spec: Spec) -> None:
     intervals = [each for number in called for each in shown.intervals[number]]
     chart(timeline_figure(intervals, called), "timeline")
     with st.container(horizontal=True, vertical_alignment="center"):
-        st.caption("Drag over a part to see it larger, double-click for all of it.")
+        st.caption("Drag to zoom in, double-click to zoom out.")
         about = "The first steps of all workers and links: open the file at ui.perfetto.dev."
         trace = partial(traced, spec)
         download("trace for Perfetto", trace, "trace.json", "application/json", about)
 
 
-@state.alone
+@state.fragment
 def _limits(spec: Spec) -> None:
     """Draw what limits the step, and the three changes that gain most, as soon as each is known."""
-    st.markdown("**What limits it, and what would change it** (press one to try it)")
+    st.markdown("**What limits it, and what would change it** (click one to try it)")
     # Show the bar at once: every knob takes a run or more.
-    found = in_part("turning knobs", explained, spec, patience=0.05, so_far=_found)
+    found = in_fragment("turning knobs", explained, spec, patience=0.05, so_far=_draw_found)
     if found is None:
         return
-    if not _found(found):
+    if not _draw_found(found):
         st.markdown("No single change makes it faster.")
     _others([turn for name, turn in found.items() if name != PATH and turn["change"]])
 
 
-def _found(found: Mapping[str, Any]) -> bool:
+def _draw_found(found: Mapping[str, Any]) -> bool:
     """Draw the critical path and the best of the knobs that are ``found``; return whether any."""
     shares = found.get(PATH, {})
     # Leave out gains that would show as 0 %.
-    said = [f"{share:.0%} {KIND_NAMES[kind]}" for kind, share in shares.items() if share >= 0.005]
-    if said:
-        st.markdown(f"Critical path of a typical step: {', '.join(said)}.")
+    shown = [f"{share:.0%} {KIND_NAMES[kind]}" for kind, share in shares.items() if share >= 0.005]
+    if shown:
+        st.markdown(f"Critical path of a typical step: {', '.join(shown)}.")
     turns = [turn for name, turn in found.items() if name != PATH and turn["change"]]
     helpful = [turn for turn in turns if turn["change_per_sample"] <= _GAIN]
     helpful.sort(key=lambda turn: float(turn["change_per_sample"]))

@@ -16,7 +16,7 @@ __all__ = ["FIRST", "about", "preset_names", "preset_path", "searched", "short"]
 
 FIRST = "resnet50-32-v100-25gbe"
 _GUESSED = 4  # letters of a word that may be misspelt
-_DETAIL = re.compile(r"[,:]| \(| with | whose | over ")  # where the detail of a title begins
+_DETAIL = re.compile(r"[,:]| \(| with | over ")  # where the detail of a title begins
 
 
 @cache

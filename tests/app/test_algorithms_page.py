@@ -7,14 +7,14 @@ from app_pages import html
 
 
 @pytest.mark.parametrize("operation", ["all-reduce", "all-gather", "barrier"])
-def test_it_shows_every_operation(open_page, operation):
+def test_every_operation_is_shown(open_page, operation):
     page = open_page("algorithms", choices={"operation": operation})
     assert not page.exception
     assert not page.error
     assert len(page.get("bidi_component")) == 1
 
 
-def test_it_opens_with_what_each_takes_the_first_to_be_done_first(open_page):
+def test_the_verdict_lists_algorithms_by_time(open_page):
     page = open_page("algorithms", choices={"algorithms": "ring,halving-doubling"})
     times = re.findall(r"(halving-doubling|ring): (\S+) us in (\d+) rounds, (\S+) MB", html(page))
     assert [(name, rounds, sent) for name, _, rounds, sent in times] == [
@@ -34,7 +34,7 @@ def test_up_to_four_are_shown(open_page):
     assert all(f"{name}: " in html(page) for name in picked.value)
 
 
-def test_a_large_cluster_is_shown_in_part(open_page):
+def test_of_a_large_cluster_some_nodes_are_shown(open_page):
     page = open_page("algorithms", choices={"where": "on the scenario's cluster"})
     assert not page.exception
     assert any("2 of the scenario's 4 nodes" in each.value for each in page.caption)

@@ -56,7 +56,7 @@ def test_columns_are_plotted_and_rows_filtered(open_page, folder):
     assert any("4 rows" in text.value for text in filtered.caption)
 
 
-def test_no_cell_that_can_be_downloaded_is_a_formula(open_page, tmp_path):
+def test_downloaded_cells_are_no_formulas(open_page, tmp_path):
     (tmp_path / "batch.yaml").write_text(
         BATCH.replace("cluster.nodes: {values: [1, 2, 4]}", "name: {values: ['=1+1', plain]}")
     )

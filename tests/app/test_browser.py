@@ -30,10 +30,10 @@ def page(tab, address):
 
     It stays as one test leaves it to the next.
     """
-    asked = []
+    requested = []
 
     def noted(request):
-        asked.append(request.url)
+        requested.append(request.url)
 
     tab.emulate_media(color_scheme="light")
     tab.set_viewport_size({"width": 1400, "height": 900})
@@ -43,8 +43,8 @@ def page(tab, address):
     tab.remove_listener("request", noted)
     port = address.rpartition(":")[2]
     own = rf"(data:|blob:|(http|ws)://(localhost|127\.0\.0\.1):{port}/)"
-    assert asked != []
-    assert [url for url in asked if not re.match(own, url)] == []
+    assert requested != []
+    assert [url for url in requested if not re.match(own, url)] == []
 
 
 def step_time(page):
@@ -91,7 +91,7 @@ def test_another_page_keeps_the_scenario_and_draws_its_chart(page):
     page.get_by_text("8 nodes, 64 GPUs").wait_for()
 
 
-def test_a_comparison_comes_back_by_its_link_and_its_scenario_as_a_picture(page, address):
+def test_a_link_reproduces_the_comparison_and_the_scenario_is_saved_as_a_picture(page, address):
     columns = "".join(
         f"&{place}-preset={LLAMA}&{place}-set=cluster.nodes={nodes}"
         for place, nodes in enumerate((1, 2, 8), 1)
@@ -116,19 +116,19 @@ def test_a_comparison_comes_back_by_its_link_and_its_scenario_as_a_picture(page,
 
 @pytest.fixture
 def reruns(page):
-    """What of the page is asked to rerun: the identifier of a part, "" for all of it."""
-    asked = []
+    """The reruns that the page requests: the identifier of a fragment, "" for the whole page."""
+    requested = []
 
     def noted(data):
         sent = BackMsg.FromString(data)
         if sent.WhichOneof("type") == "rerun_script":
-            asked.append(sent.rerun_script.fragment_id)
+            requested.append(sent.rerun_script.fragment_id)
 
     page.on("websocket", lambda socket: socket.on("framesent", noted))
-    return asked
+    return requested
 
 
-def test_limits_come_and_parts_of_the_page_rerun_alone(page, address, reruns):
+def test_limits_arrive_and_fragments_rerun_without_the_page(page, address, reruns):
     page.goto("about:blank")
     page.goto(f"{address}/?preset=llama2-70b-128-a100-hybrid&set=run.steps=4")
     limits = page.locator(".st-key-limits")
@@ -136,7 +136,7 @@ def test_limits_come_and_parts_of_the_page_rerun_alone(page, address, reruns):
     best.first.wait_for()
     limits.get_by_text("every knob", exact=True).wait_for()
     # All of the page at its start, for its charts, and on a busy machine when a step that took more
-    # than a second is known; then parts alone.
+    # than a second is known; then only fragments.
     assert reruns.count("") <= 3
     parts = len(reruns)
     page.get_by_text("slowest and fastest").click()
@@ -147,7 +147,7 @@ def test_limits_come_and_parts_of_the_page_rerun_alone(page, address, reruns):
     assert "timeline=slowest" in page.url
 
 
-def test_a_press_on_the_efficiency_chart_takes_its_count(page, address):
+def test_a_click_on_the_efficiency_chart_sets_the_count(page, address):
     page.goto("about:blank")
     page.goto(f"{address}/?preset={LLAMA}&{QUICK}")
     page.wait_for_selector("text=8 x H100")
@@ -169,7 +169,7 @@ def test_only_this_machine_is_served(address):
     socket.create_connection(("127.0.0.1", port), timeout=2).close()
 
 
-def test_a_part_of_the_first_page_that_is_opened_stays_open(page, address):
+def test_an_opened_expander_stays_open(page, address):
     page.goto("about:blank")
     page.goto(f"{address}/?{QUICK}")
     page.get_by_text("every knob").wait_for()  # after all else

@@ -1,4 +1,4 @@
-"""The command: bound to this machine, telling nobody; what is missing or taken is said."""
+"""The command: local only, without telemetry; missing packages and ports in use are errors."""
 
 import importlib.util
 import socket
@@ -12,13 +12,13 @@ from dpsim.base.errors import DpsimError, FailedError
 from dpsim.commands import app as command
 
 
-def test_it_is_bound_to_this_machine_and_tells_nobody(monkeypatch):
-    asked = {}
-    monkeypatch.setattr("streamlit.App.run", lambda self, config: asked.update(config))
+def test_it_is_bound_to_this_machine_without_telemetry(monkeypatch):
+    requested = {}
+    monkeypatch.setattr("streamlit.App.run", lambda self, config: requested.update(config))
     server.serve(8765, "started", browser=False)
-    assert asked["server.address"] == "127.0.0.1"
-    assert asked["server.port"] == 8765
-    assert asked["browser.gatherUsageStats"] is False
+    assert requested["server.address"] == "127.0.0.1"
+    assert requested["server.port"] == 8765
+    assert requested["browser.gatherUsageStats"] is False
 
 
 def test_without_streamlit_it_says_what_to_install(monkeypatch):
@@ -30,7 +30,7 @@ def test_without_streamlit_it_says_what_to_install(monkeypatch):
         command.dashboard(8501, browser=False)
 
 
-def test_a_port_that_is_taken_is_said():
+def test_a_port_in_use_is_reported():
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()

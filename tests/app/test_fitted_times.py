@@ -12,7 +12,7 @@ from dpsim.engine import calibrated
 MEASURED = Spec("resnet50-256-p100-50gbe", changes=QUICK)
 
 
-def test_the_factor_takes_the_place_of_the_step_and_gives_the_same_times():
+def test_a_fitted_factor_gives_the_times_of_the_measured_step():
     held = with_fitted_times(MEASURED)
     assert scenario(held).calibration.source.startswith("fitted to Goyal et al. 2017")
     factors = [calibrated(scenario(spec)).compute_scale for spec in (MEASURED, held)]
@@ -20,21 +20,21 @@ def test_the_factor_takes_the_place_of_the_step_and_gives_the_same_times():
     assert with_fitted_times(held) == held
 
 
-def test_the_factor_is_no_change_and_another_factor_is_one():
+def test_only_another_fitted_factor_is_listed_as_a_change():
     held = with_fitted_times(MEASURED)
     assert changes(MEASURED, held) == ""
     faster = held.with_value("calibration.compute_scale", "0.5")
     assert changes(held, faster).endswith(" to 0.5")
 
 
-def test_a_slow_worker_costs_what_it_would_beside_workers_that_are_as_fast_as_before(open_page):
+def test_a_slow_worker_does_not_change_the_times_of_the_others(open_page):
     page = open_page("stragglers", preset=MEASURED.preset, set=QUICK, choices={"sync": "bsp"})
     (kept,) = re.findall(r"Beside slow workers BSP keeps (\d+)% of its throughput", html(page))
     # Twice the compute time in steps of which nearly all is computing.
     assert 50 <= int(kept) <= 60
 
 
-def test_a_batch_is_compared_at_the_times_of_the_measured_one(open_page):
+def test_another_batch_uses_the_fitted_times(open_page):
     page = open_page(
         "compare", preset=MEASURED.preset, set=QUICK, choices={"vary": "workload.batch_per_gpu"}
     )

@@ -30,7 +30,7 @@ NEEDS_MORE = {
 
 
 @pytest.mark.parametrize(("part", "kind"), KINDS)
-def test_every_kind_can_be_chosen_by_its_name_or_says_what_it_needs(part, kind):
+def test_every_kind_can_be_chosen_or_names_what_it_needs(part, kind):
     union = forms.union(part)
     spec = BASE.with_value(f"{part}.{union.key}", kind)
     try:

@@ -57,10 +57,10 @@ BROKEN = {
 
 @pytest.mark.parametrize("name", BROKEN)
 def test_a_broken_upload_is_refused_with_its_place(name):
-    text, said = BROKEN[name]
+    text, message = BROKEN[name]
     with pytest.raises(DpsimError) as error:
         scenario(uploaded("mine.yaml", text.encode()))
-    assert said in str(error.value)
+    assert message in str(error.value)
 
 
 @pytest.mark.parametrize("name", BROKEN)
@@ -81,7 +81,7 @@ def test_an_upload_that_is_too_large_or_no_text_is_refused_with_the_number():
         uploaded("mine.yaml", b"name: x\n\xff")
 
 
-def test_an_upload_is_shown_and_a_broken_one_keeps_what_was_there(open_page):
+def test_a_broken_upload_keeps_the_shown_scenario(open_page):
     parts = [sidebar.UPLOAD]
     page = open_page("what_if", wait=False, parts=parts, preset="resnet50-16-v100-local-sgd")
     before = metrics(page)
@@ -106,7 +106,7 @@ def test_a_download_reads_back_to_the_same_scenario(tmp_path, name):
     )
 
 
-def test_a_command_ends_a_file_where_its_text_does_and_in_no_other_folder():
+def test_a_command_writes_the_whole_text_into_this_folder():
     spec = Spec(text="name: '../../x; rm'\n" + GOOD.partition("\n")[2] + "# |\n")
     assert file_stem(spec) == "x-rm"
     ends = Spec(text=GOOD, changes=('name="a\\nEOF\\nb"',))
@@ -123,7 +123,7 @@ def test_a_command_ends_a_file_where_its_text_does_and_in_no_other_folder():
         (("cluster.gpu=a100-sxm-80gb",), "ResNet-50 · 32 x A100 · 25 GbE"),
     ],
 )
-def test_a_title_is_what_is_in_the_scenario_and_its_file_is_called_so(changes, title):
+def test_title_and_file_name_come_from_the_scenario(changes, title):
     spec = Spec("resnet50-32-v100-25gbe", changes=changes)
     assert titles.title(scenario(spec)) == title
     assert titles.origin(spec) == ("from ResNet-50 on 32 V100" if changes else "")
@@ -150,7 +150,7 @@ def test_an_address_holds_the_whole_view(spec, compared, choices, before):
     assert View.from_query(query, Spec("another")) == view
 
 
-def test_changes_without_a_preset_are_of_the_first():
+def test_changes_without_a_preset_apply_to_the_first():
     view = View.from_query({"set": ["cluster.nodes=2"]}, Spec("first"))
     assert view.spec == Spec("first", changes=("cluster.nodes=2",))
 
@@ -161,7 +161,7 @@ def test_an_address_that_was_cut_is_refused(packed):
         View.from_query({"yaml": [packed]}, Spec("another"))
 
 
-def test_an_address_does_not_unpack_more_than_a_scenario_may_have():
+def test_an_address_unpacks_no_more_than_the_limit():
     query = Spec(text="#" * (MOST_BYTES + 1)).to_query()
     with pytest.raises(DpsimError, match="must have at most 1,048,576 bytes"):
         View.from_query(query, Spec("another"))
@@ -182,7 +182,7 @@ def test_a_change_replaces_earlier_ones_there_and_below_and_no_others():
     assert spec.without("disturbance.slow").changes == ("cluster.node=a", "cluster.nodes=2")
 
 
-def test_a_document_has_the_presets_own_places():
+def test_a_document_has_the_places_of_the_preset_file():
     assert str(document(Spec(preset_names()[0])).root.at(("cluster", "nodes")).place).endswith(
         ".yaml:6:10"
     )

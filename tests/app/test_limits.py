@@ -33,7 +33,7 @@ def test_a_large_scenario_is_refused_at_once_with_seconds_and_bytes(changes):
     assert time.process_time() - started < 2
 
 
-def test_fewer_steps_are_offered_where_the_page_allows_those(open_page):
+def test_fewer_steps_are_offered_where_they_are_allowed(open_page):
     large = ["cluster.nodes=512", "run.steps=30000"]
     page = open_page("what_if", wait=False, preset=PRESET, set=large)
     assert "steps + warmup must be at most 4882 for 4096 workers" in page.error[0].value
@@ -53,7 +53,7 @@ def test_steps_that_would_take_too_long_are_refused_after_the_first_ones():
     assert time.process_time() - started < 4
 
 
-def test_what_limits_a_sharded_model_of_70_billion_parameters_is_known_in_seconds():
+def test_limits_of_a_sharded_70b_model_take_seconds():
     """In those of the processor: the first knob in about 0.8, all in 5 to 6."""
     spec, known = Spec("llama2-70b-128-a100-hybrid"), []
     scenario(spec)

@@ -81,11 +81,11 @@ SETTLED = """(looks) => {
 # What `color-mix` comes to, as axe reads colours: at any other it gives up contrast on all the page.
 AS_AXE_READS = r"""() => {
   const mixed = /color\(srgb ([\d.e-]+) ([\d.e-]+) ([\d.e-]+)(?: \/ ([\d.e-]+))?\)/g;
-  const told = (_, red, green, blue, alpha) =>
+  const rgba = (_, red, green, blue, alpha) =>
     `rgba(${[red, green, blue].map((each) => Math.round(255 * each))}, ${alpha ?? 1})`;
-  const read = (value) => typeof value === "string" ? value.replace(mixed, told) : value;
+  const read = (value) => typeof value === "string" ? value.replace(mixed, rgba) : value;
   const styles = window.getComputedStyle;
-  window.getComputedStyle = (...asked) => new Proxy(styles(...asked), {
+  window.getComputedStyle = (...given) => new Proxy(styles(...given), {
     get: (style, name) => typeof style[name] === "function"
       ? (...more) => read(style[name](...more)) : read(style[name]),
   });
@@ -107,9 +107,9 @@ def look(lax, address):
     # A page below the first looks for its server beside itself before it looks above.
     lax.on(
         "console",
-        lambda said: (
-            errors.append(said.text)
-            if said.type == "error" and "404 (Not Found)" not in said.text
+        lambda message: (
+            errors.append(message.text)
+            if message.type == "error" and "404 (Not Found)" not in message.text
             else None
         ),
     )
@@ -143,9 +143,7 @@ def axe():
 
 
 @pytest.mark.parametrize(("name", "preset", "width"), CASES)
-def test_nothing_is_cut_reaches_beyond_the_page_or_is_an_error_and_axe_finds_nothing(
-    look, axe, name, preset, width
-):
+def test_pages_have_no_cut_text_overflow_errors_or_axe_violations(look, axe, name, preset, width):
     page, errors = look(name, preset, width)
     page.evaluate(axe)
     page.evaluate(AS_AXE_READS)
@@ -158,7 +156,7 @@ def test_nothing_is_cut_reaches_beyond_the_page_or_is_an_error_and_axe_finds_not
     assert errors == []
 
 
-def test_the_comparison_and_the_share_menu_have_no_faults_on_a_phone_either(look, axe):
+def test_the_comparison_and_the_share_menu_have_no_faults_on_a_phone(look, axe):
     columns = "".join(f"&{place}-preset={preset}" for place, preset in enumerate(PRESETS[:6], 1))
     page, errors = look("topology", "resnet50-16-v100-local-sgd&set=run.steps=2", 390, columns)
     page.get_by_role("button", name="Share").click()
@@ -174,6 +172,57 @@ def test_the_comparison_and_the_share_menu_have_no_faults_on_a_phone_either(look
     page.wait_for_function(SETTLED, arg=AFTER_A_MODE, polling=LOOK_EVERY)
     assert faults(page) == {}
     assert errors == []
+
+
+@pytest.mark.parametrize(
+    ("name", "width", "more"),
+    [
+        ("convergence", 1440, ""),  # knobs beside the page's right edge
+        ("strategies", 1024, "&show=weight+paths"),  # three charts in a row
+    ],
+)
+def test_views_with_little_room_are_not_cut_off(look, name, width, more):
+    page, errors = look(name, width=width, more=more)
+    page.wait_for_selector("h2.dp-chart, .js-plotly-plot")
+    checks = {"beyond": BEYOND, "cut": CUT, "cut in charts": CUT_IN_CHARTS}
+    found = {kind: page.evaluate(check) for kind, check in checks.items()}
+    assert {kind: what for kind, what in found.items() if what} == {}
+    assert errors == []
+
+
+def test_as_many_choices_as_a_list_takes_wrap_on_a_phone(look):
+    page, _ = look("algorithms", width=390, more="&algorithms=ring,tree,butterfly,halving-doubling")
+    tags, clear = page.locator("main [data-tag]"), page.get_by_role("button", name="Clear all")
+    right = "(all) => all.map((each) => each.getBoundingClientRect().right)"
+    assert tags.count() == 4
+    assert max(tags.evaluate_all(right)) < clear.bounding_box()["x"]
+
+
+@pytest.mark.parametrize(
+    ("name", "entry"), [("topology", "Predict"), ("strategies", "Synchronise")]
+)
+def test_the_top_row_marks_the_entry_of_every_part(look, name, entry):
+    page, _ = look(name)
+    marked = """() => [...document.querySelectorAll("header a")]
+      .filter((each) => getComputedStyle(each).fontWeight === "600")
+      .map((each) => each.innerText)"""
+    assert page.evaluate(marked) == [entry]
+
+
+def test_labels_of_switches_wrap_and_their_buttons_line_up_with_others(look):
+    page, _ = look("own_files")
+    page.get_by_text("all knobs").click()
+    page.get_by_text("in-network reduction", exact=True).wait_for()
+    page.evaluate("window.dpStill = 0")
+    page.wait_for_function(SETTLED, arg=AFTER_A_RUN, polling=LOOK_EVERY)
+    switch = page.locator("label", has_text="in-network reduction")
+    cut = "(all) => all.map((each) => each.scrollWidth - each.clientWidth)"
+    assert max(switch.locator("div").evaluate_all(cut)) <= 0
+    edges = {
+        page.get_by_role("button", name=f"compare values of {knob}").bounding_box()["x"]
+        for knob in ("in-network reduction", "fabric", "full-duplex efficiency")
+    }
+    assert len(edges) == 1
 
 
 def faults(page):
@@ -205,8 +254,8 @@ def colours(page):
     )
 
 
-def as_hex(told):
-    return "#" + "".join(f"{int(part):02x}" for part in re.findall(r"\d+", told)[:3])
+def as_hex(reported):
+    return "#" + "".join(f"{int(part):02x}" for part in re.findall(r"\d+", reported)[:3])
 
 
 def rgb(colour):
@@ -237,7 +286,7 @@ def test_every_axis_of_several_plots_in_one_follows_the_mode(look):
     assert {*inks} == {rgb(SURFACES["dark"].text)}
 
 
-def test_who_asks_for_less_motion_gets_none(look):
+def test_reduced_motion_stops_animations(look):
     page, _ = look(*NARROW)
     page.emulate_media(reduced_motion="reduce")
     lasting = page.evaluate(
@@ -248,7 +297,7 @@ def test_who_asks_for_less_motion_gets_none(look):
     assert lasting == 0
 
 
-def test_the_knobs_can_be_reached_and_turned_by_the_keyboard_alone(look):
+def test_knobs_are_reached_and_changed_by_keyboard(look):
     page, _ = look("own_files")
     for _ in range(60):
         page.keyboard.press("Tab")
@@ -260,7 +309,7 @@ def test_the_knobs_can_be_reached_and_turned_by_the_keyboard_alone(look):
     page.wait_for_url("**cluster.nodes**")
 
 
-def test_all_columns_of_sixteen_ranks_are_seen_at_once(look):
+def test_all_columns_of_sixteen_ranks_fit(look):
     page, errors = look("algorithms", more="&ranks=16")
     page.wait_for_selector("text=ring all-reduce of 16 ranks")
     beyond = page.locator(".dpsim-steps .scroll").evaluate_all(

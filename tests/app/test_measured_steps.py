@@ -37,7 +37,7 @@ def test_a_table_gives_a_calibration_of_the_scenario():
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("", "steps.csv: must not be empty"),
         ("a,b\n", "steps.csv:2: must have at least 1 row"),
@@ -54,13 +54,13 @@ def test_a_table_gives_a_calibration_of_the_scenario():
         ("step_time_ms\n" + "5\n" * (MOST_ROWS + 1), "steps.csv: must have at most 64 rows"),
     ],
 )
-def test_a_table_that_cannot_be_used_says_where_and_why(text, said):
-    with pytest.raises(DpsimError, match=said) as error:
+def test_an_invalid_table_is_refused_with_line_and_reason(text, message):
+    with pytest.raises(DpsimError, match=message) as error:
         fitted(text)
     assert "/tmp" not in str(error.value)
 
 
-def test_every_answer_goes_on_by_what_was_uploaded(open_page):
+def test_an_uploaded_calibration_is_used_for_all_answers(open_page):
     page = open_page("what_if", preset="resnet50-32-v100-25gbe", set=["run.steps=2"])
     before = metrics(page)
     assert "Your measured steps" in [each.label for each in page.expander]
@@ -84,9 +84,9 @@ def test_every_answer_goes_on_by_what_was_uploaded(open_page):
     assert not page.error
     after = metrics(page)
     assert after["step time"][0] != before["step time"][0]
-    assert any("by a calibration to 4 measured runs" in each.value for each in page.markdown)
+    assert any("use a calibration to 4 measured runs" in each.value for each in page.markdown)
     assert "calibration=" in "".join(page.query_params["set"])
-    (without,) = [each for each in page.button if each.label == "go on without it"]
+    (without,) = [each for each in page.button if each.label == "stop using it"]
     without.click().run()
     settled(page)
     assert metrics(page)["step time"][0] == before["step time"][0]

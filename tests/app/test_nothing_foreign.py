@@ -1,6 +1,6 @@
 """What files and addresses say is shown as text: a catcher on loopback hears of nothing.
 
-Escaping and the page's policy are shown to hold each alone: the browser is told to ignore the
+Escaping and the page's policy are each tested without the other: the browser ignores the
 policy where text is tried, and where the policy is tried an image is put into the page itself.
 """
 
@@ -29,7 +29,7 @@ pytestmark = pytest.mark.browser
 
 MAIN = "main"
 DRAWN = "[data-test-script-state=notRunning] main [data-testid=stElementContainer]"
-SAID = "main :is([data-testid=stAlertContentError], .dp-verdict)"
+VERDICTS = "main :is([data-testid=stAlertContentError], .dp-verdict)"
 # As the browser's Back does: the page that is there shows what its address now says.
 GO = """address => {
   history.pushState({}, "", address);
@@ -49,12 +49,12 @@ QUICK = ["run.steps=2", "run.warmup=0"]
 
 @pytest.fixture
 def catcher():
-    """A server that notes what it is asked for: its address, and the list of requests."""
-    asked = []
+    """A server that records its requests: its address, and their list."""
+    requested = []
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self):
-            asked.append(self.path)
+            requested.append(self.path)
             self.send_response(204)
             self.end_headers()
 
@@ -63,7 +63,7 @@ def catcher():
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
-    yield f"http://127.0.0.1:{server.server_port}", asked
+    yield f"http://127.0.0.1:{server.server_port}", requested
     server.shutdown()
     server.server_close()
 
@@ -85,7 +85,7 @@ def scenario(name, **more):
 
 
 def ways_in(image):
-    """By name: the page, the query that carries ``image``, a line of Markdown, and what is said.
+    """By name: the page, the query that carries ``image``, a line of Markdown, and a text shown.
 
     That is ``image`` itself, where the page says it as it is.
     """
@@ -114,7 +114,7 @@ def ways_in(image):
             {**named, "compare": image, "vary": image},
             "tree is the fastest",
         ),
-        "an algorithm": ("algorithms", choices, "What a rank holds"),
+        "an algorithm": ("algorithms", choices, "Each row is a rank"),
         "names of a scenario, its file, and a compared one's": (
             "",
             {**named, "file": image, **compared},
@@ -128,16 +128,16 @@ ALIKE = ("a changed path", "a name on the page of topology", "a name on the page
 WAYS = [pytest.param(way, marks=pytest.mark.wide if way in ALIKE else ()) for way in ways_in("")]
 
 
-def asked_for(page, catcher):
-    """What a page that has been drawn has asked for by now.
+def fetched(page, catcher):
+    """Return what a drawn page has fetched so far.
 
-    An image is asked for as soon as it stands in the page, so all that were there before have been
-    when the catcher has heard of one that is put in here, which is left out.
+    An image is fetched as soon as it is in the page, so all that were there before have been
+    when the catcher has received one that is added here, which is left out.
     """
-    url, asked = catcher
+    url, requested = catcher
     page.evaluate(IMAGE, f"{url}/last.png")
-    assert asked[-1:] == ["/last.png"]
-    return asked[:-1]
+    assert requested[-1:] == ["/last.png"]
+    return requested[:-1]
 
 
 @pytest.fixture(scope="module")
@@ -156,16 +156,16 @@ def go(lax, address):
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_nobody_else_is_asked_where_the_policy_is_ignored(lax, go, catcher, way):
+def test_no_other_server_is_contacted_without_the_policy(lax, go, catcher, way):
     url, _ = catcher
     image = f"![x]({url}/{way.replace(' ', '-').replace(chr(39), '')}.png)"
-    path, query, said = ways_in(image)[way]
+    path, query, message = ways_in(image)[way]
     requests = []
     with listening(lax, requests):
         go(path, query)
-        lax.locator(MAIN).get_by_text(said).first.wait_for()
+        lax.locator(MAIN).get_by_text(message).first.wait_for()
         lax.wait_for_selector(DRAWN)
-        assert asked_for(lax, catcher) == []
+        assert fetched(lax, catcher) == []
     assert [each for each in requests if each.startswith(url)] == [f"{url}/last.png"]
 
 
@@ -173,12 +173,12 @@ def test_nobody_else_is_asked_where_the_policy_is_ignored(lax, go, catcher, way)
 def listening(page, requests):
     """Adds what a page asks for to ``requests``."""
 
-    def heard(request):
+    def received(request):
         requests.append(request.url)
 
-    page.on("request", heard)
+    page.on("request", received)
     yield
-    page.remove_listener("request", heard)
+    page.remove_listener("request", received)
 
 
 @pytest.fixture
@@ -191,12 +191,12 @@ def bare(tab, address):
 
 
 @pytest.mark.parametrize("ignored", [False, True])
-def test_by_the_policy_alone_the_browser_asks_nobody_else(bare, address, catcher, ignored):
-    url, asked = catcher
+def test_the_policy_keeps_the_browser_from_other_servers(bare, address, catcher, ignored):
+    url, requested = catcher
     bare.context.new_cdp_session(bare).send("Page.setBypassCSP", {"enabled": ignored})
     bare.goto(address)
     bare.evaluate(IMAGE, f"{url}/seen.png")
-    assert asked == (["/seen.png"] if ignored else [])
+    assert requested == (["/seen.png"] if ignored else [])
 
 
 def test_the_policy_is_stated_and_no_frame_shows_a_page(bare, address):
@@ -214,7 +214,7 @@ def test_the_policy_is_stated_and_no_frame_shows_a_page(bare, address):
 LINK = '<a href="http://a.org/">name</a> <img src=x> <span style="color: red">s</span>'
 
 
-def test_names_in_figures_of_a_page_that_stands_alone_lead_nowhere(browser, tmp_path):
+def test_names_in_figures_of_a_saved_page_are_no_links(browser, tmp_path):
     """A scenario's name is that of a bar, and a sweep's that of a point."""
     given, page_file = tmp_path / "it.yaml", tmp_path / "it.html"
     given.write_text(scenario(LINK), encoding="utf-8")
@@ -230,7 +230,7 @@ def test_names_in_figures_of_a_page_that_stands_alone_lead_nowhere(browser, tmp_
     page.close()
 
 
-def test_names_in_figures_of_the_dashboard_lead_nowhere(lax, go, tmp_path):
+def test_names_in_figures_of_the_dashboard_are_no_links(lax, go, tmp_path):
     given, folder = tmp_path / "it.yaml", tmp_path / "results"
     over = {"method": "grid", "parameters": {"cluster.nodes": {"values": [1, 2]}}}
     given.write_text(scenario(LINK, sweep=over), encoding="utf-8")
@@ -281,7 +281,7 @@ UPLOADS = [
 
 
 @pytest.mark.parametrize("kind", UPLOADS)
-def test_what_an_upload_says_and_is_called_asks_for_nothing(own_files, catcher, kind):
+def test_contents_and_name_of_an_upload_fetch_nothing(own_files, catcher, kind):
     url, _ = catcher
     image = f"![x]({url}/seen.png)<img src={url}/seen.png>"
     content = hostile(image)[kind].encode()
@@ -291,17 +291,17 @@ def test_what_an_upload_says_and_is_called_asks_for_nothing(own_files, catcher, 
     own_files.locator(f".st-key-{place} input[type=file]").set_input_files(
         {"name": f"{image}.json", "mimeType": "text/plain", "buffer": content}
     )
-    own_files.locator(SAID).first.wait_for()
+    own_files.locator(VERDICTS).first.wait_for()
     assert own_files.locator("main img").count() == 0
-    assert asked_for(own_files, catcher) == []
+    assert fetched(own_files, catcher) == []
 
 
 def choose_kind(page, kind):
-    """Another kind than before has no file yet, and nothing is said of one."""
-    page.get_by_role("combobox", name="what it is").click()
+    """Another kind than before has no file yet, and no error about one."""
+    page.get_by_role("combobox", name="kind of file").click()
     page.get_by_role("option", name=kind, exact=True).click()
     page.locator(f"text={KINDS[kind].gain}").wait_for()
-    page.locator(SAID).wait_for(state="detached")
+    page.locator(VERDICTS).wait_for(state="detached")
 
 
 MARKED = """![i](http://a.org/i.png) [l](http://a.org) <img src=x> **b** _c_ `d` $e$ ~~f~~
@@ -311,7 +311,7 @@ https://a.org www.a.org &lt; \\
 # heading"""
 
 
-def test_marks_are_shown_and_not_carried_out(lax, go):
+def test_markdown_in_names_is_shown_as_text(lax, go):
     """What is shown are the very letters, without an element in them but visible addresses."""
     go("", {"yaml": packed("name: [broken"), "file": MARKED.replace("\n", " ")})
     shown = lax.locator("[data-testid=stAlertContentError]").first
@@ -323,14 +323,14 @@ def test_marks_are_shown_and_not_carried_out(lax, go):
     assert all(href.rstrip("/").endswith(text) for text, href in links)
 
 
-def test_words_of_errors_stay_as_they_are():
-    said = "mine.yaml:3:44: workload.batch_per_gpu: must be at least 1, but got -8"
-    assert plain(said) == said
+def test_error_messages_are_unchanged():
+    message = "mine.yaml:3:44: workload.batch_per_gpu: must be at least 1, but got -8"
+    assert plain(message) == message
     assert plain("- a\n1. b") == "\\- a\n\n1\\. b"
 
 
-def test_work_of_a_tab_that_has_gone_stops_within_2_s(lax, go, address):
-    """Its progress is asked of the server's own process: how busy that is.
+def test_work_of_a_closed_tab_stops_within_2_s(lax, go, address):
+    """Progress is measured by the processor time of the server's process.
 
     The seconds are the processor's, which a busy machine does not make more.
     """

@@ -48,7 +48,7 @@ def test_a_trace_becomes_a_profile_that_replaces_the_model():
     assert again.with_it.step_time_s == found.with_it.step_time_s
 
 
-def test_a_log_becomes_a_profile_to_keep():
+def test_a_log_becomes_a_profile_to_download():
     found = read(NCCL, "all-reduce-2x8-a100.log")
     assert "16 ranks on 2 hosts" in found.lines[0]
     assert json.loads(found.text)["kind"] == "nccl-tests"
@@ -72,7 +72,7 @@ def test_a_calibration_profile_changes_times():
     spec = Spec(FIRST, changes=(*QUICK.changes, *few))
     found = read(CALIBRATION, file.read_bytes(), spec)
     assert found.with_it.step_time_s != found.without.step_time_s
-    # Its errors are said to be of rows that were not fitted on, as the profile has it.
+    # As in the profile, its errors are those of rows that were not fitted on.
     assert found.lines[1].endswith("held-out rows")
 
 
@@ -89,14 +89,14 @@ BROKEN = {
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("broken", BROKEN)
-def test_what_cannot_be_read_is_said_in_a_line(kind, broken):
+def test_an_unreadable_file_is_a_one_line_error(kind, broken):
     with pytest.raises(DpsimError) as error:
         read(kind, BROKEN[broken], name="mine.txt")
     assert "mine.txt" in str(error.value)
     assert "/tmp" not in str(error.value)
 
 
-def test_what_unpacks_to_too_much_is_not_unpacked():
+def test_an_upload_unpacks_no_more_than_the_limit():
     bomb = gzip.compress(b"\0" * 2**20) * (MOST_BYTES // 2**20 + 1)
     assert len(bomb) < 100_000
     with pytest.raises(DpsimError, match="when it is unpacked"):

@@ -68,7 +68,7 @@ def test_the_other_views_of_compare(open_page, view):
     assert charts(page) == 1
 
 
-def test_two_presets_are_not_called_alike_nor_in_a_narrow_list():
+def test_titles_of_presets_differ_also_when_shortened():
     from app.presets import about, short
 
     assert len({about(name) for name in preset_names()}) == len(preset_names()) == 13
@@ -76,36 +76,36 @@ def test_two_presets_are_not_called_alike_nor_in_a_narrow_list():
     assert max(len(short(name)) for name in preset_names()) <= 30
 
 
-def test_a_comparison_opens_with_which_is_fastest_and_by_how_much(open_page):
+def test_the_verdict_names_the_fastest_and_its_lead(open_page):
     page = open_page(
         "compare", preset="resnet50-16-v100-local-sgd", set=QUICK, choices=CHOICES["compare"]
     )
-    (said,) = re.findall('dp-verdict">(.*?)</p>', html(page))
+    (message,) = re.findall('dp-verdict">(.*?)</p>', html(page))
     table = page.dataframe[0].value
     first, second = table[""]
     rates = [float(rate.replace(",", "")) for rate in table["samples/s"]]
     more = rf"{first} is the fastest, .* samples/s: (.*)% more than {second} \(within the noise\)\."
-    found = re.fullmatch(more, said)
+    found = re.fullmatch(more, message)
     # The table has four digits.
     assert float(found[1]) == pytest.approx(100 * (rates[0] / rates[1] - 1), abs=0.2)
 
 
-def test_what_is_as_fast_is_named_together(open_page):
-    alone = [*QUICK, "cluster.nodes=1", "cluster.node=single-gpu"]
+def test_equally_fast_values_are_both_named(open_page):
+    single = [*QUICK, "cluster.nodes=1", "cluster.node=single-gpu"]
     page = open_page(
-        "compare", preset="resnet50-16-v100-local-sgd", set=alone, choices=CHOICES["compare"]
+        "compare", preset="resnet50-16-v100-local-sgd", set=single, choices=CHOICES["compare"]
     )
-    (said,) = re.findall('dp-verdict">(.*?)</p>', html(page))
-    assert re.fullmatch(r"(ring and tree|tree and ring) are the fastest, .* samples/s\.", said)
+    (message,) = re.findall('dp-verdict">(.*?)</p>', html(page))
+    assert re.fullmatch(r"(ring and tree|tree and ring) are the fastest, .* samples/s\.", message)
 
 
-def test_why_a_way_has_no_result_is_said_by_its_name_and_not_as_on_a_command_line(open_page):
+def test_the_reason_for_a_missing_result_has_its_label_and_no_option_names(open_page):
     page = open_page(
         "stragglers", preset="llama3-8b-8-h100-fsdp", set=QUICK, choices={"sync": "bsp,local-sgd"}
     )
-    (said,) = [each.value for each in page.caption if "is not possible" in each.value]
-    assert said.startswith("local SGD: strategy: aggregation sharded with sync local-sgd ")
-    # BSP alone has no stale gradients to be drawn.
+    (message,) = [each.value for each in page.caption if "is not possible" in each.value]
+    assert message.startswith("local SGD: strategy: aggregation sharded with sync local-sgd ")
+    # With only BSP there are no stale gradients to draw.
     assert charts(page) == 2
 
 
@@ -118,7 +118,7 @@ def test_why_a_way_has_no_result_is_said_by_its_name_and_not_as_on_a_command_lin
         ("strategy.overlap.bucket_size", "among-strategy.overlap.bucket_size=5 MB,100 MB"),
     ],
 )
-def test_any_of_the_usual_knobs_is_compared_and_one_of_its_values_taken(open_page, vary, chosen):
+def test_a_usual_knob_is_compared_and_a_value_can_be_used(open_page, vary, chosen):
     name, _, values = chosen.partition("=")
     page = open_page(
         "compare",
@@ -143,9 +143,7 @@ def test_any_of_the_usual_knobs_is_compared_and_one_of_its_values_taken(open_pag
         ("disturbance.jitter.sigma", "0.01, 0.2", 2),
     ],
 )
-def test_any_other_knob_is_compared_among_its_choices_or_values_that_are_written(
-    open_page, knob, written, rows
-):
+def test_any_other_knob_is_compared_over_choices_or_entered_values(open_page, knob, written, rows):
     lognormal = ("disturbance.jitter.kind=lognormal", *QUICK)
     choices = {"vary": knob}
     page = open_page("compare", preset="resnet50-32-v100-25gbe", set=lognormal, choices=choices)
@@ -156,31 +154,33 @@ def test_any_other_knob_is_compared_among_its_choices_or_values_that_are_written
     assert len(page.dataframe[0].value) == rows
 
 
-def test_a_value_that_a_knob_cannot_have_is_refused_beside_the_others(open_page):
+def test_an_invalid_value_is_refused_beside_the_valid_ones(open_page):
     choices = {"vary": "workload.gradient_accumulation"}
     page = open_page("compare", preset="resnet50-32-v100-25gbe", set=QUICK, choices=choices)
     page = settled(page.text_input[0].set_value("1, many").run())
     assert not page.exception
     assert len(page.dataframe[0].value) == 1
-    said = " ".join(each.value for each in (*page.caption, *page.error, *page.warning))
-    assert "many: gradient accumulation must be an integer, but got 'many'" in said
+    message = " ".join(each.value for each in (*page.caption, *page.error, *page.warning))
+    assert "many: gradient accumulation must be an integer, but got 'many'" in message
 
 
-def test_the_stragglers_verdict_has_what_is_kept_and_its_price(open_page):
+def test_the_verdict_on_stragglers_has_the_kept_throughput_and_the_staleness(open_page):
     page = open_page(
         "stragglers",
         preset="resnet50-16-v100-local-sgd",
         set=(*QUICK, "run.steps=8", "cluster.nodes=4"),
         choices={"sync": "bsp,asp"},
     )
-    (said,) = re.findall('dp-verdict">(.*?)</p>', html(page))
-    assert re.search(r"ASP is the fastest, .*; it keeps \d+% of what it gives without them", said)
-    assert re.search(r"up to \d+ steps apart, and gradients up to \d+ updates late", said)
+    (message,) = re.findall('dp-verdict">(.*?)</p>', html(page))
+    assert re.search(
+        r"ASP is the fastest, .*; it keeps \d+% of its throughput without stragglers", message
+    )
+    assert re.search(r"up to \d+ steps apart, and gradients up to \d+ updates late", message)
     assert any("ASP without parameter servers" in each.value for each in page.caption)
 
 
-def test_where_no_other_way_goes_none_is_offered(open_page):
+def test_without_a_compatible_synchronisation_no_list_is_shown(open_page):
     """Rather than a list that nobody can open."""
     page = open_page("convergence", preset="llama3-8b-8-h100-fsdp", set=QUICK)
     assert not page.multiselect
-    assert any("No other way" in caption.value for caption in page.caption)
+    assert any("No other synchronisation" in caption.value for caption in page.caption)

@@ -7,7 +7,7 @@ from app.presets import FIRST
 from dpsim.hardware import gpus, list_price
 
 
-def test_cost_is_of_tokens_where_there_is_text_and_says_where_a_price_is_set(open_page):
+def test_cost_is_per_token_for_text_and_names_the_source_of_the_price(open_page):
     text = metrics(open_page("what_if", preset="llama3-8b-8-h100-fsdp", set=list(QUICK)))
     cost, change = text["cost / B tokens"]
     assert cost.endswith(" USD")
@@ -31,7 +31,7 @@ def test_cost_is_of_tokens_where_there_is_text_and_says_where_a_price_is_set(ope
     assert "set one under Price and power" in html(free)
 
 
-def test_another_gpu_costs_its_own_list_price(open_page):
+def test_another_gpu_has_its_list_price(open_page):
     page = open_page("what_if", preset=FIRST, set=list(QUICK))
     assert "an hour (given in the scenario)" in html(page)
     page.selectbox(key="entry GPU").set_value("h100-sxm").run()

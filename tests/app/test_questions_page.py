@@ -27,14 +27,14 @@ def test_a_growing_batch_has_fewer_updates(open_page):
     assert "in all instead of" in html(page)
 
 
-def test_without_a_task_there_is_utilisation_alone(open_page):
+def test_without_a_task_only_utilisation_is_shown(open_page):
     page = open_page("questions", preset="llama3-8b-8-h100-fsdp")
     assert not page.exception
     assert charts(page) == 1
-    assert "not known here" in page.info[0].value
+    assert "not known for this model" in page.info[0].value
 
 
-def test_what_was_measured_of_small_batches_is_said(open_page):
+def test_published_errors_of_small_batches_are_shown(open_page):
     page = open_page("questions", choices={"question": "what was measured?"})
     assert "6.8 to 9.0 % from 128 to 1,024 (rate 0.1)" in html(page)
     assert "7.1 to 7.3 % from 128 to 512 (in proportion, with warm-up)" in html(page)

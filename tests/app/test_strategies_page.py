@@ -3,7 +3,7 @@
 import pytest
 from app_pages import charts, html
 
-VIEWS = {"synchronisation": 2, "overlap": 1, "sharding": 1, "ways of the weights": 3}
+VIEWS = {"synchronisation": 2, "overlap": 1, "sharding": 1, "weight paths": 3}
 
 
 @pytest.mark.parametrize("view", VIEWS)
@@ -12,10 +12,10 @@ def test_every_view_is_drawn(open_page, view):
     assert not page.exception
     assert not page.error
     assert charts(page) == VIEWS[view]
-    assert ("Workers are done first" in html(page)) == (view != "ways of the weights")
+    assert ("Workers finish first" in html(page)) == (view != "weight paths")
 
 
-def test_a_language_model_on_larger_nodes_is_shown_too(open_page):
+def test_a_language_model_on_larger_nodes_is_shown(open_page):
     page = open_page("strategies", preset="llama3-8b-8-h100-fsdp", choices={"show": "sharding"})
     assert not page.exception
     assert not page.error

@@ -35,24 +35,24 @@ def compared(*columns):
     return query
 
 
-def test_what_the_models_errors_leave_open_is_grey_as_in_dpsim_compare(open_page):
+def test_undecided_differences_are_grey_as_in_dpsim_compare(open_page):
     changes = ([], ["cluster.nodes=2"], ["workload.precision=fp32"])
     page = open_page(
         "topology", preset=LLAMA, set=SHORT, **compared(*([LLAMA, *each] for each in changes))
     )
     steps = table(page)["step time"]
     alternatives = [",".join(each) for each in changes if each]
-    said = compare(
+    output = compare(
         preset_path(LLAMA), alternatives=alternatives, by="step-time", overrides=SHORT
     ).to_json()
-    left_open = {row["step_time_s"]["mean"]: row["is_best_too"] for row in said["rows"]}
+    left_open = {row["step_time_s"]["mean"]: row["is_best_too"] for row in output["rows"]}
     assert "within the noise" in steps[1]
     assert "dp-delta good" not in steps[1]
     assert "dp-delta bad" in steps[2]
     assert sorted(left_open.values()) == [False, True, True]
 
 
-def test_what_does_not_fit_or_is_no_scenario_keeps_the_others(open_page):
+def test_a_column_that_does_not_fit_or_is_invalid_keeps_the_others(open_page):
     columns = compared(
         ["resnet50-32-v100-25gbe"],
         ["resnet50-32-v100-25gbe", "workload.batch_per_gpu=512"],
@@ -65,11 +65,11 @@ def test_what_does_not_fit_or_is_no_scenario_keeps_the_others(open_page):
     assert found["fits"] == ["yes", "no"]
     assert found["step time"][1] == ""
     assert found["memory of a GPU"][1] != ""
-    said = [each.value for each in page.caption if each.value.startswith("scenario ")]
-    assert [each.partition(":")[0] for each in said] == ["scenario 2", "scenario 3"]
+    output = [each.value for each in page.caption if each.value.startswith("scenario ")]
+    assert [each.partition(":")[0] for each in output] == ["scenario 2", "scenario 3"]
 
 
-def test_one_is_shown_and_taken_out_and_a_full_table_takes_no_more(open_page):
+def test_a_column_can_be_shown_or_removed_and_a_full_table_takes_no_more(open_page):
     every = compared(*([LLAMA, f"run.seed={seed}"] for seed in range(MOST_COMPARED)))
     page = open_page("topology", preset=LLAMA, set=SHORT, **every)
     assert button(page, "Add to comparison").disabled

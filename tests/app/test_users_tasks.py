@@ -162,7 +162,7 @@ def test_resnet_is_compared_on_10_25_and_100_gbit_s(user):
     assert user.actions <= 1
 
 
-def test_one_gpu_is_slow_under_four_ways_to_synchronise(user):
+def test_one_slow_gpu_under_four_kinds_of_synchronisation(user):
     user.press("Synchronise", "link")
     user.press("Remove backup workers")
     user.page.get_by_label("Selected values").get_by_text("backup workers").wait_for(state="hidden")
@@ -177,7 +177,7 @@ def test_one_gpu_is_slow_under_four_ways_to_synchronise(user):
     assert user.actions <= 2
 
 
-def test_ring_tree_and_butterfly_go_step_by_step_side_by_side(user):
+def test_ring_tree_and_butterfly_are_stepped_side_by_side(user):
     user.press("Learn", "link")
     names = ("ring", "tree", "butterfly")
     shown = [
@@ -196,7 +196,7 @@ def test_ring_tree_and_butterfly_go_step_by_step_side_by_side(user):
     assert user.actions <= 2
 
 
-def test_the_best_size_of_buckets_is_named(user):
+def test_the_best_bucket_size_is_named(user):
     user.press("Compare", "link")
     user.choose("vary", "bucket size")
     found = rows(user.page, "25 MB")
@@ -212,7 +212,7 @@ def test_the_best_size_of_buckets_is_named(user):
 
 
 @pytest.mark.wide
-def test_accuracy_stands_against_the_batch(user):
+def test_accuracy_is_shown_for_several_batches(user):
     user.press("Synchronise", "link")
     user.press("Convergence", "link")
     user.press("batches", "radio")
@@ -226,7 +226,7 @@ def test_accuracy_stands_against_the_batch(user):
     assert user.actions <= 3
 
 
-def test_a_state_is_shared_and_its_command_gives_the_same_number(user, tmp_path):
+def test_a_shared_command_gives_the_same_number(user, tmp_path):
     page = user.page
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     user.enter("GPUs in all", "64")
@@ -251,7 +251,7 @@ def test_a_state_is_shared_and_its_command_gives_the_same_number(user, tmp_path)
     assert user.actions <= 3
 
 
-def test_two_designs_stand_side_by_side(user):
+def test_two_designs_are_compared_side_by_side(user):
     user.compare()
     user.choose("GPU", "H100-SXM")
     user.reads("32 x H100")

@@ -46,7 +46,7 @@ def predicted(preset, *changes):
 
 
 @pytest.mark.parametrize("known", [True, False])
-def test_what_is_changed_keeps_the_factor_that_was_fitted_to_a_measured_step(open_page, known):
+def test_a_change_keeps_the_factor_fitted_to_a_measured_step(open_page, known):
     page = open_page(
         "what_if", parts=["Model and batch"], preset="resnet50-256-p100-50gbe", set=list(QUICK)
     )
@@ -72,7 +72,7 @@ def test_a_knob_changes_the_numbers_and_the_address(open_page):
     assert page.query_params["set"] == "cluster.nodes=4"
 
 
-def test_another_kind_drops_what_was_set_of_the_one_before(open_page):
+def test_another_kind_drops_the_fields_of_the_previous_one(open_page):
     wanted = [*QUICK, "strategy.sync.every=4"]
     page = open_page("what_if", wait=False, parts=["Sync"], preset=SMALL, set=wanted)
     page.selectbox(key="kind strategy.sync").select("bsp").run()
@@ -80,7 +80,7 @@ def test_another_kind_drops_what_was_set_of_the_one_before(open_page):
     assert page.query_params["set"] == [*QUICK, "strategy.sync.kind=bsp"]
 
 
-def test_the_state_before_gives_every_number_its_change(open_page):
+def test_every_number_has_its_change_from_the_previous_state(open_page):
     page = open_page("what_if", wait=False, preset=SMALL, set=["cluster.nodes=8"], was="")
     before, after = (
         simulate(load_scenario(preset_path(SMALL), sets)) for sets in ([], ["cluster.nodes=8"])
@@ -92,9 +92,7 @@ def test_the_state_before_gives_every_number_its_change(open_page):
     assert all(delta for label, (_, delta) in metrics(page).items() if "cost" not in label)
 
 
-def test_every_turn_shows_its_change_from_the_last_state_and_says_what_was_turned(
-    open_page, monkeypatch
-):
+def test_each_change_is_named_and_compared_with_the_previous_state(open_page, monkeypatch):
     monkeypatch.setattr(state, "GLANCE", 0.0)
     page = open_page("what_if", preset=SMALL, set=QUICK)
     assert all(delta is None for _, delta in metrics(page).values())
@@ -108,7 +106,7 @@ def test_every_turn_shows_its_change_from_the_last_state_and_says_what_was_turne
     assert "Changed from the set-up: nodes 16 to 4" in html(page)
 
 
-def test_of_keys_pressed_in_a_row_the_last_is_told_against_what_was_before_the_first(
+def test_quick_changes_in_a_row_are_compared_with_the_state_before_the_first(
     open_page, monkeypatch
 ):
     page = open_page("what_if", preset=SMALL, set=QUICK)
@@ -128,7 +126,7 @@ def test_changes_are_grey_within_the_noise_and_between_models(open_page):
     assert "dp-delta bad" not in html(other)
 
 
-def test_the_step_stands_beside_its_interval_and_says_why_that_is_wide(open_page):
+def test_the_step_has_its_interval_and_the_reason_for_a_wide_one(open_page):
     page = open_page("what_if", preset=SMALL, set=QUICK)
     result = simulate(load_scenario(preset_path(SMALL), QUICK))
     low, high = (human(end, TIME, 3) for end in (result.interval.low, result.interval.high))
@@ -138,7 +136,7 @@ def test_the_step_stands_beside_its_interval_and_says_why_that_is_wide(open_page
     assert ("wide: " in html(page)) == (result.interval.high > 2 * result.interval.low)
 
 
-def test_more_than_the_peak_is_said():
+def test_an_mfu_above_the_peak_is_noted():
     result = simulate(load_scenario(preset_path(SMALL), QUICK))
     use = replace(result.utilisation, mfu=1.21)
     more = next(each for each in numbers(SimpleResult(result, use)) if each.name == "MFU")
@@ -164,14 +162,14 @@ def test_a_scenario_is_entered_by_model_gpu_and_count(open_page, gpu, count, nod
     page.selectbox(key="entry GPU").set_value(gpu).run()
     page.number_input(key="entry count").set_value(count).run()
     assert not page.exception
-    asked = Spec("resnet50-256-p100-50gbe", changes=tuple(page.query_params["set"]))
-    given = scenario(asked)
+    requested = Spec("resnet50-256-p100-50gbe", changes=tuple(page.query_params["set"]))
+    given = scenario(requested)
     assert (given.cluster.ranks, given.cluster.nodes) == (count, nodes)
     assert given.cluster.accelerator.name == gpu
     assert given.build_model().name == "vgg16"
 
 
-def test_a_link_shows_the_same_change_to_somebody_else(open_page, monkeypatch):
+def test_a_link_reproduces_the_change_in_another_session(open_page, monkeypatch):
     monkeypatch.setattr(state, "GLANCE", 0.0)
     page = open_page("what_if", preset=SMALL, set=QUICK)
     for nodes in ("8", "4"):
@@ -190,7 +188,7 @@ def test_another_set_up_is_not_compared_with_the_one_before(open_page):
     assert all(delta is None for _, delta in metrics(page).values())
 
 
-def test_a_browser_whose_address_lags_behind_undoes_no_change(open_page):
+def test_a_late_address_of_the_browser_undoes_no_change(open_page):
     """It may send what was entered, or ask for more, with the address that it had before."""
     page = open_page("what_if", preset=SMALL, set=QUICK)
     old = dict(page.query_params)
@@ -205,7 +203,7 @@ def test_a_browser_whose_address_lags_behind_undoes_no_change(open_page):
     assert page.select_slider(key="set cluster.nodes").value == "16"
 
 
-def test_a_page_that_runs_again_by_itself_takes_no_old_address_for_a_new_one():
+def test_an_automatic_rerun_ignores_the_old_address():
     def script():
         import streamlit as st
 
@@ -230,7 +228,7 @@ def test_a_page_that_runs_again_by_itself_takes_no_old_address_for_a_new_one():
     assert dict(page.query_params) == new
 
 
-def test_the_verdict_is_the_librarys(open_page):
+def test_the_verdict_is_that_of_the_library(open_page):
     page = open_page("what_if", preset=SMALL, set=QUICK)
     assert verdict(simulate(load_scenario(preset_path(SMALL), QUICK))) in unescape(html(page))
 
@@ -243,7 +241,7 @@ def test_names_from_files_are_escaped(open_page):
     assert "&lt;img src=//evil.example/x&gt;" in html(page)
 
 
-def test_what_does_not_fit_keeps_the_page_with_its_memory_and_ways_out(open_page):
+def test_a_scenario_that_does_not_fit_shows_memory_and_remedies(open_page):
     page = open_page("what_if", preset=FIRST, set=[*QUICK, "workload.batch_per_gpu=512"])
     assert not page.error
     assert "It does not fit: each V100-SXM2-16GB has 16.9 GB" in html(page)
@@ -256,15 +254,15 @@ def test_what_does_not_fit_keeps_the_page_with_its_memory_and_ways_out(open_page
     assert metrics(page)["step time"]
 
 
-def test_what_does_not_fit_can_be_simulated_all_the_same(open_page):
+def test_a_scenario_that_does_not_fit_can_be_simulated_anyway(open_page):
     page = open_page("what_if", preset=FIRST, set=[*QUICK, "workload.batch_per_gpu=512"])
-    page.button(key="all the same").click().run()
+    page.button(key="simulate anyway").click().run()
     settled(page)
     assert metrics(page)["step time"]
     assert "It does not fit" in html(page)
 
 
-def test_what_limits_it_is_said_with_the_three_best_changes_and_one_can_be_tried(open_page):
+def test_limits_have_the_three_best_changes_and_each_can_be_tried(open_page):
     page = open_page("what_if", limits=True, preset=SMALL, set=["run.steps=8", "run.warmup=0"])
     tries = [each for each in page.button if (each.key or "").startswith("try ")]
     assert len(tries) == 3
@@ -277,7 +275,7 @@ def test_what_limits_it_is_said_with_the_three_best_changes_and_one_can_be_tried
     assert float(shown(page)["samples / s"].replace(",", "")) > before
 
 
-def test_a_search_for_what_limits_it_stops_in_the_middle_of_a_knob(open_page):
+def test_the_search_for_limits_stops_during_a_knob(open_page):
     calls = []
 
     def report(done, total):
@@ -290,39 +288,39 @@ def test_a_search_for_what_limits_it_stops_in_the_middle_of_a_knob(open_page):
     assert calls == [0, 0, 0]
 
 
-def test_each_knob_is_told_as_soon_as_it_is_turned_as_the_command_tells_it():
-    told, done = {}, []
+def test_each_knob_is_reported_when_done_with_the_numbers_of_the_command():
+    reported, done = {}, []
 
     def report(turned, total, found=None):
         if found:
-            told.update(found)
+            reported.update(found)
             done.append((turned, total))
 
     spec = Spec(SMALL, changes=QUICK)
     found = explained(spec, report)
-    assert next(iter(told)) == next(iter(found)) == PATH
+    assert next(iter(reported)) == next(iter(found)) == PATH
     assert done == [(turned, len(KNOBS)) for turned in range(len(KNOBS) + 1)]
     command = explain(load_scenario(preset_path(SMALL), QUICK)).to_json()
     assert [each for name, each in found.items() if name != PATH] == command["knobs"]
     # Reasons compare knobs with one another, when all are known.
-    unexplained = {name: {**each, "why": told[name].get("why")} for name, each in found.items()}
-    assert {**unexplained, PATH: found[PATH]} == told
+    unexplained = {name: {**each, "why": reported[name].get("why")} for name, each in found.items()}
+    assert {**unexplained, PATH: found[PATH]} == reported
 
 
-def test_what_is_found_so_far_is_shown_before_all_is(open_page, monkeypatch):
-    told, held = Event(), Event()
+def test_intermediate_results_are_shown(open_page, monkeypatch):
+    reported, held = Event(), Event()
 
     def explained_in_part(spec, report):
         row = {"change": "a faster network", "change_per_sample": -0.25, "set": ["run.seed=1"]}
         report(0, 2, {PATH: {"compute": 1.0}})
         report(1, 2, {"network": row})
-        told.set()
+        reported.set()
         held.wait(60)
         report(1, 2)
 
     monkeypatch.setattr(what_if, "explained", explained_in_part)
     page = open_page("what_if", wait=False, limits=True, preset=SMALL, set=QUICK)
-    assert told.wait(60)
+    assert reported.wait(60)
     page.run()
     shown_in_part = [each.label for each in page.button if (each.key or "").startswith("try ")]
     held.set()
@@ -341,7 +339,7 @@ def test_the_first_run_of_a_session_lets_the_browser_draw_the_numbers_before_the
     assert charts(page) == 4
 
 
-def test_a_wrong_value_is_said_and_can_be_undone(open_page):
+def test_an_invalid_value_is_reported_and_can_be_undone(open_page):
     page = open_page("what_if", wait=False, parts=["Overlap"], preset=FIRST, set=QUICK)
     page.text_input(key="set strategy.overlap.bucket_size").set_value("25 parsecs").run()
     assert "bucket_size" in page.error[0].value
@@ -351,14 +349,14 @@ def test_a_wrong_value_is_said_and_can_be_undone(open_page):
     assert page.query_params["set"] == list(QUICK)
 
 
-def test_a_fabric_that_is_not_known_is_an_error_and_no_more(open_page):
+def test_an_unknown_fabric_is_only_an_error_on_the_page(open_page):
     page = open_page("what_if", wait=False, preset=FIRST, set=["cluster.network.fabric=maze"])
     assert "maze" in page.error[0].value
     assert not page.exception
     assert page.number_input(key="set workload.batch_per_gpu").value == 64
 
 
-def test_what_does_not_go_together_is_said(open_page):
+def test_incompatible_values_are_reported(open_page):
     page = open_page(
         "what_if", wait=False, preset="gpt3-1.3b-16-a100-fsdp", set=["strategy.sync.kind=asp"]
     )
@@ -366,7 +364,7 @@ def test_what_does_not_go_together_is_said(open_page):
     assert not page.exception
 
 
-def test_every_kind_of_the_registries_can_be_chosen(open_page):
+def test_every_registered_kind_can_be_chosen(open_page):
     parts = ("Aggregation", "Sync", "Overlap", "Compression")
     page = open_page("what_if", wait=False, parts=parts, preset=SMALL, set=QUICK)
     for part in parts:
@@ -375,7 +373,7 @@ def test_every_kind_of_the_registries_can_be_chosen(open_page):
         assert offered == [kind_words(kind) for kind in forms.union(path).kinds]
 
 
-def test_six_knobs_are_in_the_sidebar_and_all_behind_a_switch(open_page):
+def test_the_sidebar_has_six_knobs_and_a_switch_for_all(open_page):
     page = open_page("what_if", wait=False, preset=FIRST, set=QUICK)
     kinds = ("selectbox", "select_slider", "number_input", "text_input", "toggle")
 
@@ -410,7 +408,7 @@ def test_slow_workers_are_switched_on_and_off(open_page):
     assert shown(page)["step time"] == before
 
 
-def test_set_ups_are_cards_that_can_be_searched_language_models_among_them(open_page):
+def test_set_ups_can_be_searched(open_page):
     page = open_page("what_if", preset=SMALL, set=QUICK)
     page.session_state["search set-ups"] = "llama fully sharded"
     page.button(key="all set-ups").click().run()
@@ -420,7 +418,7 @@ def test_set_ups_are_cards_that_can_be_searched_language_models_among_them(open_
     assert page.query_params["preset"] == "llama3-8b-8-h100-fsdp"
 
 
-def test_what_does_not_fit_and_is_simulated_all_the_same_has_its_remedies_too(open_page):
+def test_a_simulated_scenario_that_does_not_fit_has_remedies(open_page):
     page = open_page(
         "what_if",
         preset="llama3-8b-8-h100-fsdp",
@@ -431,10 +429,10 @@ def test_what_does_not_fit_and_is_simulated_all_the_same_has_its_remedies_too(op
     pressed = [button.label for button in page.button if (button.key or "").startswith("way ")]
     assert pressed
     assert all("time per sample" in label for label in pressed)
-    assert not [button for button in page.button if button.key == "all the same"]
+    assert not [button for button in page.button if button.key == "simulate anyway"]
 
 
-def test_the_curve_has_other_numbers_of_nodes_than_the_answer_that_the_page_shows():
+def test_the_scaling_curve_simulates_only_other_numbers_of_nodes():
     spec = Spec("resnet50-32-v100-25gbe")
     own = answer(spec, lambda done, total: None).result
     found = scaled(spec, lambda done, total: None)

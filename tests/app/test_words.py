@@ -20,7 +20,7 @@ from app.words import (
 FIRST = Spec("resnet50-32-v100-25gbe")
 
 
-def test_fields_have_names_without_underscores_and_short_forms():
+def test_field_labels_have_no_underscores_or_abbreviations():
     assert field_words("pue") == "PUE"
     assert field_words("batch_per_gpu") == "batch per GPU"
     for path in ("cluster", "workload", "cost", "run"):
@@ -28,7 +28,7 @@ def test_fields_have_names_without_underscores_and_short_forms():
             assert "_" not in field_words(field.name)
 
 
-def test_a_refused_field_is_told_by_its_words():
+def test_a_refused_field_has_its_display_name():
     refused = "strategy.aggregation.shard_group: must divide the 8 workers, but got 64"
     assert reason_words(refused) == "shard group must divide the 8 workers, but got 64"
     option = f"--set strategy.aggregation={{kind: sharded, stage: 3}}: {refused}"
@@ -37,14 +37,14 @@ def test_a_refused_field_is_told_by_its_words():
     assert reason_words(other) == other
 
 
-def test_what_is_held_has_the_capacitys_unit_or_its_own():
+def test_memory_has_the_unit_of_the_capacity_where_it_suits():
     assert of_capacity(12.4e9, 16.9e9) == "12.4 of 16.9 GB"
     assert of_capacity(8.79e15, 16e9) == "8.79 PB of 16 GB"
 
 
-def test_presets_are_found_in_whatever_spelling_those_of_the_title_first():
-    for asked in ("llama-3", "llama 3", "Llama3", "lama 3"):
-        assert searched(asked)[0] == "llama3-8b-8-h100-fsdp"
+def test_presets_are_found_in_any_spelling_titles_first():
+    for requested in ("llama-3", "llama 3", "Llama3", "lama 3"):
+        assert searched(requested)[0] == "llama3-8b-8-h100-fsdp"
     assert searched("asynchronus") == ["resnet50-8-v100-asynchronous"]
     assert searched("palm") == []
 
@@ -54,13 +54,13 @@ def test_kinds_and_columns_are_words():
     assert choice_words("step_time_s") == "step time s"
 
 
-def test_a_scenario_is_described_by_what_its_title_leaves_out():
+def test_the_description_has_what_the_title_leaves_out():
     assert described(scenario(FIRST)) == (
         "V100-SXM2-16GB in 4 nodes; 64 samples a GPU and step; all-reduce, BSP"
     )
 
 
-def test_changes_are_told_with_both_values_and_of_many_the_first():
+def test_changes_have_both_values_and_only_the_first_of_many_are_listed():
     changed = (
         FIRST.with_value("cluster.nodes", "8")
         .without("strategy.sync")
@@ -68,7 +68,7 @@ def test_changes_are_told_with_both_values_and_of_many_the_first():
     )
     assert changes(FIRST, changed) == "nodes 4 to 8, sync BSP to SSP"
     assert changes(FIRST, FIRST) == ""
-    # What a change makes beside it is as before, and is not told.
+    # Values that change as a consequence are not listed.
     assert changes(FIRST, FIRST.with_value("replay.steps", "60")) == "steps 300 to 60"
     many = changed.with_options(
         ["workload.batch_per_gpu=32", "run.steps=4", "run.warmup=1", "run.seed=3"]
@@ -77,7 +77,7 @@ def test_changes_are_told_with_both_values_and_of_many_the_first():
 
 
 @pytest.mark.parametrize("preset", preset_names())
-def test_a_curve_has_a_few_numbers_of_nodes_with_one_and_the_scenarios(preset):
+def test_a_curve_has_a_few_node_counts_among_them_one_and_the_scenarios(preset):
     counts = list(map(int, node_counts(Spec(preset))))
     assert counts == sorted(set(counts))
     assert counts[0] == 1

@@ -1,4 +1,4 @@
-"""Work: shared by key, told of a cancellation, limited in time."""
+"""Work: shared by key, notified of a cancellation, limited in time."""
 
 import os
 from pathlib import Path
@@ -37,7 +37,7 @@ def test_a_cancelled_task_stops_at_its_next_report():
     assert task.cancelled
 
 
-def test_a_task_is_stopped_when_the_last_who_waits_leaves():
+def test_a_task_stops_when_its_last_session_leaves():
     task = Task(endless).begin(Here())
     task.join("a")
     task.join("b")
@@ -48,7 +48,7 @@ def test_a_task_is_stopped_when_the_last_who_waits_leaves():
         task.value()
 
 
-def test_a_changed_view_and_another_page_leave_what_was_waited_for(monkeypatch):
+def test_a_changed_view_and_another_page_leave_their_tasks(monkeypatch):
     session, tasks, shown = {}, Tasks(), ["view"]
     monkeypatch.setattr(waiting.st, "session_state", session)
     monkeypatch.setattr(waiting, "_me", lambda: "me")
@@ -56,7 +56,7 @@ def test_a_changed_view_and_another_page_leave_what_was_waited_for(monkeypatch):
     monkeypatch.setattr(waiting.state, "current", lambda: shown[0])
     for page, view in (("page", "changed"), ("other", "changed")):
         waiting.leave_others("page")
-        task = waiting._asked_for(lambda view, page, report: endless(report), view, page)
+        task = waiting._task(lambda view, page, report: endless(report), view, page)
         waiting.leave_others("page")
         assert not task.cancelled
         shown[0] = view
@@ -64,20 +64,20 @@ def test_a_changed_view_and_another_page_leave_what_was_waited_for(monkeypatch):
         assert task.cancelled
 
 
-def test_tasks_of_one_key_are_one_and_a_cancelled_one_is_begun_again():
+def test_tasks_are_shared_by_key_and_restarted_after_a_cancellation():
     tasks, calls = Tasks(), []
     first = tasks.start("key", lambda report: calls.append(1))
     first.value()
     assert tasks.start("key", lambda report: calls.append(2)) is first
     stopped = tasks.start("other", endless, "me")
     stopped.cancel()
-    assert tasks.start("other", lambda report: 4, "me") is stopped, "until asked for again"
+    assert tasks.start("other", lambda report: 4, "me") is stopped, "until requested again"
     stopped.leave("me")
     assert tasks.start("other", lambda report: 5, "me").value() == 5
     assert calls == [1]
 
 
-def test_the_oldest_of_many_is_dropped_and_stopped():
+def test_the_oldest_task_is_dropped_and_stopped():
     tasks = Tasks()
     first = tasks.start(0, endless)
     for key in range(1, 65):
@@ -86,7 +86,7 @@ def test_the_oldest_of_many_is_dropped_and_stopped():
     assert tasks.start(0, lambda report: None) is not first
 
 
-def test_a_session_has_two_at_work_and_the_others_queue():
+def test_a_session_runs_two_tasks_and_queues_the_others():
     tasks = Tasks(most=3)
     mine = [tasks.start(key, endless, "me") for key in range(3)]
     assert [task.begun for task in mine] == [True, True, False]
@@ -101,7 +101,7 @@ def test_a_session_has_two_at_work_and_the_others_queue():
         task.cancel()
 
 
-def test_what_waits_in_the_queue_is_cancelled_at_once():
+def test_a_queued_task_is_cancelled_at_once():
     tasks = Tasks(most=1)
     first, second = tasks.start(1, endless), tasks.start(2, endless)
     second.cancel()
@@ -110,7 +110,7 @@ def test_what_waits_in_the_queue_is_cancelled_at_once():
     first.cancel()
 
 
-def test_a_session_that_leaves_stops_what_nobody_else_waits_for():
+def test_a_leaving_session_stops_tasks_that_no_other_waits_for():
     tasks = Tasks(most=4)
     own, shared = tasks.start(1, endless, "me"), tasks.start(2, endless, "me")
     tasks.start(2, endless, "you")
@@ -128,7 +128,7 @@ def wait_until(happens, seconds=10):
     assert happens()
 
 
-def test_a_long_simulation_shows_progress_and_can_be_cancelled_and_begun_again(
+def test_a_long_simulation_shows_progress_and_can_be_cancelled_and_restarted(
     open_page, monkeypatch
 ):
     gate = Event()
@@ -175,7 +175,7 @@ class TestApart:
         with pytest.raises(DpsimError, match="must be another"):
             tasks.start("other", work_apart.refused, "a").value()
 
-    def test_what_is_short_never_waits_for_what_is_long(self, tasks):
+    def test_short_tasks_never_wait_for_long_ones(self, tasks):
         long = [tasks.start(number, work_apart.busy, f"long {number}") for number in range(4)]
         deadline = monotonic() + 120
         while not all(task.is_long for task in long):
@@ -188,19 +188,19 @@ class TestApart:
         for task in long:
             task.cancel()
 
-    def test_what_can_wait_leaves_a_process_to_what_cannot(self, tasks):
+    def test_tasks_that_can_wait_leave_a_process_to_others(self, tasks):
         beside = [
             tasks.start(number, work_apart.busy, f"beside {number}", can_wait=True)
             for number in range(3)
         ]
         assert [task.begun for task in beside] == [True, False, False]
-        asked = tasks.start("key", work_apart.process, "a")
-        assert asked.begun
-        assert asked.value()
+        requested = tasks.start("key", work_apart.process, "a")
+        assert requested.begun
+        assert requested.value()
         for task in beside:
             task.cancel()
 
-    def test_a_session_has_one_long_task_at_work(self, tasks):
+    def test_a_session_runs_one_long_task(self, tasks):
         tasks._long.append(Child(work_apart.nothing))
         long = [tasks.start(number, work_apart.busy, "one") for number in range(2)]
         deadline = monotonic() + 120
@@ -212,7 +212,7 @@ class TestApart:
         for task in long:
             task.cancel()
 
-    def test_what_asks_nobody_is_cancelled_at_once(self, tasks):
+    def test_a_task_without_reports_is_cancelled_at_once(self, tasks):
         task = tasks.start("key", work_apart.deaf, "a")
         while not task.begun:
             sleep(0.01)
@@ -224,14 +224,14 @@ class TestApart:
         assert monotonic() - begin < 10
         assert tasks.start("next", work_apart.process, "a").value()
 
-    def test_what_takes_too_long_is_stopped_with_the_number(self, tasks):
+    def test_a_task_over_the_limit_is_stopped_with_the_limit(self, tasks):
         task = Task(work_apart.busy, seconds=0.2)
         task.is_long = True
         task.begin(tasks._long[0])
         with pytest.raises(DpsimError, match=r"takes more than 0.2 s of the processor"):
             task.value()
 
-    def test_what_foresees_that_it_is_not_short_goes_on_with_long_work(self, tasks):
+    def test_a_task_that_foresees_a_long_run_moves_to_long_work(self, tasks):
         task = tasks.start("key", work_apart.steady, "a")
         assert task.value() == 100
         assert task.is_long

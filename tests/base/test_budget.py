@@ -160,7 +160,7 @@ def test_a_limit_that_is_none(text, monkeypatch):
         budget.time_limit()
 
 
-def test_memory_that_is_not_there_is_said_with_its_bytes():
+def test_missing_memory_is_reported_in_bytes():
     assert 1e6 < budget.memory_here() < math.inf
     with pytest.raises(
         FailedError,

@@ -94,9 +94,9 @@ def test_errors_come_back_as_they_were(child, capfd):
 
 
 def test_reports_arrive_and_end_it(child):
-    heard = []
-    assert child.run(counted, report=heard.append) == "done"
-    assert heard == list(range(1000))
+    received = []
+    assert child.run(counted, report=received.append) == "done"
+    assert received == list(range(1000))
 
     def stop(done):
         if done == 3:
@@ -115,17 +115,17 @@ def test_another_thread_ends_it(child):
 
 
 def test_it_ends_with_its_parent(tmp_path):
-    told = tmp_path / "child"
-    code = f"import test_child as t; t.Child().run(t.sleeps, {str(told)!r})"
+    reported = tmp_path / "child"
+    code = f"import test_child as t; t.Child().run(t.sleeps, {str(reported)!r})"
     here = {**os.environ, "PYTHONPATH": os.pathsep.join([*sys.path, str(Path(__file__).parent)])}
     parent = subprocess.Popen([sys.executable, "-c", code], env=here)
-    while not (told.exists() and told.read_text()):
+    while not (reported.exists() and reported.read_text()):
         time.sleep(0.05)
     parent.kill()
     parent.wait()
     end = time.monotonic() + 20
-    while Path(f"/proc/{told.read_text()}").exists():
+    while Path(f"/proc/{reported.read_text()}").exists():
         assert time.monotonic() < end
         time.sleep(0.05)
     with pytest.raises(ProcessLookupError):
-        os.kill(int(told.read_text()), signal.SIGCONT)
+        os.kill(int(reported.read_text()), signal.SIGCONT)

@@ -33,11 +33,12 @@ def test_a_pipe_gives_what_is_written_to_it(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("name", "said"), [("none", "No such file"), (".", "Is a directory"), ("a\0b", "a file's name")]
+    ("name", "message"),
+    [("none", "No such file"), (".", "Is a directory"), ("a\0b", "a file's name")],
 )
-def test_what_is_no_file(name, said, tmp_path, monkeypatch):
+def test_what_is_no_file(name, message, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(DpsimError, match=said):
+    with pytest.raises(DpsimError, match=message):
         read_limited(name, 5)
 
 

@@ -1,4 +1,4 @@
-"""Imports that wait until what they bring is asked for."""
+"""Imports that wait until the imported name is used."""
 
 import sys
 from importlib import import_module
@@ -34,11 +34,11 @@ def rooms(tmp_path, monkeypatch):
         del sys.modules[name]
 
 
-def test_an_export_is_imported_when_it_is_asked_for(rooms):
+def test_an_export_is_imported_on_first_access(rooms):
     assert "Far" in dir(rooms)
     assert "lazy_rooms.far" not in sys.modules
     assert rooms.Far.__module__ == "lazy_rooms.far"
-    assert vars(rooms)["Far"] is rooms.Far, "asked for once"
+    assert vars(rooms)["Far"] is rooms.Far, "imported once"
 
 
 def test_what_is_no_export_is_an_attribute_error(rooms):

@@ -19,12 +19,12 @@ def _own_cache(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("file", EVERY, ids=lambda file: f"{file.parent.name}/{file.stem}")
 def test_what_is_kept_of_a_file_is_what_it_says(file):
-    said = YAML(typ="safe", pure=True).load(file.read_text(encoding="utf-8"))
-    assert repr(shipped(file)) == repr(said)  # parsed
-    assert repr(shipped(file)) == repr(said)  # as it was kept
+    output = YAML(typ="safe", pure=True).load(file.read_text(encoding="utf-8"))
+    assert repr(shipped(file)) == repr(output)  # parsed
+    assert repr(shipped(file)) == repr(output)  # as it was kept
 
 
-def test_what_is_kept_is_asked_first(tmp_path):
+def test_the_cache_is_consulted_first(tmp_path):
     file = tmp_path / "some.yaml"
     file.write_text("a: 1")
     shipped(file)

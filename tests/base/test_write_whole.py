@@ -82,7 +82,7 @@ def test_what_was_read_is_not_written_over(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("name", "said"),
+    ("name", "message"),
     [
         ("x" * 300, "cannot be written: File name too long$"),
         ("a\0b", "must be a file's name$"),
@@ -92,11 +92,11 @@ def test_what_was_read_is_not_written_over(tmp_path):
         ("loop", "cannot be written: Too many levels of symbolic links$"),
     ],
 )
-def test_what_cannot_be_written_is_one_line_and_leaves_nothing(name, said, tmp_path):
+def test_what_cannot_be_written_is_one_line_and_leaves_nothing(name, message, tmp_path):
     (tmp_path / "folder").mkdir()
     (tmp_path / "file").write_text("")
     (tmp_path / "loop").symlink_to("loop")
-    with pytest.raises(DpsimError, match=said) as caught:
+    with pytest.raises(DpsimError, match=message) as caught:
         write_whole(tmp_path / name, "text")
     assert len(str(caught.value)) < 500
     assert {path.name for path in tmp_path.iterdir()} == {"folder", "file", "loop"}

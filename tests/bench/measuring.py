@@ -13,7 +13,7 @@ import numpy as np
 
 _LOOP_S = 0.26  # of the loop in `slowness` where limits were set: 2 cores of an AMD EPYC
 HERE = Path(__file__).parent
-ALONE = """
+PROGRAM = """
 import importlib, json, resource, sys, time
 sys.path.insert(0, sys.argv[1])
 work = getattr(importlib.import_module(sys.argv[2]), sys.argv[3])
@@ -32,8 +32,8 @@ class Growth:
     seconds: dict[int, float]
 
     @classmethod
-    def alone(cls, what, measured):
-        """The growth of what `alone` measured, seconds and MB by scale."""
+    def of_processes(cls, what, measured):
+        """The growth of what `in_own_process` measured, seconds and MB by scale."""
         return cls(what, {scale: taken for scale, (taken, _) in measured.items()})
 
     @property
@@ -84,13 +84,13 @@ def _spent(children):
     return used.children_user + used.children_system if children else time.process_time()
 
 
-def alone(module, function, *arguments):
+def in_own_process(module, function, *arguments):
     """Seconds of the processor and MB at most of a process of its own, the interpreter and the
     library counted in the latter.
     """
     # A process reports at least the peak of the one that forked it: a shell in between keeps this
     # one's out of the figure.
-    python = [sys.executable, "-c", ALONE, str(HERE), module, function, json.dumps(arguments)]
+    python = [sys.executable, "-c", PROGRAM, str(HERE), module, function, json.dumps(arguments)]
     command = ["sh", "-c", '"$@"; exit $?', "sh", *python]
     ran = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
     return json.loads(ran.stdout.splitlines()[-1])

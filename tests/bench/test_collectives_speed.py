@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from measuring import Growth, alone, seconds
+from measuring import Growth, in_own_process, seconds
 from test_speed import own_starts
 
 from dpsim.collectives import algorithm
@@ -27,10 +27,10 @@ def hierarchical(node, nodes):
 
 def test_a_hierarchical_all_reduce_by_rounds(measured):
     by_gpus = {
-        8 * nodes: alone("test_collectives_speed", "hierarchical", "dgx-h100", nodes)
+        8 * nodes: in_own_process("test_collectives_speed", "hierarchical", "dgx-h100", nodes)
         for nodes in (2048, 4096, 8192, 16_384)
     }
-    growth = Growth.alone("GPUs", by_gpus)
+    growth = Growth.of_processes("GPUs", by_gpus)
     taken, memory = by_gpus[131_072]
     measured(
         "hierarchical all-reduce by rounds",
@@ -51,10 +51,10 @@ def all_to_all(ranks):
 
 def test_an_all_to_all_by_flows(measured):
     by_flows = {
-        ranks * (ranks - 1): alone("test_collectives_speed", "all_to_all", ranks)
+        ranks * (ranks - 1): in_own_process("test_collectives_speed", "all_to_all", ranks)
         for ranks in (256, 512, 1024)
     }
-    growth = Growth.alone("flows", by_flows)
+    growth = Growth.of_processes("flows", by_flows)
     taken, memory = by_flows[1024 * 1023]
     measured(
         "all-to-all by flows",
@@ -75,10 +75,10 @@ def crowd(nodes):
 
 def test_an_all_to_all_of_4096_gpus_by_rounds(measured):
     by_messages = {
-        8 * nodes * (8 * nodes - 1): alone("test_collectives_speed", "crowd", nodes)
+        8 * nodes * (8 * nodes - 1): in_own_process("test_collectives_speed", "crowd", nodes)
         for nodes in (128, 256, 512)
     }
-    growth = Growth.alone("messages", by_messages)
+    growth = Growth.of_processes("messages", by_messages)
     taken, memory = by_messages[4096 * 4095]
     measured(
         "all-to-all by rounds, 512 nodes of 8 GPUs",

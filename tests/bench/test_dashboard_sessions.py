@@ -56,13 +56,13 @@ class Session:
 
     def __init__(self, socket):
         self.socket = socket
-        self._asked = "", ""
+        self._request = "", ""
         self._shows_progress = set()
 
     async def shown(self, page, query, mark):
         """Ask for a page; seconds until what has the ``mark`` in it is there."""
         begin = time.monotonic()
-        self._asked = page, query
+        self._request = page, query
         await self._ask()
         begun = False
         while True:
@@ -78,7 +78,7 @@ class Session:
             await self._next()
 
     async def _next(self):
-        """What comes next, its kind and its bytes; what shows progress is asked for anew."""
+        """What comes next, its kind and its bytes; progress is requested again."""
         from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 
         try:
@@ -99,7 +99,7 @@ class Session:
         from streamlit.proto.BackMsg_pb2 import BackMsg
 
         message = BackMsg()
-        message.rerun_script.page_name, message.rerun_script.query_string = self._asked
+        message.rerun_script.page_name, message.rerun_script.query_string = self._request
         message.rerun_script.fragment_id = fragment
         message.rerun_script.is_auto_rerun = bool(fragment)
         await self.socket.send(message.SerializeToString())
@@ -130,9 +130,9 @@ async def _all(port):
     """Seconds that light sessions waited, and heavy ones."""
     light_s, heavy_s = [], []
     end = time.monotonic() + SECONDS
-    asked = [_session(port, _light, end, light_s) for _ in range(LIGHT)]
-    asked += [_session(port, _heavy, end, heavy_s) for _ in range(HEAVY)]
-    running = [asyncio.create_task(each) for each in asked]
+    requested = [_session(port, _light, end, light_s) for _ in range(LIGHT)]
+    requested += [_session(port, _heavy, end, heavy_s) for _ in range(HEAVY)]
+    running = [asyncio.create_task(each) for each in requested]
     await asyncio.wait(running[:LIGHT], timeout=SECONDS + 60)
     for task in running:
         task.cancel()

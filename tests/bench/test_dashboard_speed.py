@@ -88,6 +88,6 @@ def test_a_knob(measured, opened, preset):
     page.run()
     taken = time.process_time() - begin
     assert numbers(page) != before
-    # Steps of workers that act alone are confirmed by seven times as many.
+    # Steps of independent workers are confirmed by seven times as many.
     independent_workers = scenario(Spec(preset)).strategy.sync.kind == "asp"
     measured("dashboard, a turn of a knob", preset, taken, limit=2 if independent_workers else 1)

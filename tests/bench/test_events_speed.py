@@ -1,7 +1,7 @@
 """Speed of runs by events: workers that meet, each a process."""
 
 import pytest
-from measuring import alone
+from measuring import in_own_process
 
 from dpsim.engine import run_scenario
 from dpsim.scenario import load_scenario
@@ -21,7 +21,7 @@ def by_events(nodes):
 )
 def test_the_quickstart_by_events(measured, nodes, limit):
     """The interpreter's start and all imports are counted in memory, not in time."""
-    taken, memory = alone("test_events_speed", "by_events", nodes)
+    taken, memory = in_own_process("test_events_speed", "by_events", nodes)
     measured(
         "quickstart by events", f"{8 * nodes} GPUs x 55 steps", taken, limit=limit, memory=memory
     )

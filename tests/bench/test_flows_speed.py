@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from measuring import Growth, alone, seconds
+from measuring import Growth, in_own_process, seconds
 from test_speed import QUICKSTART, own_starts
 
 from dpsim import load_scenario
@@ -12,7 +12,7 @@ from dpsim.topology import UniformSwitch
 
 pytestmark = pytest.mark.bench
 
-ALONE = "strategy.sync.kind=asp"
+INDEPENDENT = "strategy.sync.kind=asp"
 SERVERS = "strategy.aggregation.kind=parameter-server"
 PAIRS = "strategy.aggregation.kind=gossip"
 
@@ -27,12 +27,14 @@ def run(nodes, steps, warmup, *overrides):
 
 def rows(nodes, *arguments):
     """Seconds and MB by workers."""
-    return {8 * count: alone("test_flows_speed", "run", count, *arguments) for count in nodes}
+    return {
+        8 * count: in_own_process("test_flows_speed", "run", count, *arguments) for count in nodes
+    }
 
 
-def test_servers_of_workers_that_act_alone(measured):
-    by_workers = rows((16, 32, 64, 128), 20, 5, SERVERS, ALONE)
-    growth = Growth.alone("workers", by_workers)
+def test_servers_of_independent_workers(measured):
+    by_workers = rows((16, 32, 64, 128), 20, 5, SERVERS, INDEPENDENT)
+    growth = Growth.of_processes("workers", by_workers)
     taken, memory = by_workers[1024]
     measured(
         "asynchronous servers of the quickstart, 20 + 5 steps",
@@ -47,14 +49,14 @@ def test_servers_of_workers_that_act_alone(measured):
 
 def test_servers_of_workers_in_step(measured):
     by_workers = rows((32, 64, 128), 3, 0, SERVERS)
-    growth = Growth.alone("workers", by_workers)
+    growth = Growth.of_processes("workers", by_workers)
     taken, memory = by_workers[1024]
     measured("servers, BSP, 3 steps", "1,024 workers", taken, limit=5, memory=memory, growth=growth)
 
 
-def test_pairs_that_act_alone(measured):
-    by_workers = rows((32, 64, 128), 20, 5, PAIRS, ALONE)
-    growth = Growth.alone("workers", by_workers)
+def test_independent_pairs(measured):
+    by_workers = rows((32, 64, 128), 20, 5, PAIRS, INDEPENDENT)
+    growth = Growth.of_processes("workers", by_workers)
     taken, _ = by_workers[1024]
     measured("AD-PSGD, 20 + 5 steps", "1,024 workers", taken, limit=5, growth=growth)
 
@@ -66,7 +68,7 @@ def ring(ranks, spread):
     named_model("flows", "ring", network).finish(np.asarray(starts), 100_000_000)
 
 
-@pytest.mark.parametrize(("spread", "which"), [(0, "together"), (1, "own starts")])
+@pytest.mark.parametrize(("spread", "which"), [(0, "at once"), (1, "own starts")])
 def test_a_ring_by_flows(measured, spread, which):
     by_ranks = {
         ranks: seconds(lambda count=ranks: ring(count, spread), times=2)
@@ -80,7 +82,7 @@ def test_a_ring_by_flows(measured, spread, which):
 @pytest.mark.parametrize(("nodes", "limit"), [(32, 4), (128, 25)])
 def test_a_step_by_flows_on_a_leaf_spine(measured, nodes, limit):
     leaf_spine = "cluster.network={fabric: leaf-spine, nic: 25GbE, oversubscription: 4}"
-    taken, memory = alone(
+    taken, memory = in_own_process(
         "test_flows_speed", "run", nodes, 1, 0, leaf_spine, "run.network_model=flows"
     )
     what = "flows, leaf-spine 4:1, one bucketed step"

@@ -1,11 +1,11 @@
-"""Speed and memory of rings, and of whole jobs of up to 131,072 GPUs that act together."""
+"""Speed and memory of rings, and of whole jobs of up to 131,072 coordinated GPUs."""
 
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import pytest
-from measuring import Growth, alone, seconds
+from measuring import Growth, in_own_process, seconds
 
 from dpsim import load_scenario, simulate
 from dpsim.collectives import algorithm
@@ -53,7 +53,7 @@ def test_a_ring_of_100_mb_with_own_starts(measured, links, limits):
         for ranks in RANKS
     }
     measured(f"ring, 100 MB, own starts, {links}", "1,024 ranks", by_ranks[1024], limit=limits[0])
-    _, memory = alone("test_speed", "ring", links, RANKS[-1])
+    _, memory = in_own_process("test_speed", "ring", links, RANKS[-1])
     growth = Growth("ranks", by_ranks)
     scale = f"{RANKS[-1]:,} ranks"
     measured(
@@ -111,10 +111,11 @@ def large(name, nodes, steps, *overrides):
 @pytest.mark.parametrize("name", LARGE)
 def test_131072_gpus_three_steps(measured, name):
     by_gpus = {
-        8 * nodes: alone("test_speed", "large", name, nodes, 3) for nodes in (4096, 8192, 16_384)
+        8 * nodes: in_own_process("test_speed", "large", name, nodes, 3)
+        for nodes in (4096, 8192, 16_384)
     }
     taken, memory = by_gpus[131_072]
-    growth = Growth.alone("GPUs", by_gpus)
+    growth = Growth.of_processes("GPUs", by_gpus)
     measured(
         f"{name}, 3 steps",
         "131,072 GPUs",
@@ -140,7 +141,9 @@ ACCUMULATING = "Llama 2 70B, sharded (ZeRO 3, a unit a block)"
 )
 def test_131072_gpus_of_32_passes(measured, overrides, which, limit):
     passes = "workload.gradient_accumulation=32"
-    taken, memory = alone("test_speed", "large", ACCUMULATING, 16_384, 3, passes, *overrides)
+    taken, memory = in_own_process(
+        "test_speed", "large", ACCUMULATING, 16_384, 3, passes, *overrides
+    )
     what = f"Llama 2 70B, sharded (ZeRO 3), 32 passes, {which}, 3 steps"
     measured(what, "131,072 GPUs", taken, limit=limit, memory=memory, memory_limit=2000)
 
@@ -153,7 +156,7 @@ def test_131072_gpus_of_32_passes(measured, overrides, which, limit):
     ],
 )
 def test_a_million_gpus_three_steps(measured, name, limits):
-    taken, memory = alone("test_speed", "large", name, 131_072, 3)
+    taken, memory = in_own_process("test_speed", "large", name, 131_072, 3)
     what = f"{name}, 3 steps"
     measured(what, "1,048,576 GPUs", taken, limit=limits[0], memory=memory, memory_limit=limits[1])
 

@@ -1,4 +1,4 @@
-"""Speed of whole jobs of 1,024 workers that act alone at 16 parameter servers."""
+"""Speed of whole jobs of 1,024 independent workers at 16 parameter servers."""
 
 import time
 from pathlib import Path

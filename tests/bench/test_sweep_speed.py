@@ -55,7 +55,7 @@ def quickstarts(path, number):
 def test_a_thousand_small_scenarios_take_a_minute_on_two_cores(tmp_path, measured):
     path = quickstarts(tmp_path / "thousand.yaml", NUMBER)
     both = seconds(path, tmp_path / "two", 2)
-    alone = seconds(path, tmp_path / "one", 1)
+    single = seconds(path, tmp_path / "one", 1)
     assert (tmp_path / "one" / "results.parquet").read_bytes() == (
         tmp_path / "two" / "results.parquet"
     ).read_bytes()
@@ -68,7 +68,7 @@ def test_a_thousand_small_scenarios_take_a_minute_on_two_cores(tmp_path, measure
     measured(
         "the same over one worker's time",
         f"{NUMBER:,} scenarios",
-        both / alone,
+        both / single,
         unit="of 1",
         limit=1 / FASTER,
     )

@@ -49,9 +49,9 @@ def test_groups_take_as_long_as_one_of_them_and_send_as_much_each(algorithm, ran
             (in_groups(algorithm, groups).schedule(ranks), range(ranks)),
         )
     )
-    alone = one.finish(np.zeros(size), 10_000).finishes
-    together = all_of_them.finish(np.zeros(ranks), 10_000).finishes
-    np.testing.assert_allclose(together[members], np.tile(alone, (collectives, 1)), rtol=1e-12)
+    single = one.finish(np.zeros(size), 10_000).finishes
+    combined = all_of_them.finish(np.zeros(ranks), 10_000).finishes
+    np.testing.assert_allclose(combined[members], np.tile(single, (collectives, 1)), rtol=1e-12)
     sent = [traffic(each.schedule, 10_000).total for each in (one, all_of_them)]
     assert sent[1] == collectives * sent[0]
 

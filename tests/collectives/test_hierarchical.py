@@ -32,7 +32,7 @@ def test_one_node_is_a_ring_and_so_is_one_rank_a_node():
         schedule = HIERARCHICAL.schedule(6, per_node)
         for ours, theirs in zip(schedule.each_round(), ring.each_round(), strict=True):
             assert (ours.destination == theirs.destination).all()
-            # A ring alone numbers its chunks as textbooks do: each rank begins with its own.
+            # A single ring numbers its chunks as textbooks do: each rank begins with its own.
             assert ((ours.chunk + 1) % 6 == theirs.chunk).all()
 
 

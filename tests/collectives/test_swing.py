@@ -9,13 +9,13 @@ def test_rank_0_of_16_meets_those_at_1_and_minus_1_and_3_and_minus_5():
 
 @pytest.mark.parametrize("ranks", [2, 4, 8, 16, 32])
 def test_partners_meet_each_other_and_their_sums_never_overlap(ranks):
-    heard = [{rank} for rank in range(ranks)]
+    received = [{rank} for rank in range(ranks)]
     for step in range(ranks.bit_length() - 1):
         partner = partners(ranks, step).tolist()
         assert [partner[other] for other in partner] == list(range(ranks))
-        assert all(heard[rank].isdisjoint(heard[partner[rank]]) for rank in range(ranks))
-        heard = [heard[rank] | heard[partner[rank]] for rank in range(ranks)]
-    assert all(len(found) == ranks for found in heard)
+        assert all(received[rank].isdisjoint(received[partner[rank]]) for rank in range(ranks))
+        received = [received[rank] | received[partner[rank]] for rank in range(ranks)]
+    assert all(len(found) == ranks for found in received)
 
 
 def test_on_a_ring_they_are_nearer_than_powers_of_two():

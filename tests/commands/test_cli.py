@@ -6,19 +6,13 @@ import sys
 from pathlib import Path
 
 import pytest
+from json_docs import documented_keys
 
 from dpsim.collectives import algorithm_names
 
 ROOT = Path(__file__).parents[2]
 QUICKSTART = str(ROOT / "scenarios" / "quickstart.yaml")
 FEW = ["--set", "run.steps=3", "--set", "run.warmup=1"]
-
-
-def documented_keys(heading):
-    """The keys in the table or text of one section of docs/json.md."""
-    text = (ROOT / "docs" / "json.md").read_text()
-    section = text.split(f"## `{heading}")[1].split("\n## ")[0]
-    return re.findall(r"^\| `(\w+)` \|", section, re.MULTILINE)
 
 
 def test_run_prints_a_table_and_what_it_means(dpsim):
@@ -52,8 +46,8 @@ def test_compare_sorts_every_combination_best_first(dpsim):
         "--vary",
         "strategy.overlap.kind=sequential,buckets",
     ]
-    alone = ["--set", "strategy.aggregation.library=ideal"]
-    code, out, _ = dpsim("compare", QUICKSTART, *vary, *alone, "--json", *FEW)
+    single = ["--set", "strategy.aggregation.library=ideal"]
+    code, out, _ = dpsim("compare", QUICKSTART, *vary, *single, "--json", *FEW)
     rows = json.loads(out)["rows"]
     assert code == 0
     assert len(rows) == 4
@@ -132,11 +126,11 @@ def test_network_models_agree_on_the_bare_network(dpsim, model):
 
 
 def test_skew_starts_every_rank_at_its_own_time(dpsim):
-    _, together, _ = dpsim("collective", *BARE, "-b", "1M", "--json")
+    _, combined, _ = dpsim("collective", *BARE, "-b", "1M", "--json")
     _, skewed, _ = dpsim("collective", *BARE, "-b", "1M", "--json", "--skew", "1 ms", "--seed", "0")
     _, again, _ = dpsim("collective", *BARE, "-b", "1M", "--json", "--skew", "1 ms", "--seed", "0")
     _, other, _ = dpsim("collective", *BARE, "-b", "1M", "--json", "--skew", "1 ms", "--seed", "1")
-    times = [json.loads(out)["rows"][0]["time_s"] for out in (together, skewed, again, other)]
+    times = [json.loads(out)["rows"][0]["time_s"] for out in (combined, skewed, again, other)]
     assert times[0] < times[1] == times[2] != times[3]
 
 
@@ -384,8 +378,8 @@ def test_set_takes_the_short_paths_that_vary_takes(dpsim):
 def test_a_collective_takes_fields_of_its_cluster_and_run(dpsim):
     def times(*sets):
         words = [word for each in sets for word in ("--set", each)]
-        asked = ["collective", "--cluster", "dgx-a100", "--nodes", 2, "-b", "64M", "--json"]
-        code, out, err = dpsim(*asked, *words)
+        requested = ["collective", "--cluster", "dgx-a100", "--nodes", 2, "-b", "64M", "--json"]
+        code, out, err = dpsim(*requested, *words)
         assert code == 0, err
         (row,) = json.loads(out)["rows"]
         return row["time_s"], row["library"]

@@ -1,15 +1,14 @@
 """``dpsim calibrate`` on the command line."""
 
 import json
-from pathlib import Path
 
 import pytest
+from json_docs import documented_keys, section
 from typer.testing import CliRunner
 
 from dpsim import load_scenario
 from dpsim.cli import app
 
-ROOT = Path(__file__).parents[2]
 TEXT = """
 name: mine
 cluster: {nodes: 4, node: aws-g4dn, network: {fabric: single-switch}}
@@ -56,15 +55,13 @@ def test_the_json_has_what_outsiders_rely_on(files):
 
 def test_every_key_is_documented(dpsim, files):
     _, out, _ = dpsim("calibrate", files / "mine.yaml", files / "steps.csv", "--json")
-    text = (ROOT / "docs" / "json.md").read_text()
-    section = text.split("## `dpsim calibrate")[1].split("\n## ")[0]
-    documented = [line.split("`")[1] for line in section.splitlines() if line.startswith("| `")]
     answer = json.loads(out)
-    assert list(answer) == ["schema_version", "kind", *documented]
-    assert [key for key in answer["rows"][0] if f"`{key}`" not in section] == []
+    assert list(answer) == ["schema_version", "kind", *documented_keys("dpsim calibrate")]
+    text = section("dpsim calibrate")
+    assert [key for key in answer["rows"][0] if f"`{key}`" not in text] == []
 
 
-def test_tables_say_what_the_runs_told(files):
+def test_tables_show_what_the_runs_determine(files):
     ran = typed("calibrate", files / "mine.yaml", files / "steps.csv")
     assert ran.exit_code == 0
     assert "constants of this cluster" in ran.stdout
@@ -76,7 +73,7 @@ def test_the_plan_needs_no_steps(files):
     assert len(json.loads(ran.stdout)["measure_next"]) == 4
 
 
-def test_without_several_nodes_a_warning_is_said(files):
+def test_without_several_nodes_there_is_a_warning(files):
     (files / "steps.csv").write_text("\n".join(STEPS.splitlines()[:4]) + "\n")
     ran = typed("calibrate", files / "mine.yaml", files / "steps.csv", "--json")
     assert any("several nodes" in each for each in json.loads(ran.stdout)["warnings"])
@@ -124,7 +121,7 @@ def test_records_of_validate_run_name_their_scenario_and_have_exposed_communicat
 
 
 @pytest.mark.parametrize(
-    ("written", "said"),
+    ("written", "message"),
     [
         ({}, "must have steps.csv, whose column log names its logs, traces of each rank, or"),
         ({"run.json": {**RECORD, "partial": True}}, "whose run did not fail, but has 1 in all"),
@@ -133,14 +130,14 @@ def test_records_of_validate_run_name_their_scenario_and_have_exposed_communicat
         ({"run.json": {"kind": "other"}}, "run.json: "),
     ],
 )
-def test_a_folder_that_cannot_be_used_is_one_error(dpsim, files, written, said):
+def test_a_folder_that_cannot_be_used_is_one_error(dpsim, files, written, message):
     folder = files / "empty"
     folder.mkdir()
     for name, content in written.items():
         (folder / name).write_text(json.dumps(content))
     code, _, err = dpsim("calibrate", files / "mine.yaml", folder)
     assert code == 2
-    assert said in err
+    assert message in err
     assert len(err.splitlines()) == 1
 
 

@@ -23,11 +23,11 @@ round 4: 2 -> 0  chunk 2  copy
 """
 
 
-def test_a_butterfly_has_the_degree_that_is_asked_for(dpsim):
-    asked = ("collective", "--steps", "--ranks", 4, "--algorithm", "butterfly:4")
+def test_a_butterfly_has_the_given_degree(dpsim):
+    requested = ("collective", "--steps", "--ranks", 4, "--algorithm", "butterfly:4")
     pairs = [(source, other) for source in range(4) for other in range(4) if source != other]
     lines = [f"round 1: {source} -> {other}  chunk 0  reduce\n" for source, other in pairs]
-    assert dpsim(*asked) == (0, "".join(lines), "")
+    assert dpsim(*requested) == (0, "".join(lines), "")
 
 
 def test_the_ring_is_the_textbook_s(dpsim):
@@ -42,9 +42,9 @@ def test_what_is_printed_adds_up(dpsim, name):
     """Carried out on paper, the printed transfers of an all-reduce leave every rank the sum."""
     ranks = 4
     _, out, _ = dpsim("collective", "--steps", "--ranks", ranks, "--algorithm", name, "--json")
-    told = json.loads(out)
-    held = np.eye(ranks)[:, None, :].repeat(told["chunks"], 1)  # who contributed to which chunk
-    for each in told["rounds"]:
+    reported = json.loads(out)
+    held = np.eye(ranks)[:, None, :].repeat(reported["chunks"], 1)  # who contributed to which chunk
+    for each in reported["rounds"]:
         before = held.copy()
         for move in each:
             part = slice(move["chunk"], move["chunk"] + move["chunks"])
@@ -54,7 +54,7 @@ def test_what_is_printed_adds_up(dpsim, name):
             else:
                 held[move["destination"], part] = sent
     assert (held == 1).all()
-    assert told["chunks"] == algorithm(name).schedule(ranks).chunks
+    assert reported["chunks"] == algorithm(name).schedule(ranks).chunks
 
 
 @pytest.mark.parametrize("more", [[], ["--ranks", 65], ["--ranks", 4, "--algorithm", "rings"]])

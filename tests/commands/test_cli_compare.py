@@ -15,15 +15,20 @@ QUICKSTART = "scenarios/quickstart.yaml"
 FEW = ("--set", "run.steps=4", "--set", "run.warmup=1", "--set", "cluster.nodes=2")
 
 
-def answered(dpsim, *asked):
-    code, out, _ = dpsim("compare", QUICKSTART, *asked, *FEW, "--json")
+def answered(dpsim, *requested):
+    code, out, _ = dpsim("compare", QUICKSTART, *requested, *FEW, "--json")
     assert code == 0
     return json.loads(out)
 
 
 def test_an_alternative_is_a_variant_beside_the_file_as_it_is(dpsim):
-    asked = ["--alternative", "sync.kind=ssp", "--alternative", "compression.kind=powersgd,rank=2"]
-    answer = answered(dpsim, *asked)
+    requested = [
+        "--alternative",
+        "sync.kind=ssp",
+        "--alternative",
+        "compression.kind=powersgd,rank=2",
+    ]
+    answer = answered(dpsim, *requested)
     variants = [row["variant"] for row in answer["rows"]]
     assert sorted(map(len, variants)) == [0, 1, 2]
     assert {"strategy.compression.kind": "powersgd", "strategy.compression.rank": "2"} in variants
@@ -59,10 +64,10 @@ def test_files_stand_side_by_side_and_have_the_same_variants(dpsim):
     rows = [row["variant"] for row in json.loads(out)["rows"]]
     wanted = {(file, nodes) for file in files for nodes in ("1", "2")}
     assert {(row["file"], row["cluster.nodes"]) for row in rows} == wanted
-    alone = answered(dpsim, "--vary", "cluster.nodes=1,2")["rows"]
+    single = answered(dpsim, "--vary", "cluster.nodes=1,2")["rows"]
     both = json.loads(out)["rows"]
     assert [row["step_time_s"] for row in both if row["variant"]["file"] == QUICKSTART] == [
-        row["step_time_s"] for row in alone
+        row["step_time_s"] for row in single
     ]
 
 
@@ -75,8 +80,8 @@ def test_more_samples_a_second_come_first_though_their_step_is_longer(dpsim):
 
 
 def test_two_kinds_are_columns_of_their_own_name(dpsim):
-    asked = ["--vary", "sync.kind=bsp,local-sgd", "--vary", "compression.kind=none,powersgd"]
-    out = dpsim("compare", QUICKSTART, *asked, *FEW)[1]
+    requested = ["--vary", "sync.kind=bsp,local-sgd", "--vary", "compression.kind=none,powersgd"]
+    out = dpsim("compare", QUICKSTART, *requested, *FEW)[1]
     title, head = out.splitlines()[:2]
     assert title == "ranked by time per sample"
     assert [cell.strip() for cell in head.split("┃")][:3] == ["sync", "compression", "step"]
@@ -95,10 +100,10 @@ def test_headings_are_as_short_as_they_tell_columns_apart():
 
 
 @pytest.mark.parametrize(
-    ("number", "said"), [(1234.5, "1,234"), (99.6, "100"), (99.4, "99.4"), (4.8317, "4.83")]
+    ("number", "message"), [(1234.5, "1,234"), (99.6, "100"), (99.4, "99.4"), (4.8317, "4.83")]
 )
-def test_throughputs_below_100_have_three_digits(number, said):
-    assert amount(number) == said
+def test_throughputs_below_100_have_three_digits(number, message):
+    assert amount(number) == message
 
 
 def test_a_short_name_is_a_field_of_a_section_or_stands_beside_the_last():
@@ -113,7 +118,7 @@ def test_a_short_name_is_a_field_of_a_section_or_stands_beside_the_last():
 
 
 @pytest.mark.parametrize(
-    ("asked", "said"),
+    ("requested", "message"),
     [
         ([], "must have --vary, --alternative or a second file, but got one file alone"),
         (
@@ -132,10 +137,10 @@ def test_a_short_name_is_a_field_of_a_section_or_stands_beside_the_last():
         ),
     ],
 )
-def test_what_is_wrong_is_one_line(dpsim, asked, said):
-    code, out, err = dpsim("compare", QUICKSTART, *asked, *FEW)
+def test_what_is_wrong_is_one_line(dpsim, requested, message):
+    code, out, err = dpsim("compare", QUICKSTART, *requested, *FEW)
     assert (code, out) == (2, "")
-    assert err.startswith(f"dpsim: {said}")
+    assert err.startswith(f"dpsim: {message}")
 
 
 def test_python_has_the_same_answer_typed():
@@ -154,19 +159,19 @@ def test_python_has_the_same_answer_typed():
 
 
 def test_a_variant_that_does_not_fit_is_left_out_and_the_others_stand(dpsim):
-    asked = ["--vary", "workload.batch_per_gpu=64,4096"]
-    answer = answered(dpsim, *asked)
+    requested = ["--vary", "workload.batch_per_gpu=64,4096"]
+    answer = answered(dpsim, *requested)
     (row,), (left_out,) = answer["rows"], answer["left_out"]
     assert row["variant"] == {"workload.batch_per_gpu": "64"}
     assert left_out["variant"] == {"workload.batch_per_gpu": "4096"}
     assert "must fit in the 16.9 GB of" in left_out["reason"]
-    out = dpsim("compare", QUICKSTART, *asked, *FEW)[1]
+    out = dpsim("compare", QUICKSTART, *requested, *FEW)[1]
     assert "left out: workload.batch_per_gpu=4096: workload: must fit" in " ".join(out.split())
 
 
 def test_where_no_variant_fits_the_error_says_the_ways_out(dpsim):
-    asked = ["--vary", "workload.batch_per_gpu=4096,8192"]
-    code, out, err = dpsim("compare", QUICKSTART, *asked, *FEW)
+    requested = ["--vary", "workload.batch_per_gpu=4096,8192"]
+    code, out, err = dpsim("compare", QUICKSTART, *requested, *FEW)
     assert (code, out) == (2, "")
     assert "to make it fit" in err
 
@@ -199,8 +204,8 @@ def test_where_there_is_a_price_it_is_a_column_and_may_rank(dpsim):
 def test_what_run_warns_of_stands_below_the_table_with_the_rows_it_is_of(dpsim):
     """Of the four batches the larger two may not fit, and the GPU of all was never measured."""
     memory = "cluster.gpu={peak: {fp32: 9 TFLOP/s}, memory: 14 GB, memory_bandwidth: 9 GB/s}"
-    asked = ["--vary", "workload.batch_per_gpu=32,64,96", "--set", memory]
-    answer = answered(dpsim, *asked)
+    requested = ["--vary", "workload.batch_per_gpu=32,64,96", "--set", memory]
+    answer = answered(dpsim, *requested)
     doubtful = {
         row["variant"]["workload.batch_per_gpu"]: row["warnings"]
         for row in answer["rows"]
@@ -212,20 +217,22 @@ def test_what_run_warns_of_stands_below_the_table_with_the_rows_it_is_of(dpsim):
     assert line.endswith(f" (workload.batch_per_gpu={batch})")
     extrapolated = answer["rows"][0]["interval_s"]["extrapolated"]
     assert extrapolated
-    out = dpsim("compare", QUICKSTART, *asked, *FEW)[1]
+    out = dpsim("compare", QUICKSTART, *requested, *FEW)[1]
     for text in extrapolated:
         assert out.count(f"extrapolated: {text}") == 1
     assert f"(workload.batch_per_gpu={batch})" in out
 
 
-def test_unlike_global_batches_are_said_but_where_the_time_to_accuracy_is_compared(dpsim):
-    asked = ["--vary", "workload.batch_per_gpu=16,32,64"]
+def test_different_global_batches_are_noted_unless_time_to_accuracy_is_compared(dpsim):
+    requested = ["--vary", "workload.batch_per_gpu=16,32,64"]
     low, high = (f"{16 * batch:,} (workload.batch_per_gpu={batch})" for batch in (16, 64))
-    said = f"global batches differ, from {low} to {high}"
-    assert [each.partition(":")[0] for each in answered(dpsim, *asked)["notes"]][:1] == [said]
+    message = f"global batches differ, from {low} to {high}"
+    assert [each.partition(":")[0] for each in answered(dpsim, *requested)["notes"]][:1] == [
+        message
+    ]
     for others in (
         ["--vary", "overlap.kind=sequential,buckets"],
-        [*asked, "--by", "time-to-target"],
+        [*requested, "--by", "time-to-target"],
     ):
         notes = answered(dpsim, *others)["notes"]
         assert not [each for each in notes if "global batches" in each]
@@ -245,11 +252,11 @@ def test_a_ranking_by_price_names_its_change_and_a_total_has_the_price_of_a_toke
 
 
 def test_prices_in_two_currencies_are_not_ranked(dpsim):
-    asked = ("--vary", "cost.currency=EUR,USD", "--set", "cost.price_per_gpu_hour=1", *FEW)
-    assert dpsim("compare", QUICKSTART, *asked)[0] == 0
-    _, out, _ = dpsim("compare", QUICKSTART, *asked)
+    requested = ("--vary", "cost.currency=EUR,USD", "--set", "cost.price_per_gpu_hour=1", *FEW)
+    assert dpsim("compare", QUICKSTART, *requested)[0] == 0
+    _, out, _ = dpsim("compare", QUICKSTART, *requested)
     assert all(word in out for word in ("price/M samples", " EUR ", " USD "))
-    code, out, err = dpsim("compare", QUICKSTART, *asked, "--by", "price")
+    code, out, err = dpsim("compare", QUICKSTART, *requested, "--by", "price")
     assert (code, out) == (2, "")
     assert err == "dpsim: --by price: must have prices in one currency, but got EUR and USD\n"
 

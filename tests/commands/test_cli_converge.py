@@ -5,6 +5,7 @@ import re
 from pathlib import Path
 
 import pytest
+from json_docs import documented_keys, section
 
 ROOT = Path(__file__).parents[2]
 QUICKSTART = ROOT / "scenarios" / "quickstart.yaml"
@@ -16,23 +17,17 @@ def dpsim(dpsim):
     return lambda *args: dpsim("converge", QUICKSTART, *args)
 
 
-def documented():
-    section = (
-        (ROOT / "docs" / "json.md")
-        .read_text()
-        .split("## `dpsim converge FILE")[1]
-        .split("\n## ")[0]
-    )
-    rows = re.findall(r"^\| (`.*?) \|", section, re.MULTILINE)
-    return [key for row in rows for key in re.findall(r"`(\w+)`", row)], section
-
-
 def test_json_has_the_documented_keys(dpsim):
     code, out, err = dpsim("--json", "--gradients", *FEW)
     answer = json.loads(out)
-    keys, section = documented()
+    text = section("dpsim converge FILE")
     assert (code, err) == (0, "")
-    assert list(answer) == ["schema_version", "kind", *keys, "fates"]
+    assert list(answer) == [
+        "schema_version",
+        "kind",
+        *documented_keys("dpsim converge FILE"),
+        "fates",
+    ]
     assert len(answer["curve"]) == 11
     assert (
         answer["curve"][-1]["accuracy"] == answer["final_accuracy"] > answer["curve"][0]["accuracy"]
@@ -41,10 +36,10 @@ def test_json_has_the_documented_keys(dpsim):
     assert answer["samples"] == 30 * 8 * 8
     assert len(answer["fates"]) == 30 * 8
     for key in (*answer["curve"][0], *answer["fates"][0]):
-        assert f"`{key}`" in section
+        assert f"`{key}`" in text
 
 
-def test_a_file_alone_reaches_the_target(dpsim):
+def test_a_single_file_reaches_the_target(dpsim):
     code, out, _ = dpsim("--json", "--set", "replay.points=20")
     answer = json.loads(out)
     assert code == 0

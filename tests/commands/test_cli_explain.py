@@ -8,6 +8,7 @@ import re
 from pathlib import Path
 
 import pytest
+from json_docs import documented_keys, section
 
 ROOT = Path(__file__).parents[2]
 FLIPS = ROOT / "scenarios" / "ranking-flips.yaml"
@@ -18,39 +19,28 @@ def dpsim(dpsim):
     return lambda *args: dpsim("explain", *args)
 
 
-def documented():
-    section = (
-        (ROOT / "docs" / "json.md").read_text().split("## `dpsim explain FILE")[1].split("\n## ")[0]
-    )
-    return section, [
-        key
-        for line in re.findall(r"^\| (`\w+`(?:, `\w+`)*) \|", section, re.MULTILINE)
-        for key in re.findall(r"\w+", line)
-    ]
-
-
 @pytest.mark.parametrize("before", [(), ("--json",)])
 def test_json_has_the_documented_keys(dpsim, before):
     code, out, _ = dpsim(*before, FLIPS, *(() if before else ("--json",)))
     answer = json.loads(out)
-    section, keys = documented()
+    text = section("dpsim explain FILE")
     assert code == 0
-    assert list(answer) == ["schema_version", "kind", *keys]
-    assert all(f"`{key}`" in section for row in answer["knobs"] for key in row)
-    assert all(f"`{key}`" in section for key in answer["critical_path"])
+    assert list(answer) == ["schema_version", "kind", *documented_keys("dpsim explain FILE")]
+    assert all(f"`{key}`" in text for row in answer["knobs"] for key in row)
+    assert all(f"`{key}`" in text for key in answer["critical_path"])
     changes = [row["change_per_sample"] for row in answer["knobs"] if row["change"] is not None]
     assert changes == sorted(changes)
     assert all(row["why"] for row in answer["knobs"] if row["change_per_sample"] > -0.005)
 
 
-def test_uncertain_inputs_are_told_and_documented(dpsim):
+def test_uncertain_inputs_are_listed_and_documented(dpsim):
     code, out, _ = dpsim(FLIPS, "--set", "run.steps=4", "--uncertainty", "--json")
-    told = json.loads(out)["uncertainty"]
-    section, _ = documented()
+    reported = json.loads(out)["uncertainty"]
+    text = section("dpsim explain FILE")
     assert code == 0
-    assert all(f"`{key}`" in section for key in [*told, *told["inputs"][0]])
-    assert [row["name"] for row in told["inputs"]] == ["computing", "communication", "jitter"]
-    assert sum(row["first_order"] for row in told["inputs"]) == pytest.approx(1.0, abs=0.05)
+    assert all(f"`{key}`" in text for key in [*reported, *reported["inputs"][0]])
+    assert [row["name"] for row in reported["inputs"]] == ["computing", "communication", "jitter"]
+    assert sum(row["first_order"] for row in reported["inputs"]) == pytest.approx(1.0, abs=0.05)
 
 
 def test_a_table_of_uncertain_inputs(dpsim):

@@ -5,41 +5,35 @@ import re
 from pathlib import Path
 
 import pytest
-
-from dpsim import cli
+from json_docs import documented_keys
 
 ROOT = Path(__file__).parents[2]
 DISTURBED = str(ROOT / "scenarios" / "disturbed.yaml")
 
 
 @pytest.fixture
-def goodput(monkeypatch, capsys):
-    """Runs the command in this process; answers stdout."""
+def goodput(dpsim):
+    """Runs the command; answers stdout."""
 
     def call(*args):
-        monkeypatch.setattr("sys.argv", ["dpsim", "goodput", DISTURBED, "--runs", "5", *args])
-        with pytest.raises(SystemExit) as exit_:
-            cli.main()
-        assert not exit_.value.code
-        return capsys.readouterr().out
+        code, out, _ = dpsim("goodput", DISTURBED, "--runs", "5", *args)
+        assert code == 0
+        return out
 
     return call
 
 
 def test_the_keys_are_those_of_the_documentation(goodput):
-    text = (ROOT / "docs" / "json.md").read_text()
-    section = text.split("## `dpsim goodput FILE --json`")[1].split("\n## ")[0]
-    documented = re.findall(r"^\| `(\w+)`", section, re.MULTILINE)
-    told = json.loads(goodput("--json"))
-    assert [*told] == ["schema_version", "kind", *documented]
-    assert told["kind"] == "goodput"
+    reported = json.loads(goodput("--json"))
+    assert [*reported] == ["schema_version", "kind", *documented_keys("dpsim goodput FILE --json")]
+    assert reported["kind"] == "goodput"
 
 
 def test_it_takes_the_scenarios_own_crashes_and_days(goodput):
-    told = json.loads(goodput("--days", "54", "--json"))
-    assert told["workers"] == 512
-    assert told["seconds"] == 54 * 86_400
-    assert told["interruptions"] == pytest.approx(512 * 54 / 730, rel=0.2)
+    reported = json.loads(goodput("--days", "54", "--json"))
+    assert reported["workers"] == 512
+    assert reported["seconds"] == 54 * 86_400
+    assert reported["interruptions"] == pytest.approx(512 * 54 / 730, rel=0.2)
 
 
 def test_the_text_says_what_is_left_and_how_often_to_save(goodput):
@@ -50,7 +44,7 @@ def test_the_text_says_what_is_left_and_how_often_to_save(goodput):
     assert "Young" in out
 
 
-def test_a_job_that_waits_for_repairs_is_told_what_helps(goodput):
+def test_a_job_that_waits_for_repairs_gets_advice(goodput):
     waits = "disturbance.crashes={mtbf: 32 days, repair_time: 1 day, spares: 2}"
     assert (
         "to try      more spares than 2 (disturbance.crashes.spares), or elastic: true, which goes "
@@ -59,7 +53,7 @@ def test_a_job_that_waits_for_repairs_is_told_what_helps(goodput):
     assert "to try" not in goodput("--set", waits.replace("spares: 2", "spares: 40"))
 
 
-def test_a_job_that_is_short_beside_its_repairs_is_told_why_the_long_run_is_worse(goodput):
+def test_a_short_job_is_told_why_the_long_run_is_worse(goodput):
     """In the long run a job without spares has 1 / (1 + repair / time between faults): half."""
     half = "disturbance.crashes={mtbf: 512 days, repair_time: 1 day, restart_time: 0 s}"
     assert re.search(
@@ -70,13 +64,14 @@ def test_a_job_that_is_short_beside_its_repairs_is_told_why_the_long_run_is_wors
     assert re.search(r"long run +4\d\.\d% .* a job of 10 days begins with nothing in repair", out)
 
 
-def test_what_nobody_said_is_told_in_times_that_people_read(goodput):
+def test_assumed_times_are_shown_in_readable_units(goodput):
     crashes = "disturbance.crashes={mtbf: 32 days, restart_time: 5 min}"
     assert "assumed     checkpoint_cost 60 s (fields of disturbance.crashes)" in goodput(
         "--set", crashes
     )
-    said = goodput("--set", "disturbance.crashes={}")
+    output = goodput("--set", "disturbance.crashes={}")
     assert (
-        "assumed     mtbf of each worker 50000 h, checkpoint_cost 60 s, restart_time 300 s" in said
+        "assumed     mtbf of each worker 50000 h, checkpoint_cost 60 s, restart_time 300 s"
+        in output
     )
-    assert "e+0" not in said
+    assert "e+0" not in output

@@ -17,8 +17,8 @@ QUICK = ("--set", "run.steps=2", "--set", "run.warmup=0")
 @pytest.mark.parametrize("strategy", [*STRATEGIES])
 def test_every_strategy_runs_and_each_value_has_a_comment(dpsim, tmp_path, strategy):
     file = tmp_path / "first.yaml"
-    asked = ["--gpu", "a100-sxm-40gb", "--nodes", 2, "--model", "gpt2", "--strategy", strategy]
-    code, out, err = dpsim("init", *asked, "-o", file)
+    requested = ["--gpu", "a100-sxm-40gb", "--nodes", 2, "--model", "gpt2", "--strategy", strategy]
+    code, out, err = dpsim("init", *requested, "-o", file)
     assert (code, out, err) == (0, "", f"wrote {file}: dpsim run {file}\n")
     values = [line for line in file.read_text().splitlines()[2:] if not line.endswith(":")]
     assert [line for line in values if "  # " not in line] == []
@@ -35,7 +35,7 @@ def test_without_a_word_it_takes_what_is_usual(dpsim):
 
 
 @pytest.mark.parametrize(
-    ("gpu", "said"),
+    ("gpu", "message"),
     [
         (
             "A100",
@@ -46,13 +46,13 @@ def test_without_a_word_it_takes_what_is_usual(dpsim):
         ("L40S", None),
     ],
 )
-def test_a_name_that_several_gpus_share_says_which_is_taken(dpsim, gpu, said):
+def test_a_name_that_several_gpus_share_says_which_is_taken(dpsim, gpu, message):
     code, _, err = dpsim("init", "--gpu", gpu, "--model", "gpt2")
     assert code == 0
-    assert err == ("" if said is None else f"note: --gpu {gpu} is taken as {said}\n")
+    assert err == ("" if message is None else f"note: --gpu {gpu} is taken as {message}\n")
 
 
-def test_a_machine_alone_has_its_own_gpus(dpsim):
+def test_a_machine_without_other_options_has_its_usual_gpus(dpsim):
     out = dpsim("init", "--node", "dgx-a100", "--model", "gpt2")[1]
     assert "node: dgx-a100" in out
     assert " gpu:" not in out
@@ -60,8 +60,8 @@ def test_a_machine_alone_has_its_own_gpus(dpsim):
 
 def test_options_are_what_the_file_says(dpsim, tmp_path):
     file = tmp_path / "cards.yaml"
-    asked = "--gpu 4090 --nodes 2 --gpus-per-node 2 --network 10GbE --model resnet50 --batch 32"
-    assert dpsim("init", *asked.split(), "-o", file)[0] == 0
+    requested = "--gpu 4090 --nodes 2 --gpus-per-node 2 --network 10GbE --model resnet50 --batch 32"
+    assert dpsim("init", *requested.split(), "-o", file)[0] == 0
     scenario = load_scenario(file)
     assert scenario.cluster.accelerator.name == "rtx-4090"
     assert scenario.cluster.ranks == 4
@@ -104,10 +104,10 @@ def test_what_it_proposes_fits_with_headroom_where_anything_does(dpsim, tmp_path
 
 
 def test_what_fits_only_without_headroom_is_proposed_with_a_warning(dpsim, tmp_path):
-    """Of 3 samples a pass and FSDP, which were asked for, activations computed again leave none."""
+    """Recomputed activations leave neither of the requested 3 samples a pass and FSDP."""
     path = tmp_path / "first.yaml"
-    asked = ["--gpu", "h100", "--model", "llama3-8b", "--strategy", "fsdp"]
-    code, _, err = dpsim("init", *asked, "--batch", "3", "-o", path)
+    requested = ["--gpu", "h100", "--model", "llama3-8b", "--strategy", "fsdp"]
+    code, _, err = dpsim("init", *requested, "--batch", "3", "-o", path)
     assert code == 0, err
     (warning,) = memory_use(load_scenario(path)).warnings
     assert warning.startswith("may not fit")
@@ -133,25 +133,25 @@ def test_a_file_that_is_there_is_kept(dpsim, tmp_path):
 
 def test_it_asks_in_a_terminal(dpsim, monkeypatch, tmp_path):
     answers = iter(["T4", 2, "25GbE", "resnet50", "powersgd"])
-    asked = []
+    requested = []
 
     def prompt(question, **settings):
-        asked.append(question)
+        requested.append(question)
         return next(answers)
 
     monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
     monkeypatch.setattr("typer.prompt", prompt)
-    file = tmp_path / "asked.yaml"
+    file = tmp_path / "requested.yaml"
     assert dpsim("init", "-o", file)[0] == 0
-    assert asked[:2] == ["GPU", "Number of machines"]
-    assert len(asked) == 5
+    assert requested[:2] == ["GPU", "Number of machines"]
+    assert len(requested) == 5
     scenario = load_scenario(file)
     assert scenario.cluster.accelerator.name == "t4"
     assert scenario.strategy.compression.kind == "powersgd"
 
 
 @pytest.mark.parametrize(
-    ("asked", "said"),
+    ("requested", "message"),
     [
         (["--gpu", "h1000"], "--gpu: must be a known GPU, but got 'h1000' (did you mean 'h100'?)"),
         (["--nodes", "0"], "--nodes: must be at least 1, but got '0'"),
@@ -177,33 +177,33 @@ def test_it_asks_in_a_terminal(dpsim, monkeypatch, tmp_path):
         ),
     ],
 )
-def test_what_is_wrong_is_one_line(dpsim, asked, said):
-    code, out, err = dpsim("init", *asked)
+def test_what_is_wrong_is_one_line(dpsim, requested, message):
+    code, out, err = dpsim("init", *requested)
     assert (code, out) == (2, "")
-    assert err.startswith(f"dpsim: {said}")
+    assert err.startswith(f"dpsim: {message}")
     assert err.count("\n") == 1
 
 
 @pytest.mark.parametrize(
-    ("said", "meant"),
+    ("message", "meant"),
     [("FSDP", "fsdp"), ("ZeRO-1", "zero-1"), ("zero3", "fsdp"), ("zero_2", "zero-2")],
 )
-def test_a_strategy_may_be_called_as_others_call_it(dpsim, said, meant):
-    asked = ("init", "--model", "gpt2", "--strategy")
-    assert dpsim(*asked, said) == dpsim(*asked, meant)
+def test_a_strategy_may_be_called_as_others_call_it(dpsim, message, meant):
+    requested = ("init", "--model", "gpt2", "--strategy")
+    assert dpsim(*requested, message) == dpsim(*requested, meant)
 
 
 def test_sharded_weights_travel_in_the_precision_of_products(dpsim):
-    asked = ("init", "--model", "gpt2", "--strategy", "fsdp", "--precision")
-    assert "weight_bytes: 2" in dpsim(*asked, "float16")[1]
-    assert "weight_bytes" not in dpsim(*asked, "fp32")[1]
+    requested = ("init", "--model", "gpt2", "--strategy", "fsdp", "--precision")
+    assert "weight_bytes: 2" in dpsim(*requested, "float16")[1]
+    assert "weight_bytes" not in dpsim(*requested, "fp32")[1]
 
 
 def test_cards_of_another_link_are_counted(dpsim):
-    asked = ("init", "--gpu", "A100", "--nodes", 4, "--model", "resnet50")
-    assert "nics_per_node: 8  #" in dpsim(*asked, "--network", "25GbE")[1]
-    assert "nics_per_node: 1  #" in dpsim(*asked, "--network", "25Gbps", "--nics", 1)[1]
-    assert "nics_per_node" not in dpsim(*asked)[1]
+    requested = ("init", "--gpu", "A100", "--nodes", 4, "--model", "resnet50")
+    assert "nics_per_node: 8  #" in dpsim(*requested, "--network", "25GbE")[1]
+    assert "nics_per_node: 1  #" in dpsim(*requested, "--network", "25Gbps", "--nics", 1)[1]
+    assert "nics_per_node" not in dpsim(*requested)[1]
 
 
 @pytest.mark.parametrize(
@@ -212,7 +212,7 @@ def test_cards_of_another_link_are_counted(dpsim):
         ("h100", None, "dgx-h100"),
         ("h100-sxm-96gb", None, "dgx-h100"),
         ("rtx-3090", None, "pcie4-8gpu"),
-        # No cloud's, where nobody has said so: a DGX A100 has either memory.
+        # Not a cloud's by default: a DGX A100 has either memory.
         ("a100-sxm-80gb", None, "dgx-a100"),
         ("mi300x", None, "mi300x-8gpu"),
         ("l20", 1, "pcie4-4gpu"),
@@ -245,8 +245,8 @@ def test_scenarios_are_listed_and_copied(dpsim, tmp_path):
     copy = tmp_path / "mine.yaml"
     dpsim("scenarios", "quickstart", "-o", copy)
     assert copy.read_bytes() == shipped()["quickstart"].read_bytes()
-    code, _, said = dpsim("scenarios", "-o", copy)
-    assert (code, said) == (
+    code, _, message = dpsim("scenarios", "-o", copy)
+    assert (code, message) == (
         2,
         f"dpsim: -o {copy}: must be given with the scenario to copy, but is given alone\n",
     )

@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
+from json_docs import documented_keys
 
 from dpsim.strategy.aggregation import AllReduceConfig
 
@@ -93,7 +94,7 @@ def test_a_library_in_a_scenario(dpsim):
     assert nccl != ideal
 
 
-def test_the_library_of_amds_gpus_is_named_as_they_are_told_of_it(dpsim):
+def test_the_library_of_amd_gpus_is_named_rccl(dpsim):
     sets = ("cluster.node=mi300x-8gpu", "cluster.nodes=1", "workload.precision=bf16")
     code, out, _ = dpsim("run", QUICKSTART, *FEW, *(w for text in sets for w in ("--set", text)))
     assert code == 0
@@ -102,7 +103,7 @@ def test_the_library_of_amds_gpus_is_named_as_they_are_told_of_it(dpsim):
 
 
 def test_whose_collective_is_timed_where_nobody_says_it(dpsim):
-    """NCCL's on NVIDIA GPUs; schedules alone where algorithms are named or nothing is known of the
+    """NCCL's on NVIDIA GPUs; only schedules where algorithms are named or nothing is known of the
     GPUs; with auto, of each algorithm, NCCL's where it has it.
     """
 
@@ -119,7 +120,7 @@ def test_whose_collective_is_timed_where_nobody_says_it(dpsim):
     assert both == [("ring", "nccl"), ("swing", "ideal")]
 
 
-def test_a_library_chooses_unless_it_is_told():
+def test_a_library_chooses_unless_the_algorithm_is_given():
     def chosen(**fields):
         return AllReduceConfig(kind="allreduce", **fields).all_reduce.algorithm
 
@@ -150,19 +151,8 @@ def test_explain_names_algorithm_protocol_and_reason(dpsim):
 
 def test_explain_json_has_the_documented_keys(dpsim):
     _, out, _ = dpsim("explain", "collective", "--cluster", "dgx-h100", "--json")
-    section = (
-        (ROOT / "docs" / "json.md")
-        .read_text()
-        .split("## `dpsim explain collective")[1]
-        .split("\n## ")[0]
-    )
-    documented = {
-        key
-        for line in section.splitlines()
-        if line.startswith("| `")
-        for key in re.findall(r"`(\w+)`", line.split("|")[1])
-    }
-    assert set(json.loads(out)) == {"schema_version", "kind", *documented}
+    keys = documented_keys("dpsim explain collective")
+    assert set(json.loads(out)) == {"schema_version", "kind", *keys}
 
 
 def test_an_explained_time_has_the_interval_and_the_kin_that_it_has_unexplained(dpsim):
@@ -175,7 +165,7 @@ def test_an_explained_time_has_the_interval_and_the_kin_that_it_has_unexplained(
     assert explained["nearest_machines"] == row["nearest_machines"] != []
 
 
-def test_what_no_machine_measured_is_told_of_an_explained_time(dpsim):
+def test_an_explained_time_notes_unmeasured_machines(dpsim):
     _, out, _ = dpsim("explain", "collective", "--cluster", "gcp-a3-high", "--nodes", 2, "-b", "1G")
     assert out.splitlines()[-1].startswith("extrapolated: no machine with TCPX ran all_reduce")
 

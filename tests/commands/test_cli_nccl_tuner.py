@@ -3,14 +3,13 @@
 import json
 import re
 from itertools import pairwise
-from pathlib import Path
 
 import pytest
+from json_docs import section
 
 from dpsim.network.libraries.nccl import NcclModel
 from dpsim.studies.collective import named_cluster
 
-JSON = (Path(__file__).parents[2] / "docs" / "json.md").read_text()
 TO_4_GIB = ("-b", "8", "-e", "4G")
 
 
@@ -38,8 +37,8 @@ def read(path):
 def test_every_size_has_one_line_in_the_plugin_s_words(
     dpsim, tmp_path, node, nodes, operation, name
 ):
-    asked = ("--cluster", node, "--nodes", nodes, "--operation", operation, *TO_4_GIB)
-    code, out, err = dpsim("collective", *asked, "--nccl-tuner", tmp_path / "tuner.csv")
+    requested = ("--cluster", node, "--nodes", nodes, "--operation", operation, *TO_4_GIB)
+    code, out, err = dpsim("collective", *requested, "--nccl-tuner", tmp_path / "tuner.csv")
     assert (code, err) == (0, f"wrote {tmp_path / 'tuner.csv'}\n")
     assert f"NCCL's {operation} of {8 * nodes} ranks on {nodes} nodes" in out
     rows = read(tmp_path / "tuner.csv")
@@ -54,12 +53,12 @@ def test_every_size_has_one_line_in_the_plugin_s_words(
 
 @pytest.mark.parametrize("nodes", [1, 4])
 def test_what_is_written_is_what_the_model_predicts_to_be_fastest(dpsim, tmp_path, nodes):
-    asked = ("--cluster", "dgx-h100", "--nodes", nodes, *TO_4_GIB, "--json")
-    _, out, _ = dpsim("collective", *asked, "--nccl-tuner", tmp_path / "tuner.csv")
-    told = json.loads(out)["rows"]
+    requested = ("--cluster", "dgx-h100", "--nodes", nodes, *TO_4_GIB, "--json")
+    _, out, _ = dpsim("collective", *requested, "--nccl-tuner", tmp_path / "tuner.csv")
+    reported = json.loads(out)["rows"]
     model = NcclModel(named_cluster("dgx-h100", nodes)[0])
     lines = read(tmp_path / "tuner.csv")
-    for line, row in zip(lines, told, strict=True):
+    for line, row in zip(lines, reported, strict=True):
         explained = model.explain(row["smallest"])
         seconds = {rival.name: rival.predicted for rival in explained.rivals}
         written = f"{line[3].replace('nvls_tree', 'nvlstree')}/{line[4]}".lower()
@@ -73,15 +72,15 @@ def test_what_is_written_is_what_the_model_predicts_to_be_fastest(dpsim, tmp_pat
             # What gains less than 5 % stays NCCL's own.
             assert explained.chosen == f"{row['algorithm']}/{row['protocol']}"
             assert min(seconds.values()) > 0.95 * seconds[explained.chosen]
-    assert any(row["gain"] for row in told)
+    assert any(row["gain"] for row in reported)
 
 
 def test_its_json_is_documented(dpsim, tmp_path):
     path = tmp_path / "tuner.csv"
     _, out, _ = dpsim("collective", "--cluster", "dgx-h100", "--nccl-tuner", path, "--json")
-    told = json.loads(out)
-    section = JSON.split("## `dpsim collective --nccl-tuner")[1].split("\n## ")[0]
-    assert all(f"`{key}`" in section for key in [*told, *told["rows"][0]][2:])
+    reported = json.loads(out)
+    text = section("dpsim collective --nccl-tuner")
+    assert all(f"`{key}`" in text for key in [*reported, *reported["rows"][0]][2:])
 
 
 @pytest.mark.parametrize(

@@ -37,7 +37,7 @@ def test_quiet_says_no_more_than_errors_and_verbose_how_long_it_took(dpsim, tmp_
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_completion_names_the_commands(shell):
     names = {"bash": "run", "zsh": '"run"', "fish": "run"}
-    asked = {
+    requested = {
         "_DPSIM_COMPLETE": f"complete_{shell}",
         "COMP_WORDS": "dpsim ru",
         "COMP_CWORD": "1",
@@ -48,7 +48,7 @@ def test_completion_names_the_commands(shell):
     done = subprocess.run(
         [sys.executable, "-c", code],
         check=False,
-        env={**os.environ, **asked},
+        env={**os.environ, **requested},
         capture_output=True,
         text=True,
         timeout=60,
@@ -89,7 +89,7 @@ def test_an_output_that_is_the_scenario_is_refused(dpsim, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("typed", "said"),
+    ("typed", "message"),
     [
         (["run", "x.yaml", "-o", "--json"], "-o: must be followed by a value, but got --json"),
         (["run", "x.yaml", "--html", "-q"], "--html: must be followed by a value, but got -q"),
@@ -101,8 +101,8 @@ def test_an_output_that_is_the_scenario_is_refused(dpsim, tmp_path):
         ),
     ],
 )
-def test_an_option_without_its_value_does_not_take_the_next_one_for_it(dpsim, typed, said):
-    assert dpsim(*typed) == (2, "", f"dpsim: {said}\n")
+def test_an_option_without_its_value_does_not_take_the_next_one_for_it(dpsim, typed, message):
+    assert dpsim(*typed) == (2, "", f"dpsim: {message}\n")
 
 
 def test_what_is_no_option_is_a_value_though_it_begins_with_dashes(dpsim, tmp_path):
@@ -139,10 +139,10 @@ main()
     assert started.stdout.readline() == "up\n"
     time.sleep(after_s)
     started.send_signal(signal.SIGINT)
-    _, said = started.communicate(timeout=60)
+    _, message = started.communicate(timeout=60)
     # Python may end by the signal itself, which shells say as 130.
     assert started.returncode in (130, -signal.SIGINT)
-    assert said == "dpsim: interrupted\n"
+    assert message == "dpsim: interrupted\n"
 
 
 def test_an_error_that_ctrl_c_became_is_an_interruption():
@@ -188,7 +188,7 @@ def test_what_ignores_ctrl_c_from_the_start_goes_on():
 
 
 @pytest.mark.parametrize(
-    ("command", "override", "said"),
+    ("command", "override", "message"),
     [
         ("run", "calibration={step_time: 1000000 s, source: x}", "step_time must be at most"),
         ("layer-split", "workload.batch_per_gpu=1000000000", "at most 1,000,000,000 samples"),
@@ -199,10 +199,10 @@ def test_what_ignores_ctrl_c_from_the_start_goes_on():
         ),
     ],
 )
-def test_numbers_too_large_are_one_line(dpsim, command, override, said):
+def test_numbers_too_large_are_one_line(dpsim, command, override, message):
     code, _, err = dpsim(command, "scenarios/quickstart.yaml", "--set", override)
     assert code == 2
-    assert said in err
+    assert message in err
     assert err.count("\n") == 1
 
 
@@ -210,17 +210,17 @@ def test_answers_go_to_a_file_and_rows_to_csv(dpsim, tmp_path):
     ask = ["compare", "scenarios/quickstart.yaml", "--vary", "cluster.nodes=1,2"]
     few = ["--set", "run.steps=3"]
     out = tmp_path / "out.json"
-    code, printed, said = dpsim(*ask, *few, "-o", out)
-    assert (code, printed, said) == (0, "", f"wrote {out}\n")
+    code, printed, message = dpsim(*ask, *few, "-o", out)
+    assert (code, printed, message) == (0, "", f"wrote {out}\n")
     rows = json.loads(out.read_text())["rows"]
     code, printed, _ = dpsim(*ask, *few, "--csv")
-    told = [*csv.DictReader(io.StringIO(printed))]
+    reported = [*csv.DictReader(io.StringIO(printed))]
     assert code == 0
     file = tmp_path / "out.csv"
     dpsim(*ask, *few, "-o", file)
     assert file.read_text().splitlines()[0] == printed.splitlines()[0]
-    assert [row["variant.cluster.nodes"] for row in told] == ["2", "1"]
-    for row, one in zip(rows, told, strict=True):
+    assert [row["variant.cluster.nodes"] for row in reported] == ["2", "1"]
+    for row, one in zip(rows, reported, strict=True):
         assert float(one["step_time_s.mean"]) == row["step_time_s"]["mean"]
     # The next command in this process answers as ever.
     again = json.loads(dpsim(*ask, *few, "--json")[1])["rows"]
@@ -236,7 +236,7 @@ def test_answers_go_to_a_file_and_rows_to_csv(dpsim, tmp_path):
     ],
 )
 def test_a_study_as_a_whole_keeps_to_the_limit_of_time(dpsim, monkeypatch, command):
-    # Less than the first run takes: what is left out after that run is said in the answer.
+    # Less than the first run takes: the answer notes what is left out after that run.
     monkeypatch.setenv("DPSIM_TIME_LIMIT", "0.001")
     code, out, err = dpsim(*command, "--set", "run.steps=300")
     assert (code, out) == (1, "")
@@ -270,8 +270,8 @@ def test_what_was_simulated_when_time_ends_is_the_answer(dpsim, monkeypatch, com
     monkeypatch.setattr("dpsim.engine.run.run_scenario", slow)
     monkeypatch.setattr(budget, "_A_WHILE", 0.0)
     name, *options = command
-    asked = (name, "scenarios/quickstart.yaml", *options, "--set", "run.steps=3")
-    code, out, err = dpsim(*asked)
+    requested = (name, "scenarios/quickstart.yaml", *options, "--set", "run.steps=3")
+    code, out, err = dpsim(*requested)
     assert code == 3
     assert left_out in " ".join(out.split())
     assert re.findall(r"about \d+ s of the processor, (\d) of 3 tried; .* samples/s", err) == [
@@ -279,15 +279,15 @@ def test_what_was_simulated_when_time_ends_is_the_answer(dpsim, monkeypatch, com
         "2",
     ]
     begun.clear()
-    code, out, _ = dpsim(*asked, "--json")
+    code, out, _ = dpsim(*requested, "--json")
     answer = json.loads(out)
     assert (code, answer["partial"], len(answer["rows"])) == (3, True, 2)
 
 
 def test_scale_takes_vectors_for_events_where_these_are_exact(dpsim):
-    asked = ("scenarios/quickstart.yaml", "--set", "run.engine=events", "--set", "run.steps=3")
-    (row,) = json.loads(dpsim("scale", *asked, "--nodes", "2", "--json")[1])["rows"]
-    events = json.loads(dpsim("run", *asked, "--set", "cluster.nodes=2", "--json")[1])
+    requested = ("scenarios/quickstart.yaml", "--set", "run.engine=events", "--set", "run.steps=3")
+    (row,) = json.loads(dpsim("scale", *requested, "--nodes", "2", "--json")[1])["rows"]
+    events = json.loads(dpsim("run", *requested, "--set", "cluster.nodes=2", "--json")[1])
     assert (row["engine"], events["engine"]) == ("vector", "events")
     assert row["step_time_s"]["mean"] == pytest.approx(events["step_time_s"]["mean"], rel=1e-9)
 
@@ -408,7 +408,7 @@ def test_a_module_of_the_current_folder_is_refused(dpsim, tmp_path, named, monke
 
 
 @pytest.mark.torch
-def test_what_is_run_is_said(dpsim, tmp_path, named):
+def test_code_that_a_scenario_runs_is_named(dpsim, tmp_path, named):
     path = named("model_code.py:build")
     code, _, err = dpsim("run", path, "--json")
     assert code == 0
@@ -419,15 +419,15 @@ def test_what_is_run_is_said(dpsim, tmp_path, named):
 def test_a_database_leaves_no_words_of_its_own_on_stderr(tmp_path):
     out = tmp_path / "out"
     package.sweep("scenarios/sweep.yaml", out, overrides=["run.steps=3"], workers=1)
-    asked = subprocess.run(
+    requested = subprocess.run(
         [sys.executable, "-c", "from dpsim.cli import main; main()", "results", out, "--sql", "x"],
         capture_output=True,
         text=True,
         timeout=60,
         check=False,
     )
-    assert asked.returncode == 2
-    assert len(asked.stderr.splitlines()) == 1
+    assert requested.returncode == 2
+    assert len(requested.stderr.splitlines()) == 1
 
 
 def test_a_table_of_parquet_is_a_sweep_s_own(dpsim, tmp_path):
@@ -494,5 +494,5 @@ def test_each_mistake_gets_one_line(dpsim, tmp_path, monkeypatch, args, mistakes
 
 def test_a_mistake_of_usage_says_what_to_ask(dpsim):
     assert dpsim("run")[2] == "dpsim: run: missing argument 'file' (dpsim run --help)\n"
-    said = "dpsim: no such command 'runn'. Did you mean 'run'? (dpsim --help)\n"
-    assert dpsim("runn")[2] == said
+    message = "dpsim: no such command 'runn'. Did you mean 'run'? (dpsim --help)\n"
+    assert dpsim("runn")[2] == message

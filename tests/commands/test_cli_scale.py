@@ -5,6 +5,7 @@ import re
 from pathlib import Path
 
 import pytest
+from json_docs import documented_keys
 
 from dpsim.base.units import amount
 
@@ -18,21 +19,11 @@ def dpsim(dpsim):
     return lambda *args: dpsim("scale", QUICKSTART, *args, *FEW)
 
 
-def documented_keys():
-    section = (
-        (ROOT / "docs" / "json.md")
-        .read_text()
-        .split("## `dpsim scale FILE --by")[1]
-        .split("\n## ")[0]
-    )
-    return re.findall(r"^\| `(\w+)` \|", section, re.MULTILINE)
-
-
 def test_json_has_the_documented_keys(dpsim):
     code, out, _ = dpsim("--by", "workers", "--nodes", "2,4", "--fixed-global-batch", "--json")
     answer = json.loads(out)
     assert code == 0
-    assert list(answer) == ["schema_version", "kind", *documented_keys()]
+    assert list(answer) == ["schema_version", "kind", *documented_keys("dpsim scale FILE --by")]
     assert [
         (row["nodes"], row["batch_per_gpu"], row["global_batch"]) for row in answer["rows"]
     ] == [(2, 64, 2048), (4, 64, 2048)]
@@ -71,11 +62,11 @@ def test_every_step_of_the_table_has_its_models_error(dpsim, by, row):
 
 @pytest.mark.parametrize("by", [(), ("--by", "workers")])
 def test_a_total_stands_in_each_row(dpsim, by):
-    asked = ("--nodes", "1,4", "--samples", "10M", "--set", "cost.price_per_gpu_hour=2", *by)
-    code, out, _ = dpsim(*asked)
+    requested = ("--nodes", "1,4", "--samples", "10M", "--set", "cost.price_per_gpu_hour=2", *by)
+    code, out, _ = dpsim(*requested)
     assert code == 0
     assert all(head in out for head in ("total time", "GPU hours", "price"))
-    for row in json.loads(dpsim(*asked, "--json")[1])["rows"]:
+    for row in json.loads(dpsim(*requested, "--json")[1])["rows"]:
         time_s = 1e7 / row["throughput_samples_per_s"]
         assert row["total"]["time_s"] == pytest.approx(time_s)
         assert row["total"]["price"] == pytest.approx(2 * row["workers"] * time_s / 3600)

@@ -1,4 +1,4 @@
-"""stdout holds the answer alone, whatever it is connected to."""
+"""stdout holds only the answer, whatever it is connected to."""
 
 import json
 import os
@@ -63,7 +63,7 @@ LINES = (
     "validate doctor",
     f"validate compare {ROOT}/validate/recorded/steps.json.gz",
 )
-SAID = [f"{line} " for line in LINES]
+PREFIXES = [f"{line} " for line in LINES]
 # Those that run ranks, or torch.
 MEASURE = {
     "import torch",
@@ -73,7 +73,7 @@ MEASURE = {
     ),
     *("validate testbed", "validate train"),
 }
-# In a process without a file of its own libraries take themselves for asked by a person.
+# In a process without a file, libraries assume an interactive session.
 PROGRAM = """
 import shlex, sys
 from dpsim.cli import main
@@ -92,10 +92,10 @@ for line in sys.stdin.read().splitlines():
 def answers(tmp_path, monkeypatch):
     """Runs LINES."""
     monkeypatch.syspath_prepend(str(DATA.parent))
-    return lambda stdout: said(tmp_path, stdout)
+    return lambda stdout: output(tmp_path, stdout)
 
 
-def said(folder, stdout):
+def output(folder, stdout):
     """What each of LINES prints on a ``stdout`` that is a pipe, or a terminal."""
     from kineto_traces import gpu_trace, write
     from nsys_exports import Export, as_nsys
@@ -166,5 +166,5 @@ def commands(command, words=""):
 
 def test_the_lines_are_those_of_every_command_with_json():
     names = set(commands(typer.main.get_command(cli.app)))
-    told = {name for name in names if any(line.startswith(f"{name} ") for line in SAID)}
-    assert names - told == MEASURE, "LINES above needs a line for each command with --json"
+    reported = {name for name in names if any(line.startswith(f"{name} ") for line in PREFIXES)}
+    assert names - reported == MEASURE, "LINES above needs a line for each command with --json"

@@ -34,7 +34,7 @@ TERMINALS = {
     "narrow": {"COLUMNS": "3"},
     "coloured": {"FORCE_COLOR": "1", "COLUMNS": "80"},
 }
-# Each two of a home, an encoding and a terminal occur together once.
+# Each pair of a home, an encoding and a terminal occurs once.
 SURROUNDINGS = [
     ([*HOMES][home], [*ENCODINGS][encoding], [*TERMINALS][home ^ encoding])
     for home in range(4)
@@ -134,8 +134,8 @@ def test_spaces_and_other_letters_in_paths(dpsim, tmp_path, monkeypatch):
     assert json.loads((folder / "α β.json").read_text())["name"] == "plain"
     assert dpsim("sweep", "naïve file.yaml", "-o", "Ergebnis ß", "--workers", "1")[0] == 0
     (folder / "Ergebnis ß").rename(folder / "Ergebnis ß [1] *?")
-    asked = process(folder, "results", "Ergebnis ß [1] *?", "--json", environment=ASCII)
-    assert len(json.loads(well(asked).stdout)["rows"]) == 2
+    requested = process(folder, "results", "Ergebnis ß [1] *?", "--json", environment=ASCII)
+    assert len(json.loads(well(requested).stdout)["rows"]) == 2
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no device that is full")

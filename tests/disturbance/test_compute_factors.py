@@ -37,7 +37,7 @@ def test_workers_of_named_nodes_are_slow_at_every_step():
         compute_factors(4, 1, seed=0, per_node=4, slow=slow)
 
 
-def test_chance_that_draws_nobody_is_said():
+def test_random_stragglers_that_affect_no_worker_are_noted():
     seldom = SlowWorkersConfig(fraction=1e-9, per="node")
     assert seldom.why_none_is_slow(8, 0, 2, 1) == (
         "disturbance.slow[1] slows no worker: with seed 0 a chance of 1e-09 draws none of 4 nodes; "
@@ -82,7 +82,7 @@ def test_a_fraction_is_slow():
 
 
 @pytest.mark.parametrize("disturbance", ["slow", "transient"])
-def test_nodes_and_racks_are_struck_together(disturbance):
+def test_all_workers_of_a_node_or_rack_slow_down_at_once(disturbance):
     def drawn(per):
         if disturbance == "slow":
             one = SlowWorkersConfig(fraction=0.5, factor=2, per=per, nodes_per_rack=2)
@@ -111,10 +111,10 @@ def test_nodes_may_hold_different_numbers_of_workers():
         per_node=[1, 4, 2],
         slow=[SlowWorkersConfig(fraction=0.5, factor=2, per="node")],
     )[0]
-    alone = compute_factors(
+    single = compute_factors(
         3, 1, seed=3, per_node=1, slow=[SlowWorkersConfig(fraction=0.5, factor=2, per="node")]
     )[0]
-    assert drawn.tolist() == np.repeat(alone, [1, 4, 2]).tolist()
+    assert drawn.tolist() == np.repeat(single, [1, 4, 2]).tolist()
 
 
 def test_slow_downs_begin_and_last_as_stated():
@@ -155,14 +155,14 @@ def test_disturbances_multiply_and_do_not_change_each_others_draws():
         SlowWorkersConfig(fraction=0.3),
         TransientConfig(rate=0.2),
     )
-    alone = [
+    single = [
         compute_factors(9, 20, 5, 3, jitter=jitter),
         compute_factors(9, 20, 5, 3, slow=[slow]),
         compute_factors(9, 20, 5, 3, transient=[chain]),
     ]
-    together = compute_factors(9, 20, 5, 3, jitter=jitter, slow=[slow], transient=[chain])
-    assert np.allclose(together, alone[0] * alone[1] * alone[2], rtol=1e-15)
-    assert np.array_equal(alone[0], jitter.factors(9, 20, 5))
+    combined = compute_factors(9, 20, 5, 3, jitter=jitter, slow=[slow], transient=[chain])
+    assert np.allclose(combined, single[0] * single[1] * single[2], rtol=1e-15)
+    assert np.array_equal(single[0], jitter.factors(9, 20, 5))
 
 
 def test_a_worker_draws_the_same_whatever_the_others_and_the_steps():

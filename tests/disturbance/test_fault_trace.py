@@ -1,4 +1,4 @@
-"""A log of faults is read by kind, and relapses are told from faults that come alone."""
+"""A log of faults is read by kind, and relapses are separated from single faults."""
 
 from dataclasses import replace
 
@@ -63,7 +63,7 @@ def test_relapses_come_soon_after_the_return(tmp_path):
     assert 0.5 < after < 19
 
 
-def test_servers_that_fail_within_a_minute_were_struck_together(tmp_path):
+def test_servers_that_fail_within_a_minute_are_one_failure(tmp_path):
     apart = [f"{n},{n},{n + 1},fan" for n in range(10)]
     at_once = [f"{n + 20},0.0005,1,fan" for n in range(2)]
     undated = [f"{n + 30},,3,fan" for n in range(4)]
@@ -71,7 +71,7 @@ def test_servers_that_fail_within_a_minute_were_struck_together(tmp_path):
     assert found[0].together == pytest.approx(12 / 10)
 
 
-def test_together_is_that_of_the_published_servers(published):
+def test_faults_per_group_match_the_published_servers(published):
     faults = read_trace(published, SERVERS, DAYS).faults
     by_name = {fault.name: fault.together for fault in known_faults("gpu-servers")}
     for name, kind in (("GPU", "GPU"), ("failed stress test", "Stress Test Failure")):
@@ -85,13 +85,13 @@ def test_together_is_that_of_the_published_servers(published):
 
 
 def test_the_table_is_what_the_trace_says(published):
-    told = crashes(trace=published, servers=SERVERS, days=DAYS)
-    for cause in (*told.causes(800, 8), *crashes_of("gpu-servers").causes(800, 8)):
+    reported = crashes(trace=published, servers=SERVERS, days=DAYS)
+    for cause in (*reported.causes(800, 8), *crashes_of("gpu-servers").causes(800, 8)):
         assert cause.relapse == pytest.approx(0.468, abs=1e-3)
         assert cause.relapse_time == pytest.approx(125 * 3600, rel=0.01)
     rates = [
         sum(cause.rate for cause in config.causes(800, 8))
-        for config in (told, crashes_of("gpu-servers"))
+        for config in (reported, crashes_of("gpu-servers"))
     ]
     assert rates[0] == pytest.approx(rates[1], rel=0.01)
 
@@ -104,7 +104,7 @@ def crashes_of(name):
     "days", [20, *(pytest.param(n, marks=pytest.mark.wide) for n in (60, 174))]
 )
 def test_faults_of_shorter_times_are_as_unevenly_spread_as_they_were(published, days):
-    """Fitted to whole times alone. One server's faults: their variance over their mean."""
+    """Fitted only to whole times. One server's faults: their variance over their mean."""
     trace = read_trace(published, SERVERS, DAYS)
     windows = int(trace.days // days)
     counts = np.zeros((SERVERS, windows))
@@ -134,14 +134,14 @@ def interruptions(config, days, runs):
 
 def test_relapses_keep_the_rate_and_spread_months_apart():
     fault = {"per": "node", "mtbf": "2000 h", "repair_time": "5 h"}
-    alone, episodes = (
+    single, episodes = (
         interruptions(CrashesConfig.model_validate({"faults": [fault | more]}), 30, 1000)
         for more in ({}, {"relapse": 0.5})
     )
-    assert np.mean(alone) == pytest.approx(8 * 30 * 24 / 2000, rel=0.05)
-    assert np.mean(episodes) == pytest.approx(np.mean(alone), rel=0.06)
+    assert np.mean(single) == pytest.approx(8 * 30 * 24 / 2000, rel=0.05)
+    assert np.mean(episodes) == pytest.approx(np.mean(single), rel=0.06)
     # Episodes of any length in all: (1 + p) / (1 - p) is 3, a little less within a month.
-    assert 2 < np.var(episodes) / np.var(alone) < 3.2
+    assert 2 < np.var(episodes) / np.var(single) < 3.2
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ def nodes(workers, per_node=4):
     return [worker // per_node for worker in range(workers)]
 
 
-def test_levels_are_told_apart_and_so_is_their_memory():
+def test_levels_and_their_memory_are_separated():
     times = drawn(16, 20_000, sigma=0.02, node_sigma=0.03, job_sigma=0.01, memory=5)
     found = fit_jitter(times, nodes(16)).jitter
     assert found.sigma == pytest.approx(0.02, rel=0.05)
@@ -30,7 +30,7 @@ def test_levels_are_told_apart_and_so_is_their_memory():
     assert (found.stall, found.delay_chance) == (1, pytest.approx(0, abs=1e-3))
 
 
-def test_what_the_job_remembers_is_told_apart_from_what_workers_do():
+def test_memory_of_the_job_is_separated_from_that_of_workers():
     """A slow spell of all, beside workers that vary anew in each step, and the other way round."""
     for memory, job_memory in ((0, 20), (20, 0)):
         times = drawn(8, 20_000, sigma=0.03, job_sigma=0.03, memory=memory, job_memory=job_memory)
@@ -110,8 +110,8 @@ def test_steps_of_several_jobs_are_pooled_over_their_medians():
     times, nodes = pooled(jobs)
     assert len(times) == 800
     assert fit_jitter(times, nodes).jitter.job_sigma == pytest.approx(0.0158, rel=0.1)
-    alone, _ = pooled(jobs[1:])
-    assert np.median(alone) == pytest.approx(3, rel=0.01)
+    single, _ = pooled(jobs[1:])
+    assert np.median(single) == pytest.approx(3, rel=0.01)
 
 
 @pytest.mark.parametrize(("row", "column"), [(7, slice(None)), (slice(None), 2)])

@@ -218,15 +218,15 @@ def test_correlation_falls_to_one_e_th_in_its_memory():
     assert later == pytest.approx(np.exp([-0.1, -1, -2]), abs=0.03)
 
 
-def test_delays_come_as_often_are_as_long_and_as_heavy_as_said():
+def test_delays_have_the_given_rate_length_and_tail():
     jitter = correlated(delay_chance=0.1, delay=0.5, delay_tail=4)
     factors = jitter.factors(50, 20_000, seed=0) * 1.05
     delays = factors[factors > 1 + 1e-6] - 1
     assert delays.size / factors.size == pytest.approx(0.1, rel=0.02)
     assert delays.mean() == pytest.approx(0.5, rel=0.03)
     assert (delays > 1.5).mean() == pytest.approx(2**-4, rel=0.05)
-    together = correlated(delay_chance=0.1, delay_of="job").factors(3, 1000, seed=0)
-    assert (together == together[:, :1]).all()
+    combined = correlated(delay_chance=0.1, delay_of="job").factors(3, 1000, seed=0)
+    assert (combined == combined[:, :1]).all()
 
 
 def test_stalls_are_periodic_and_meet_all_workers():

@@ -28,7 +28,7 @@ SHOWN = ("", "text", "json", "csv", "toml")  # languages of blocks that nothing 
 _SOURCES = ("dpsim", "validate", "app", "tests", "pyproject.toml")
 _NOT_SOURCES = shutil.ignore_patterns("__pycache__", "data", "*_cache", "bench")
 _SHELL = set("|&;<>$`*?(){}")
-_PIPED = re.compile(r"(?P<asked>[^|&;<>$`*?(){}'\"]* )(?P<how>[|>])(?P<rest> .*)")
+_PIPED = re.compile(r"(?P<command>[^|&;<>$`*?(){}'\"]* )(?P<how>[|>])(?P<rest> .*)")
 
 
 class WrongBlockError(Exception):
@@ -140,9 +140,9 @@ class Walk:
             piped = _PIPED.fullmatch(line)
             if piped and not self.apart and not code:
                 # The shell is given what dpsim prints in this process.
-                said = self._here(shlex.split(piped["asked"]), 0)
+                message = self._here(shlex.split(piped["command"]), 0)
                 rest = piped["rest"] if piped["how"] == "|" else f"cat >{piped['rest']}"
-                return self._process(["bash", "-euo", "pipefail", "-c", rest], 0, said)
+                return self._process(["bash", "-euo", "pipefail", "-c", rest], 0, message)
         return self._process(["bash", "-euo", "pipefail", "-c", line], code)
 
     def _here(self, words: list[str], code: int) -> str:
@@ -194,8 +194,8 @@ class Walk:
 
     def _quote(self, block: Block) -> None:
         if self.printed is not None:
-            self.quotes[block] = said = trimmed(self.printed)
-            if trimmed(block.text) != said:
+            self.quotes[block] = message = trimmed(self.printed)
+            if trimmed(block.text) != message:
                 raise WrongBlockError(OUTDATED)
 
     def _write(self, name: str, block: Block) -> None:
@@ -274,8 +274,8 @@ def trimmed(text: str) -> str:
 
 def refreshed(content: str, quotes: dict[Block, str]) -> str:
     """The document with each quote as it should be."""
-    for block, said in sorted(quotes.items(), key=lambda item: -item[0].start):
-        content = f"{content[: block.start]}{said}\n{content[block.end :]}"
+    for block, message in sorted(quotes.items(), key=lambda item: -item[0].start):
+        content = f"{content[: block.start]}{message}\n{content[block.end :]}"
     return content
 
 

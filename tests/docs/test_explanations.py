@@ -9,7 +9,7 @@ DOCS = Path(__file__).parents[2] / "docs"
 PAGES = sorted((DOCS / "explanation").glob("*.md"))
 PERCENTAGE = re.compile(r"-?\d[\d.]*(?: / \d[\d.]*)? %")
 SECTION = re.compile(r"\]\((?:\.\./)?((?:accuracy|limits)\.md)#([\w-]+)\)")
-# Where a user is told how far to trust an answer; other percentages there are of what is predicted.
+# Where the documentation states an accuracy; other percentages there are predictions.
 GUIDES = [DOCS / "tutorial.md", *sorted((DOCS / "how-to").glob("*.md"))]
 ERROR = re.compile(r"off by|median|error", re.IGNORECASE)
 MOST_LINES = 100
@@ -57,11 +57,11 @@ def test_an_error_in_a_guide_is_that_of_the_section_it_links(page):
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_every_percentage_is_that_of_the_section_it_links(page):
     for paragraph in re.split(r"\n\s*\n|\n(?=- )", page.read_text()):
-        said = PERCENTAGE.findall(paragraph)
+        output = PERCENTAGE.findall(paragraph)
         text = " ".join(section(*link) for link in SECTION.findall(paragraph))
         missing = [
             number
-            for number in said
+            for number in output
             if number not in text and number.removeprefix("-") not in TERMS.get(page.stem, ())
         ]
         assert missing == [], f"in no section that the paragraph links: {paragraph[:80]!r}"

@@ -29,7 +29,7 @@ SCENARIO = "name: one\ncluster: {node: single-gpu}\nworkload: {model: alexnet, b
         fenced("# first one, then two\ndpsim check \\\n  scenarios/quickstart.yaml", "sh"),
         fenced("dpsim check scenarios/quickstart.yaml | grep -c ok", "sh")
         + fenced("1", mark="output"),
-        fenced("dpsim check scenarios/quickstart.yaml > said && cut -c 1-9 said", "sh")
+        fenced("dpsim check scenarios/quickstart.yaml > checked && cut -c 1-9 checked", "sh")
         + fenced("scenarios", mark="output"),
         fenced("$ dpsim check scenarios/quickstart.yaml", "console")
         + fenced("scenarios/quickstart.yaml: ok", mark="output"),
@@ -54,7 +54,7 @@ def test_what_is_so_is_no_problem(problems, content):
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "message"),
     [
         (
             fenced("dpsim run nowhere.yaml", "sh"),
@@ -89,28 +89,28 @@ def test_what_is_so_is_no_problem(problems, content):
         ("1. one\n   ```sh\n   false\n   ```\n", "2: a fence must stand at the margin"),
     ],
 )
-def test_what_is_not_so_is_named_with_its_line(problems, content, said):
+def test_what_is_not_so_is_named_with_its_line(problems, content, message):
     (problem,) = problems(content, has=("torch",))
-    assert said in problem
+    assert message in problem
 
 
 def test_what_is_slow_is_carried_out_where_python_has_a_process_of_its_own(tmp_path):
     slow = fenced("false", "sh", "slow") + fenced("nothing", mark="output")
     quoted = fenced("nothing", mark="slow output of: dpsim check scenarios/quickstart.yaml")
     assert list(Walk(tmp_path / "a").problems(slow + quoted)) == []
-    ran, told = Walk(tmp_path / "b", apart=True).problems(slow + quoted)
+    ran, reported = Walk(tmp_path / "b", apart=True).problems(slow + quoted)
     assert "'false' must end with 0" in ran
-    assert told.endswith(OUTDATED)
+    assert reported.endswith(OUTDATED)
 
 
 def test_an_edit_changes_the_documents_own_sources_and_no_others(tmp_path):
     edit = fenced(
         '+++ dpsim/base/registry.py\n-T = TypeVar("T")\n+T = TypeVar("T")\n+ANSWER = 42', "diff"
     )
-    asked = fenced("from dpsim.base.registry import ANSWER\nprint(ANSWER)", "python") + fenced(
+    requested = fenced("from dpsim.base.registry import ANSWER\nprint(ANSWER)", "python") + fenced(
         "42", mark="output"
     )
-    assert list(Walk(tmp_path, apart=True).problems(edit + asked)) == []
+    assert list(Walk(tmp_path, apart=True).problems(edit + requested)) == []
     assert not hasattr(registry, "ANSWER")
 
 

@@ -46,7 +46,7 @@ class Drawing:
                 if not job.independent_workers and not _takes_long(job):
                     return job
             except (DpsimError, ValidationError):
-                continue  # parts that do not go together: draw again
+                continue  # incompatible parts: draw again
 
     def _content(self):
         one = self._one

@@ -43,7 +43,7 @@ def test_in_network_needs_switches_that_reduce(scenario):
     ] == ["in-network"]
 
 
-def test_rows_say_what_was_asked_for_and_what_was_used():
+def test_rows_have_the_requested_and_the_used_algorithm():
     rows = list(collective_rows(UniformSwitch(8, 50e9, 1e-6), ["auto", "ring"], [4, 2**30]))
     assert [(row.algorithm, row.used) for row in rows] == [
         ("auto", "all-to-all"), ("auto", "halving-doubling"), ("ring", "ring"), ("ring", "ring"),

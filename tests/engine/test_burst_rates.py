@@ -25,7 +25,7 @@ def test_the_sustained_rate_counts_and_is_warned_of():
     assert slow.step_time_s["mean"] > result.step_time_s["mean"]
 
 
-def test_who_takes_the_burst_is_told_what_is_sustained():
+def test_a_burst_rate_gives_a_warning_with_the_sustained_rate():
     lent = answer(network={"fabric": "single-switch", "nic": "25GbE"})
     assert lent.warnings[0] == (
         "25 Gbit/s is a burst rate of aws-g4dn-xlarge; sustained is 5 Gbit/s"

@@ -57,7 +57,7 @@ def test_cells_of_whole_nodes_exchange_by_quarters(celled):
     assert result.traffic.sent_in_total == 8 * 0.5e6
 
 
-def test_a_cell_alone_takes_what_was_measured(celled):
+def test_a_single_cell_takes_the_measured_time(celled):
     result = simulate(celled(1, 2, "1.25 s"))
     np.testing.assert_allclose(result.steps.step, 1.25, rtol=1e-12)
     assert result.traffic.sent_in_total == 0
@@ -66,7 +66,7 @@ def test_a_cell_alone_takes_what_was_measured(celled):
 
 
 def test_a_measured_cell_leaves_little_doubt_of_computing(celled):
-    """Its step was measured; alone it exchanges nothing."""
+    """Its step was measured; a single cell exchanges nothing."""
     interval = simulate(celled(1, 2, "1.25 s")).interval
     assert interval.low < 1.25 < interval.high < 1.2 * interval.low
     assert interval.basis.startswith("computing: 1 measured run, the nearest on 1 node")

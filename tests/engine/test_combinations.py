@@ -23,8 +23,8 @@ PARTS = ("aggregation", "sync", "overlap", "compression")
 ALL = [dict(zip(PARTS, kinds, strict=True)) for kinds in product(*map(kinds_of, PARTS))]
 SYNCS = shape_of(StrategyConfig).below("sync").kinds()
 CODECS = shape_of(StrategyConfig).below("compression").kinds()
-# Kinds that do not end each step together, and codecs whose payloads do not add up.
-ALONE = {kind for kind, sync in SYNCS.items() if not sync.barrier}
+# Kinds whose workers do not end each step at once, and codecs whose payloads do not add up.
+INDEPENDENT = {kind for kind, sync in SYNCS.items() if not sync.barrier}
 GATHERED = {kind for kind, codec in CODECS.items() if not codec.sums_in_flight}
 
 
@@ -33,15 +33,15 @@ def is_refused(aggregation, sync, overlap, compression):
     match aggregation:
         case "gossip":
             # What a worker would wait for, or be corrected by, is more than its neighbours.
-            beyond = (sync in ALONE and SYNCS[sync].waits) or SYNCS[sync].central_model
+            beyond = (sync in INDEPENDENT and SYNCS[sync].waits) or SYNCS[sync].central_model
             return beyond or overlap == "priority"
         case "host":
-            return sync in ALONE or compression in GATHERED
+            return sync in INDEPENDENT or compression in GATHERED
         case "sharded":
-            apart = sync in ALONE or not SYNCS[sync].one_version
+            apart = sync in INDEPENDENT or not SYNCS[sync].one_version
             return apart or compression in GATHERED or compression == "powersgd"
         case "parameter-server":
-            return sync in ALONE and overlap == "priority"
+            return sync in INDEPENDENT and overlap == "priority"
     return False
 
 
@@ -60,12 +60,12 @@ def test_every_combination_is_accepted_or_refused_with_the_reason_of_a_rule():
         found = checked(kinds)
         assert isinstance(found, str) == is_refused(**kinds), kinds
         if isinstance(found, str):
-            said, _, why = found.partition(" is not possible: ")
+            message, _, why = found.partition(" is not possible: ")
             assert why in whys
             assert all(
                 kinds[part] == kind
-                for part, kind in (each.split() for each in said.split(" with "))
-            ), (kinds, said)
+                for part, kind in (each.split() for each in message.split(" with "))
+            ), (kinds, message)
 
 
 def test_no_rule_is_idle():
@@ -102,7 +102,7 @@ def test_a_refusal_says_where_and_why(request):
         ("gossip", "asp"),
     ],
 )
-def test_workers_that_act_alone_have_no_loss_in_common(tiny, aggregation, sync):
+def test_independent_workers_have_no_common_loss(tiny, aggregation, sync):
     with pytest.raises(
         ValidationError,
         match=f"sync {sync} with average_loss is not possible: independent workers",

@@ -1,6 +1,6 @@
 """How many payloads a worker decodes, and how many bytes its memory moves for that.
 
-One message of 500,000 elements: the layers of `tiny` together, whose GPU moves 3e15 bytes a second.
+One message of 500,000 elements: all layers of `tiny`, whose GPU moves 3e15 bytes a second.
 """
 
 import pytest

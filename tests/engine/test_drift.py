@@ -159,7 +159,7 @@ def test_steps_that_send_more_than_links_carry_have_not_settled(tiny):
 
 
 def test_what_happens_at_a_time_of_its_own_is_not_warmed_over(tiny):
-    """Half the rate from 150 s on: the run that was asked for shows it."""
+    """Half the rate from 150 s on: the requested run shows it."""
     links = [{"link": "*", "at": "150 s", "factor": 0.5}]
     scenario = tiny(2, disturbance={"links": links}, run={"steps": 30})
     result = simulate(scenario)

@@ -32,7 +32,7 @@ PLACES = pytest.mark.parametrize(
 
 
 def steps(scenario):
-    """Those asked for: a bound that is never reached would be warmed up to, and none would not."""
+    """The requested ones: a bound that is never reached would need warm-up, and none would not."""
     return run_scenario(scenario, settle=False).steps
 
 
@@ -72,7 +72,7 @@ def test_ssp_of_0_and_no_backups_are_bsp_at_a_parameter_server(
 
 @pytest.mark.parametrize("sync", ["{kind: ssp, staleness: 0}", "{kind: backup, backups: 0}"])
 def test_ssp_of_0_and_no_backups_answer_as_bsp_does(sync):
-    """Also how long training takes to its target, which is said of synchronous training alone."""
+    """Also how long training takes to its target, which is known only of synchronous training."""
     file = "scenarios/parameter-server.yaml"
     answers = [
         simulate(load_scenario(file, sets)).to_json() | {"provenance": None}
@@ -95,9 +95,9 @@ def apart(scenario):
     """``scenario`` under SSP(0) by workers that push and pull on their own."""
     sync = ApartConfig(kind="ssp", staleness=0)
     strategy = scenario.strategy.model_copy(update={"sync": sync})
-    alone = scenario.model_copy(update={"strategy": strategy})
-    assert run_scenario(alone, settle=False).job.independent_workers
-    return alone
+    single = scenario.model_copy(update={"strategy": strategy})
+    assert run_scenario(single, settle=False).job.independent_workers
+    return single
 
 
 @pytest.mark.pairwise
@@ -113,18 +113,18 @@ def test_workers_apart_that_wait_for_all_and_send_once_take_the_time_of_bsp(
     np.testing.assert_allclose(steps(apart(bsp)).step, steps(bsp).step, rtol=1e-12)
 
 
-def test_who_waits_and_who_communicates_where_workers_act_apart_and_together(tiny):
+def test_independent_workers_wait_after_their_push_and_coordinated_ones_before_it(tiny):
     """Three push 2 MB to a server of 1 MB/s, at 10, 10 and 14 s: two until 14 s, one until 16 s.
 
-    Apart, a worker communicates until its own push is applied, and waits from then on: 4 s and 2 s.
-    Together, it waits until the last has come, and communicates from then on: 4 s and 2 s the other
-    way round. All pull until 22 s.
+    An independent worker communicates until its push is applied, and waits from then on: 4 s and
+    2 s. A coordinated one waits until the last has come, and communicates from then on: 4 s and 2 s
+    the other way round. All pull until 22 s.
     """
     servers = {"kind": SERVERS, "servers": 1, "colocated": False, "update_rate": "1 PB/s"}
     slow = {"slow": [{"workers": [2], "factor": 1.4}]}
-    together = tiny(3, aggregation=servers, disturbance=slow, run={"steps": 1})
-    alone = apart(together)
-    for scenario, pushed, waited in ((alone, 4, 2), (together, 2, 4)):
+    coordinated = tiny(3, aggregation=servers, disturbance=slow, run={"steps": 1})
+    independent = apart(coordinated)
+    for scenario, pushed, waited in ((independent, 4, 2), (coordinated, 2, 4)):
         found = steps(scenario)
         np.testing.assert_allclose(found.step, 22, rtol=1e-6)
         np.testing.assert_allclose(found.exposed_comm, [[pushed + 6, pushed + 6, 8]], rtol=1e-6)
@@ -279,8 +279,8 @@ def test_an_early_gather_hides_behind_the_layer_before(tiny):
     )
 
 
-def test_a_gather_that_is_asked_for_late_is_waited_for(tiny):
-    """Without prefetching each unit is asked for where it is needed, the last one behind the
+def test_a_late_gather_is_waited_for(tiny):
+    """Without prefetching each unit is gathered where it is needed, the last one behind the
     scatter of the layer just done.
     """
     sharded = {"kind": "sharded", "stage": 3, "unit_size": "1 MB", "prefetch": 0}

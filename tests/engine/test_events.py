@@ -84,7 +84,7 @@ def test_both_engines_agree_on_hybrid_sharding(tmp_path, monkeypatch, seed):
 @pytest.mark.wide
 @pytest.mark.parametrize("block", range(12))
 def test_both_engines_agree_in_many_cases(tmp_path, monkeypatch, block):
-    """A hundred cases a block; together they have every kind of every part."""
+    """A hundred cases a block; in total they have every kind of every part."""
     for seed in range(CASES + block * 100, CASES + (block + 1) * 100):
         job = claimed_exact(tmp_path, seed)
         with monkeypatch.context() as patch:
@@ -100,12 +100,12 @@ def test_other_traffic_takes_half_of_a_link(tiny, model):
     beside another flow, and the other way waits for it.
     """
     run = {"network_model": model}
-    alone, beside = (
+    single, beside = (
         simulate(tiny(2, disturbance=disturbance, run=run)) for disturbance in ({}, BACKGROUND)
     )
-    np.testing.assert_allclose(alone.steps.exposed_comm, 2, rtol=1e-6)
+    np.testing.assert_allclose(single.steps.exposed_comm, 2, rtol=1e-6)
     np.testing.assert_allclose(beside.steps.exposed_comm, 4, rtol=1e-6)
-    assert (alone.engine, beside.engine) == ("vector", "events")
+    assert (single.engine, beside.engine) == ("vector", "events")
 
 
 @pytest.mark.parametrize(
@@ -124,14 +124,14 @@ def test_a_library_beside_other_traffic_is_slowed_by_its_fair_share(
     cluster = {"nodes": 2, "node": "dgx1-v100", "network": network}
     background = {"background": [{"source": 0, "destination": 8, **traffic}]}
     run = {"network_model": model}
-    alone, beside = (
+    single, beside = (
         simulate(tiny(2, cluster=cluster, aggregation=nccl, disturbance=disturbance, run=run))
         for disturbance in ({}, background)
     )
-    assert (alone.engine, beside.engine) == ("vector", "events")
+    assert (single.engine, beside.engine) == ("vector", "events")
     assert beside.libraries[0].library == "nccl"
     on_links = 2 * 15 / 16 * 2e6 / 1e9  # s
-    least = alone.steps.exposed_comm.min()
+    least = single.steps.exposed_comm.min()
     assert least > 1.02 * on_links
     later = beside.steps.exposed_comm - least
     np.testing.assert_allclose(later, on_links * (1 / share - 1), rtol=1e-6)
@@ -155,7 +155,7 @@ def test_the_vector_path_is_refused_where_it_can_say_nothing(tiny):
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("given", "message"),
     [
         ({}, "vector, equal to the event engine within 1e-9 by test"),
         (
@@ -183,13 +183,13 @@ def test_the_vector_path_is_refused_where_it_can_say_nothing(tiny):
         ),
     ],
 )
-def test_a_run_says_which_engine_answered_and_what_simpy_simulated(tiny, given, said):
-    assert f"engine      {said}" in run_notes(simulate(tiny(2, **given)))
+def test_a_run_says_which_engine_answered_and_what_simpy_simulated(tiny, given, message):
+    assert f"engine      {message}" in run_notes(simulate(tiny(2, **given)))
 
 
-def test_what_is_left_out_is_said(tiny):
-    asked = {"engine": "vector"}
-    result = simulate(tiny(2, disturbance=BACKGROUND, run=asked))
+def test_omitted_events_are_counted(tiny):
+    requested = {"engine": "vector"}
+    result = simulate(tiny(2, disturbance=BACKGROUND, run=requested))
     assert result.engine == "vector"
     assert "other traffic shares links" in result.to_json()["approximation"]
     assert "an approximation: each collective" in "\n".join(run_notes(result))
@@ -206,5 +206,5 @@ def test_both_engines_answer_the_same_on_the_command_line(dpsim):
     assert [answer.pop("engine") for answer in answers] == ["vector", "events"]
     del answers[0]["provenance"], answers[1]["provenance"]
     assert answers[0] == answers[1]
-    code, _, said = dpsim("run", scenario, "--set", "run.engine=event")
-    assert (code, "must be one of auto, vector, events" in said) == (2, True)
+    code, _, message = dpsim("run", scenario, "--set", "run.engine=event")
+    assert (code, "must be one of auto, vector, events" in message) == (2, True)

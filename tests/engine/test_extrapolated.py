@@ -24,7 +24,7 @@ LLAMA = {"model": "llama3.2-1b", "batch_per_gpu": 1, "sequence_length": 128, "pr
 
 
 @pytest.mark.parametrize(
-    ("node", "workload", "said"),
+    ("node", "workload", "message"),
     [
         ("dgx1-v100", {}, None),
         ("dgx-h100", LLAMA, None),
@@ -33,8 +33,8 @@ LLAMA = {"model": "llama3.2-1b", "batch_per_gpu": 1, "sequence_length": 128, "pr
         ("mi300x-8gpu", LLAMA, HOW.format("mi300x (cdna3)", "hopper")),
     ],
 )
-def test_a_generation_that_was_not_measured_is_named(node, workload, said):
-    assert warnings(node, workload=workload) == ([] if said is None else [said])
+def test_a_generation_that_was_not_measured_is_named(node, workload, message):
+    assert warnings(node, workload=workload) == ([] if message is None else [message])
 
 
 def test_a_gpu_of_one_s_own_says_its_generation_or_is_extrapolated():

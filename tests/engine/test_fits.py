@@ -1,4 +1,4 @@
-"""Whether scenarios fit, and what is said where they do not."""
+"""Whether scenarios fit, and the errors where they do not."""
 
 import json
 from pathlib import Path
@@ -25,7 +25,7 @@ def test_a_scenario_that_does_not_fit_is_refused_with_the_smallest_remedy():
     assert "\n" not in text
 
 
-def test_it_is_simulated_all_the_same_where_that_is_asked_for():
+def test_a_job_that_does_not_fit_is_simulated_when_allowed():
     result = simulate(quickstart("workload.batch_per_gpu=200", "run.allow_out_of_memory=true"))
     assert not result.memory.fits
     assert result.to_json()["memory"]["fits"] is False

@@ -1,4 +1,4 @@
-"""Workers that act alone: what they meet on the way, and the edges of it."""
+"""Independent workers: contention on the network and at servers, and edge cases."""
 
 from itertools import product
 
@@ -28,14 +28,14 @@ def accepted(aggregation, sync):
     return True
 
 
-ALONE = [
+INDEPENDENT = [
     (aggregation, sync)
     for (aggregation, way), (sync, rule) in product(*(kinds.items() for kinds in PARTS))
     if way.coordination is not Coordination.COLLECTIVE
     and not rule.barrier
     and accepted(aggregation, sync)
 ]
-EVERY_PAIR = pytest.mark.parametrize(("aggregation", "sync"), ALONE)
+EVERY_PAIR = pytest.mark.parametrize(("aggregation", "sync"), INDEPENDENT)
 
 
 def cut(at, *more):
@@ -233,11 +233,11 @@ def test_a_model_is_encoded_before_it_is_exchanged(tiny):
     )
 
 
-def test_progress_is_told_in_steps_of_all(tiny):
-    told = []
-    simulate(tiny(3, aggregation=SERVERS, sync="asp", run={"steps": 4}), told.append)
-    assert told == sorted(told)
-    assert (told[0], told[-1]) == (0, 4)
+def test_progress_counts_steps_of_all_workers(tiny):
+    reported = []
+    simulate(tiny(3, aggregation=SERVERS, sync="asp", run={"steps": 4}), reported.append)
+    assert reported == sorted(reported)
+    assert (reported[0], reported[-1]) == (0, 4)
 
 
 def test_a_worker_that_is_done_goes_on_as_load_for_the_others(tiny):
@@ -251,4 +251,4 @@ def test_a_worker_that_is_done_goes_on_as_load_for_the_others(tiny):
     ).steps
     late, early = steps.exposed_comm[-5:, 1].mean(), steps.exposed_comm[5:10, 1].mean()
     assert late == pytest.approx(early, rel=0.5)
-    assert late > 1.5 * 4  # alone it would be 4 s
+    assert late > 1.5 * 4  # without the others it would be 4 s

@@ -37,7 +37,7 @@ MEASURED = "calibration={step_time: 300 ms, source: test}"
 
 
 def test_a_step_measured_on_several_nodes_is_sure_there_whatever_it_sends():
-    """It took as long as it took, however long its communication alone is."""
+    """The measured step counts, however long its communication is by itself."""
     there = interval("calibration={nodes: 4, step_time: 300 ms, source: test}")
     assert there.low > 0.9 * 0.3
     assert there.high < 1.1 * 0.3
@@ -224,7 +224,7 @@ def test_the_library_that_auto_is_says_how_far_it_is_off():
 
 
 def test_errors_that_both_share_cancel_in_differences():
-    """A step that computes 10 % longer on the same GPU is told apart from it, for both have the
+    """A step that computes 10 % longer on the same GPU differs from it, for both have the
     same error of 30 %; one on another GPU, whose error is its own, is not.
     """
     spread = normal_spread(0.3 / 1.645)

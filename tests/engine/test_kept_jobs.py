@@ -26,7 +26,7 @@ def scenario(overrides, *more):
     return load_scenario("scenarios/quickstart.yaml", [*small, *overrides, *more])
 
 
-def told(result):
+def reported(result):
     return {key: value for key, value in result.to_json().items() if key != "provenance"}
 
 
@@ -34,18 +34,18 @@ def told(result):
 def test_seeds_answer_as_ever(case):
     jobs = KeptJobs()
     for seed in (0, 1, 0):
-        asked = scenario(CASES[case], f"run.seed={seed}")
+        requested = scenario(CASES[case], f"run.seed={seed}")
         with prepared_by(jobs.prepare):
-            kept = told(simulate(asked))
-        assert kept == told(simulate(asked))
+            kept = reported(simulate(requested))
+        assert kept == reported(simulate(requested))
 
 
 def test_what_seeds_share_is_made_once(monkeypatch):
     made = []
 
-    def counted(asked, **rest):
-        made.append(asked)
-        return prepare(asked, **rest)
+    def counted(requested, **rest):
+        made.append(requested)
+        return prepare(requested, **rest)
 
     monkeypatch.setattr("dpsim.engine.kept_jobs.prepare", counted)
     jobs = KeptJobs()
@@ -60,7 +60,7 @@ def test_what_seeds_share_is_made_once(monkeypatch):
     assert len(made) == 4
 
 
-def test_an_algorithm_that_is_left_out_is_not_one_that_is_asked_for():
+def test_a_default_algorithm_is_not_a_requested_one():
     """NCCL chooses for itself what it would else be held to."""
     jobs = KeptJobs()
     held, free = (
@@ -69,8 +69,8 @@ def test_an_algorithm_that_is_left_out_is_not_one_that_is_asked_for():
     )
     for overrides in (held, free):
         with prepared_by(jobs.prepare):
-            kept = told(simulate(scenario(overrides)))
-        assert kept == told(simulate(scenario(overrides)))
+            kept = reported(simulate(scenario(overrides)))
+        assert kept == reported(simulate(scenario(overrides)))
 
 
 def test_scenarios_on_one_cluster_share_it_and_the_models_of_its_collectives():
@@ -91,10 +91,10 @@ def test_strategies_answer_as_ever_on_a_cluster_that_is_kept(kind):
     jobs = KeptJobs()
     few = ["run.steps=2", f"run.network_model={kind}"]
     for strategy in ("algorithm=ring", "algorithm=auto", "kind=sharded", "algorithm=butterfly"):
-        asked = scenario([f"strategy.aggregation.{strategy}", *few])
+        requested = scenario([f"strategy.aggregation.{strategy}", *few])
         with prepared_by(jobs.prepare):
-            kept = told(simulate(asked))
-        assert kept == told(simulate(asked))
+            kept = reported(simulate(requested))
+        assert kept == reported(simulate(requested))
 
 
 def test_a_collective_that_is_drawn_is_drawn_anew():

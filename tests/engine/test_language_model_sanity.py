@@ -120,8 +120,8 @@ def test_hybrid_sharding_and_replicas_keep_most_of_a_nodes_pace(nodes):
         {"kind": "allreduce", "library": "nccl"},
     ]
     for kind in kinds:
-        alone = tokens(aggregation=kind)
-        assert 0.6 * alone < tokens(nodes=nodes, aggregation=kind) < 1.03 * alone
+        single = tokens(aggregation=kind)
+        assert 0.6 * single < tokens(nodes=nodes, aggregation=kind) < 1.03 * single
 
 
 def test_nvfp4_is_quicker_than_fp8_on_blackwell():

@@ -115,9 +115,9 @@ def closed_network(workers, compute, transfer, servers):
     insensitive to all but means (Baskett, Chandy, Muntz and Palacios, JACM 22, 1975).
     """
     way = np.cumprod([1.0, *(transfer / min(n, servers) for n in range(1, workers + 1))])
-    alone = np.array([compute**n / math.factorial(n) for n in range(workers + 1)])
+    single = np.array([compute**n / math.factorial(n) for n in range(workers + 1)])
     ways = [
-        np.convolve(np.convolve(way, way)[: total + 1], alone)[total]
+        np.convolve(np.convolve(way, way)[: total + 1], single)[total]
         for total in (workers, workers - 1)
     ]
     return ways[1] / ways[0]

@@ -82,8 +82,8 @@ def test_gpus_behind_one_pcie_switch_share_its_link_to_the_cpu():
         prepare(quickstart("cluster.nodes=1", f"cluster.gpus_per_node={gpus}")).cluster
         for gpus in (8, 1)
     )
-    alone = host_copy_rates(one)[0]
-    assert host_copy_rates(eight).tolist() == pytest.approx([alone / 2] * 8)
+    single = host_copy_rates(one)[0]
+    assert host_copy_rates(eight).tolist() == pytest.approx([single / 2] * 8)
 
 
 def test_an_epoch_takes_its_steps_and_counts_by_policy():
@@ -93,16 +93,16 @@ def test_an_epoch_takes_its_steps_and_counts_by_policy():
         ).to_json()
         for last in ("drop", "pad")
     }
-    together = 32 * 64
+    combined = 32 * 64
     epoch = answers["drop"]["epoch"]
     assert epoch == {
         "steps": 625,
-        "distinct": 625 * together,
+        "distinct": 625 * combined,
         "repeated": 0,
-        "dropped": 1281167 - 625 * together,
+        "dropped": 1281167 - 625 * combined,
         "time_s": pytest.approx(625 * answers["drop"]["step_time_s"]["mean"]),
     }
-    assert answers["pad"]["epoch"]["repeated"] == 626 * together - 1281167
+    assert answers["pad"]["epoch"]["repeated"] == 626 * combined - 1281167
 
 
 def test_learners_share_a_gpu_and_their_samples_count():
@@ -146,12 +146,12 @@ def test_passes_take_what_the_measured_curve_says():
 
 def test_learners_updates_share_the_memory_beside_a_measured_curve():
     curve = "workload.utilisation=[{batch: 4, samples_per_s: 100}]"
-    alone = prepare(quickstart("workload.batch_per_gpu=4", curve)).times[0]
+    single = prepare(quickstart("workload.batch_per_gpu=4", curve)).times[0]
     both = prepare(
         quickstart("workload.batch_per_gpu=4", "workload.learners_per_gpu=2", curve)
     ).times[0]
-    np.testing.assert_allclose(both.forward, 2 * alone.forward)
-    assert alone.optimizer <= both.optimizer < 2 * alone.optimizer
+    np.testing.assert_allclose(both.forward, 2 * single.forward)
+    assert single.optimizer <= both.optimizer < 2 * single.optimizer
 
 
 def test_a_curve_is_of_one_kind_of_gpu():

@@ -50,22 +50,24 @@ EACH = {"gradients": {"dtype": "bf16", "sync_each_pass": True}}
 
 
 def test_a_pass_is_longer_by_the_traffic_of_what_is_communicated_beside_it():
-    alone, beside = job(NONE, NONE, **EACH), job(3.0, NONE, **EACH)
-    moved = overlapped_bytes(alone)
+    single, beside = job(NONE, NONE, **EACH), job(3.0, NONE, **EACH)
+    moved = overlapped_bytes(single)
     each = float(moved.forward.mean() + moved.backward.min())
     # Weights are gathered twice and gradients reduced once, all in half precision: but for what
     # nothing computes beside, the first unit.
-    assert 0.8 < each / (6 * alone.model.parameters) <= 1
+    assert 0.8 < each / (6 * single.model.parameters) <= 1
     longer = 2 * 3 * each / rate()
-    assert beside.times[0].step - alone.times[0].step == pytest.approx(longer, rel=1e-6)
+    assert beside.times[0].step - single.times[0].step == pytest.approx(longer, rel=1e-6)
 
 
-def test_gradients_that_are_reduced_after_the_last_pass_delay_it_alone():
-    alone, beside = job(NONE, NONE), job(3.0, NONE)
-    moved = overlapped_bytes(alone)
+def test_gradients_reduced_after_the_last_pass_delay_only_that_pass():
+    single, beside = job(NONE, NONE), job(3.0, NONE)
+    moved = overlapped_bytes(single)
     assert moved.backward[1] > moved.backward[0]
     total = float(moved.forward.sum() + moved.backward.sum())
-    assert beside.times[0].step - alone.times[0].step == pytest.approx(3 * total / rate(), rel=1e-6)
+    assert beside.times[0].step - single.times[0].step == pytest.approx(
+        3 * total / rate(), rel=1e-6
+    )
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""However much is asked of a run, its scenario is prepared once and simulated once."""
+"""Whatever results are requested, a scenario is prepared once and simulated once."""
 
 import json
 from pathlib import Path
@@ -75,7 +75,7 @@ def test_a_run_is_the_same_to_the_last_digit_whatever_it_records(tiny, overlap, 
     assert answers[0] == answers[1]
 
 
-def test_recorded_steps_are_told_apart_after_the_run(tiny):
+def test_recorded_steps_are_separate_after_the_run(tiny):
     run = run_scenario(tiny(), Recording(steps=2, first=1))
     assert run.recorded == range(1, 3)
     second, third = run.intervals(1), run.intervals(2, workers=1)

@@ -16,7 +16,7 @@ def run(tiny, **strategy):
 
 @pytest.mark.parametrize(("aggregation", "step"), [("allreduce", 10.5), ("parameter-server", 10)])
 def test_asynchronous_workers_count_at_their_own_pace(tiny, aggregation, step):
-    """Without communication each takes samples as if alone: 8 / 10.5 s, and the slow one 8 / 105 s.
+    """Without communication each is as fast as a single one: 8 / 10.5 s, the slow one 8 / 105 s.
 
     At servers the optimiser's 0.5 s are not the workers'.
     """
@@ -36,7 +36,7 @@ def test_gradients_that_come_after_the_last_round_are_late_too(tiny):
     assert set(versions[:, :3].ravel()) <= {0, 1}
 
 
-def test_backup_workers_are_no_more_efficient_than_workers_alone(tiny):
+def test_backup_workers_are_no_more_efficient_than_independent_workers(tiny):
     """The slow one is not waited for, and its gradients do not count."""
     result = run(tiny, sync={"kind": "backup", "backups": 1})
     assert result.throughput_samples_per_s == pytest.approx(8 * 3 / 10.5, rel=1e-3)

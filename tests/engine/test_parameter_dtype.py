@@ -33,12 +33,12 @@ def test_half_as_many_bytes_travel(way):
     assert pure == mixed / 2
 
 
-def test_what_is_said_of_gradients_on_their_way_counts():
-    said = "strategy.aggregation={{kind: sharded, stage: 3, gradients: {{dtype: {}}}}}"
+def test_gradients_are_sent_in_their_stated_dtype():
+    message = "strategy.aggregation={{kind: sharded, stage: 3, gradients: {{dtype: {}}}}}"
     half, whole = (
         [
             sum(size for _, size in call.stages)
-            for call in prepare(scenario(PURE, said.format(dtype))).calls(0)
+            for call in prepare(scenario(PURE, message.format(dtype))).calls(0)
             if call.stages[0][0] == "reduce-scatter"
         ]
         for dtype in ("bf16", "fp32")
@@ -63,11 +63,11 @@ def test_products_are_in_bf16_too():
     ("optimizer", "states", "norms"), [("lars", 1, 2), ("lamb", 2, 5), ("adagrad", 1, 0)]
 )
 def test_optimizers_with_norms_or_sums_keep_and_move_their_states(optimizer, states, norms):
-    asked = scenario(TEXT.format(", precision: bf16"), f"workload.optimizer={optimizer}")
-    found = simulate(asked)
+    requested = scenario(TEXT.format(", precision: bf16"), f"workload.optimizer={optimizer}")
+    found = simulate(requested)
     held = found.memory.held
     assert held.optimizer == (4 + 4 * states) * found.job.model.parameters
     sgd = prepare(scenario(TEXT.format(", precision: bf16"), "workload.optimizer=sgd"))
-    times, plain = prepare(asked).times[0], sgd.times[0]
+    times, plain = prepare(requested).times[0], sgd.times[0]
     per_byte = (times.optimizer - plain.optimizer) / (4 * (2 * states + norms))
     assert per_byte == pytest.approx(found.job.model.trained / times.memory_rate, rel=1e-6)

@@ -1,4 +1,4 @@
-"""An averaging is paid over its period, also where the run asked for is shorter."""
+"""An averaging is paid over its period, also where the requested run is shorter."""
 
 import numpy as np
 import pytest

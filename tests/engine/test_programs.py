@@ -106,7 +106,7 @@ def test_gradients_in_half_precision_are_half_as_long(accumulating):
         ({"unit_size": "1 MB"}, 0.6),
         ({"unit_size": "2 MB", "prefetch": 2, "reshard_after_forward": False}, 0.6),
         ({"unit_size": "1 MB", "gradients": {"sync_each_pass": True}}, 0.6),
-        # Nothing keeps workers together before the step's end: every pass is walked.
+        # Nothing synchronises workers before the step's end: every pass is walked.
         ({"stage": 2, "gradients": {"sync_each_pass": True}}, 1.0),
     ],
     ids=["zero3", "kept", "each-pass", "zero2"],
@@ -131,7 +131,7 @@ def test_passes_that_only_shift_the_clocks_are_not_walked_one_by_one(
         )
 
 
-def test_nodes_drift_apart_in_a_ring_until_the_slower_one_is_heard_everywhere(monkeypatch):
+def test_the_short_cut_waits_until_clocks_of_a_ring_move_alike(monkeypatch):
     """A ring through nodes of fast links lets one node be ahead of another by what messages save
     there. Only then do clocks move alike, pass for pass: the short cut waits for that.
     """
@@ -279,7 +279,7 @@ def test_shard_groups_run_by_nccl(tiny):
 def test_groups_by_nccl_share_a_card_once(tiny, engine):
     """Eight pairs of replicas all-reduce 0.25 MB each over two cards of 1 MB/s: 1 s of bytes.
 
-    A pair alone has a card for itself, and four that meet there take turns: what NCCL takes beside
+    A single pair has a card for itself, and four that meet there take turns: what NCCL takes beside
     the bytes does not make it twice as long.
     """
     nic = {"rate": "1 MB/s", "latency": 0}

@@ -73,7 +73,7 @@ def table(scenario, ranks, hosts, entry, latency, per_byte, operation="all-reduc
 
 def test_constants_are_found_again(scenario):
     plain = scenario()
-    # On one number of ranks, entry and latency could not be told apart.
+    # On one number of ranks, entry and latency could not be separated.
     places = [(4, 1), (8, 1), (16, 2)]
     measured = [table(plain, *place, 20e-6, 3.0, 1.5) for place in places]
     found = constants_of([base(same_on(plain, *place)) for place in places], measured)
@@ -163,8 +163,8 @@ def test_beside_its_times_a_refitted_model_is_its_base(scenario):
     """Each question to a model of a collective goes on to the base, and is answered alike."""
     model = base(scenario(None, GROUPS), "all-gather")
     same = RefittedModel(model, Constants(0.0, 1.0, 1.0))
-    asked = {name for name in dir(CollectiveModel) if not name.startswith("_")} - OF_ITS_OWN
-    assert asked - set(vars(RefittedModel)) - set(vars(same)) == set()
+    requested = {name for name in dir(CollectiveModel) if not name.startswith("_")} - OF_ITS_OWN
+    assert requested - set(vars(RefittedModel)) - set(vars(same)) == set()
     starts = np.linspace(0, 1e-3, 16)
     np.testing.assert_allclose(
         same.finish(starts, 10**6).finishes, model.finish(starts, 10**6).finishes, rtol=1e-12

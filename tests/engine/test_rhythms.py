@@ -1,4 +1,4 @@
-"""Workers that act alone may keep a rhythm that does not last: it is no steady state."""
+"""Independent workers may keep a rhythm that does not last: it is no steady state."""
 
 import numpy as np
 import pytest
@@ -9,7 +9,7 @@ from dpsim.engine import run_scenario
 from dpsim.engine.steadiness import departure, running_ahead
 from dpsim.engine.steps import Steps
 
-# 4 workers that compute 10 s, two of them 13 s; 2 MB to one server take 8/3 s each way, alone.
+# 4 workers that compute 10 s, two of them 13 s; 2 MB to one server take one 8/3 s each way.
 LOCKED = {
     "aggregation": {
         "kind": "parameter-server",
@@ -38,15 +38,15 @@ def timed(*columns):
 def test_a_rhythm_that_ends_after_thousands_of_steps_is_not_the_answer(tiny, seed):
     run = {"steps": 50, "warmup": 5, "seed": seed}
     scenario = tiny(4, **LOCKED, disturbance=TWO_SLOW, run=run)
-    together = run_scenario(scenario, settle=False)
-    assert together.step_time == pytest.approx(24.87, rel=1e-3)
-    assert together.unsettled is None  # nothing within the steps shows it
+    combined = run_scenario(scenario, settle=False)
+    assert combined.step_time == pytest.approx(24.87, rel=1e-3)
+    assert combined.unsettled is None  # nothing within the steps shows it
     result = simulate(scenario)
     assert result.steady
     assert result.step_time_s["mean"] == pytest.approx(SETTLED, rel=0.1)
 
 
-def test_a_run_that_is_counted_from_its_start_is_said_not_to_last(tiny):
+def test_a_run_without_warmup_warns_that_later_steps_differ(tiny):
     scenario = tiny(4, **LOCKED, disturbance=TWO_SLOW, run={"steps": 50, "warmup": 0})
     result = simulate(scenario)
     np.testing.assert_array_equal(
@@ -58,7 +58,7 @@ def test_a_run_that_is_counted_from_its_start_is_said_not_to_last(tiny):
     assert "% shorter on average; raise run.warmup" in warning
 
 
-def test_workers_that_begin_together_do_not_stay_so(tiny):
+def test_workers_that_start_at_once_drift_apart(tiny):
     """16 equal ones at 4 servers: in step they would take 10 + 32/3 + 32/3 s, were all there at
     once. Apart they take 16 s, as those do whose computing varies by 1 %, after 400 steps of it.
     """
@@ -81,7 +81,7 @@ def simulations(monkeypatch):
     return jobs
 
 
-def test_what_varies_is_answered_as_it_was_asked(tiny, simulations):
+def test_steps_with_jitter_count_as_many_as_given(tiny, simulations):
     """One run, and one of more steps that agrees with it."""
     result = simulate(tiny(4, **LOCKED, disturbance=JITTER, run={"steps": 20, "warmup": 5}))
     assert result.steps.step.shape == (20, 4)
@@ -99,7 +99,7 @@ def test_a_large_run_is_not_simulated_again(tiny, simulations):
     assert len(simulations) == 1
 
 
-def test_the_steps_of_a_longer_run_are_said_to_count(tiny):
+def test_a_longer_run_reports_the_steps_that_count(tiny):
     """Also after a warm-up that was made longer."""
     settings = {**LOCKED, "aggregation": {**LOCKED["aggregation"], "update_rate": "7.5 MB/s"}}
     found = [
@@ -151,7 +151,7 @@ def test_ssp_whose_bound_nobody_comes_to_answers_as_asp_does(name):
 
 
 def test_fragments_that_take_longer_than_there_are_steps_for_pile_up(tiny):
-    """Each worker alone, an outer step in each: 2 MB take 4 s of latency in a ring of 2, and 2 s.
+    """Each worker is a group, with an outer step: 2 MB take 4 s of latency in a ring of 2, and 2 s.
 
     They may be 20 steps late. So a step takes as long as they do, 16 s with a latency of 7 s, once
     as many are on their way, which no step before it shows.

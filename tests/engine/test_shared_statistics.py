@@ -30,8 +30,8 @@ def scenario(group, model="resnet50", node="testbed-host", nodes=4, **strategy):
 
 def added(group, **words):
     """Return the seconds that groups add to each layer's forward and backward pass."""
-    (alone, *_), (shared, *_) = (prepare(scenario(own, **words)).times for own in (1, group))
-    return shared.forward - alone.forward, shared.backward - alone.backward
+    (single, *_), (shared, *_) = (prepare(scenario(own, **words)).times for own in (1, group))
+    return shared.forward - single.forward, shared.backward - single.backward
 
 
 def test_each_batch_norm_waits_for_a_ring_of_its_group_in_both_passes():

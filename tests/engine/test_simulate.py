@@ -110,7 +110,7 @@ def test_a_workers_jitter_does_not_depend_on_how_many_others_there_are():
     np.testing.assert_array_equal(jitter.factors(3, 5, seed=7), jitter.factors(8, 5, seed=7)[:, :3])
 
 
-def test_jitter_has_mean_one_and_the_asked_spread():
+def test_jitter_has_mean_one_and_the_given_spread():
     factors = quickstart("disturbance.jitter.sigma=0.2").disturbance.jitter.factors(
         100, 1000, seed=0
     )
@@ -160,15 +160,15 @@ def test_a_precision_that_the_gpu_lacks_is_refused():
 
 def test_other_traffic_and_slow_links_cost_time():
     few = ("cluster.nodes=2", "cluster.gpus_per_node=2", "run.steps=1", "cluster.network.nic=10GbE")
-    alone = simulate(quickstart(*few)).step_time_s["mean"]
+    single = simulate(quickstart(*few)).step_time_s["mean"]
     disturbed = simulate(
         quickstart(*few, "disturbance.background=[{source: 0, destination: 3}]")
     ).step_time_s["mean"]
     slowed = simulate(
         quickstart(*few, "disturbance.links=[{link: 'node0/nic0->*', factor: 0.1}]")
     ).step_time_s["mean"]
-    assert alone < disturbed
-    assert alone < slowed
+    assert single < disturbed
+    assert single < slowed
 
 
 def test_a_link_changes_in_the_middle_of_a_run(scenario):

@@ -27,7 +27,7 @@ def test_money_is_gpu_hours_times_the_price(tiny):
     assert cost.per_million_samples == pytest.approx(2 * 12.5 * 0.001 / 16 * 1e6)
 
 
-def test_nothing_is_said_without_a_price_or_a_power(tiny):
+def test_without_a_price_or_a_power_there_is_no_cost(tiny):
     result = simulate(tiny())
     assert result.cost is None
     assert result.energy is None
@@ -133,10 +133,10 @@ def test_tokens_and_epochs_are_samples(tiny):
     imagenet = simulate(load_scenario(QUICKSTART, ["run.steps=2", "cost.epochs=2"]))
     assert imagenet.total.samples == 2 * 1_281_167
     # On 32 workers with a sample of 128 tokens each.
-    said = "in 31,250 steps of 32 (4,096 tokens)"
-    assert any(said in line for line in run_notes(result))
-    for amount, said in ({"tokens": 1}, "reads text"), ({"epochs": 1}, "data set"):
-        with pytest.raises(DpsimError, match=said):
+    message = "in 31,250 steps of 32 (4,096 tokens)"
+    assert any(message in line for line in run_notes(result))
+    for amount, message in ({"tokens": 1}, "reads text"), ({"epochs": 1}, "data set"):
+        with pytest.raises(DpsimError, match=message):
             spent(tiny(), **amount)
 
 
@@ -151,9 +151,9 @@ def test_epochs_of_a_data_set_take_its_steps(last, steps):
 
 def test_time_lost_to_crashes_is_in_the_total():
     crashes = "disturbance.crashes={mtbf: 100 h, checkpoint_interval: 1 h, restart_time: 5 min}"
-    asked = ["run.steps=2", "cost.samples=1M"]
-    free = simulate(load_scenario(QUICKSTART, asked))
-    crashing = simulate(load_scenario(QUICKSTART, [*asked, crashes]))
+    requested = ["run.steps=2", "cost.samples=1M"]
+    free = simulate(load_scenario(QUICKSTART, requested))
+    crashing = simulate(load_scenario(QUICKSTART, [*requested, crashes]))
     assert crashing.total.time_s == pytest.approx(free.total.time_s / crashing.goodput.useful)
 
 

@@ -215,7 +215,7 @@ def test_gossip_in_step_waits_for_neighbours_only(tiny):
     assert waits[[2, 3, 4]].max() < waits[1]
 
 
-def test_a_worker_beyond_those_asked_for_is_not_shown(tiny):
+def test_only_the_requested_workers_are_shown(tiny):
     assert {each.worker for each in timeline(tiny(4), 0, workers=2)} == {0, 1}
 
 

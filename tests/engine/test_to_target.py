@@ -52,11 +52,11 @@ def test_the_global_batch_is_judged_and_the_learning_rate_advised():
     "overrides",
     [["workload.model=vgg16"], ["strategy.sync.kind=asp"], ["strategy.sync.kind=local-sgd"]],
 )
-def test_nothing_is_said_where_no_constants_are_known(overrides):
+def test_without_constants_there_is_no_time_to_target(overrides):
     assert target(*overrides) is None
 
 
-def test_doubts_are_said():
+def test_doubts_are_noted():
     assert "compressed ones may take more" in target("strategy.compression.kind=top-k").notes[0]
     assert target().notes == ()
 
@@ -77,7 +77,7 @@ def test_steps_of_another_optimiser_are_no_answer():
     )
 
 
-def test_an_optimiser_that_nobody_chose_is_said_to_be_the_default():
+def test_a_default_optimiser_is_noted():
     scenario = load_scenario(QUICKSTART, ["workload={model: bert-base, batch_per_gpu: 8}"])
     assert time_to_target(scenario, 1.0).notes == (
         "steps to the target are not known with momentum, the default of workload.optimizer, only "
@@ -95,10 +95,10 @@ def test_a_batch_that_reached_nothing_has_no_steps():
         "steps to the target are not known with a global batch above 8,192: no published run with "
         "SGD with momentum, learning rate scaled by AdaScale reached it",
     )
-    told = found.to_json()
+    reported = found.to_json()
     numbers = ("steps", "steps_by_noise", "samples", "epochs", "time_s", "low_s", "high_s")
-    assert [told[key] for key in (*numbers, "gpu_hours")] == [None] * 8
-    assert told["batch"]["verdict"] == "too large"
+    assert [reported[key] for key in (*numbers, "gpu_hours")] == [None] * 8
+    assert reported["batch"]["verdict"] == "too large"
     assert target(*batch, "workload.optimizer=lars").training.epochs == pytest.approx(94, abs=1)
 
 

@@ -23,7 +23,7 @@ def steps_of(tiny, workers, sync, steps=8, **rest):
 
 @pytest.mark.parametrize("engine", ["vector", "events"])
 def test_diloco_of_two_groups_in_two_fragments_on_paper(tiny, engine):
-    """Two workers alone, an outer step every 4 steps of 10.5 s, in two fragments of 1 MB: the first
+    """Groups of one worker, an outer step every 4 steps of 10.5 s, in two fragments of 1 MB: the first
     sets out after step 2 of each period, the second after step 4. An all-reduce of 1 MB between two
     takes 1 s, which is waited for at once.
     """
@@ -132,9 +132,9 @@ def test_what_travels_between_groups_does_not_hold_up_what_travels_inside(tiny):
     shared = [30, 0, 0, 0] * 3  # the first step after a fragment sets out
     np.testing.assert_allclose(beside.steps.step[:, 0], np.add(shared, 10.5 + 40), rtol=1e-5)
     run = {"steps": 12, "engine": "vector"}
-    alone = simulate(tiny(4, sync=sync, run=run, cluster=SLOW))
-    assert "groups of workers share links" in alone.approximation
-    np.testing.assert_allclose(alone.steps.step, 10.5 + 40, rtol=1e-5)
+    single = simulate(tiny(4, sync=sync, run=run, cluster=SLOW))
+    assert "groups of workers share links" in single.approximation
+    np.testing.assert_allclose(single.steps.step, 10.5 + 40, rtol=1e-5)
 
 
 @pytest.mark.parametrize(
@@ -178,7 +178,7 @@ def test_the_outer_optimiser_takes_memory_and_time(tiny):
         assert (call.encode + call.decode)[0] == pytest.approx(numbers * 4 * 5e5 / 3e15)
 
 
-def test_an_outer_step_of_one_group_is_its_optimiser_alone(tiny):
+def test_an_outer_step_of_one_group_is_only_its_optimiser(tiny):
     """Workers that average over all of them agree: nothing is left to send (SlowMo)."""
     sync = {"kind": "local-sgd", "every": 4, "outer": {"every": 2}}
     plain = {"kind": "local-sgd", "every": 4}
@@ -188,7 +188,7 @@ def test_an_outer_step_of_one_group_is_its_optimiser_alone(tiny):
     assert outer.step_time_s["mean"] > without.step_time_s["mean"]
 
 
-def test_plain_averages_of_workers_alone_are_local_sgd(tiny):
+def test_plain_averages_of_single_workers_are_local_sgd(tiny):
     """Two levels of which one is idle: the same calls at the same times."""
     levels = simulate(tiny(4, sync=two_level(1, every=4, optimizer="sgd"), run={"steps": 8}))
     plain = simulate(tiny(4, sync={"kind": "local-sgd", "every": 4}, run={"steps": 8}))
@@ -197,7 +197,7 @@ def test_plain_averages_of_workers_alone_are_local_sgd(tiny):
 
 
 def test_groups_begin_after_the_switch(tiny):
-    """Two steps of BSP over all four first, 3 s each; then pairs alone, and an outer step."""
+    """Two steps of BSP over all four first, 3 s each; then independent pairs, and an outer step."""
     sync = {**two_level(3, group=2), "switch_after": 2}
     steps = steps_of(tiny, 4, sync, steps=5).step
     np.testing.assert_allclose(steps[:, 0], [13.5, 13.5, 12.5, 12.5, 14.5], rtol=1e-6)
@@ -252,7 +252,7 @@ def test_what_means_nothing_is_refused(tiny, sync, message):
         simulate(tiny(4, sync={"kind": "local-sgd", **sync}))
 
 
-def test_groups_meet_by_all_reduces_alone(tiny):
+def test_groups_with_gossip_are_refused(tiny):
     why = "aggregation gossip with sync.outer is not possible: workers of a group exchange in "
     with pytest.raises(ValidationError, match=why):
         tiny(4, aggregation="gossip", sync=two_level(2))
@@ -260,17 +260,17 @@ def test_groups_meet_by_all_reduces_alone(tiny):
 
 @pytest.mark.parametrize("stage", [1, 2, 3])
 @pytest.mark.parametrize("engine", ["vector", "events"])
-def test_a_group_that_divides_its_model_sends_shards_alone_on_paper(tiny, engine, stage):
-    """Two groups of two: a step is that of two sharding workers alone. After every second one a
+def test_a_sharded_group_sends_only_shards(tiny, engine, stage):
+    """Two groups of two: a step is that of one group by itself. After every second one a
     worker all-reduces its half of 2 MB with its replica, 1 s, and has nothing to gather.
     """
     aggregation, run = {"kind": "sharded", "stage": stage}, {"steps": 4, "engine": engine}
-    alone = run_scenario(tiny(2, aggregation=aggregation, run=run), settle=False).steps.step
+    single = run_scenario(tiny(2, aggregation=aggregation, run=run), settle=False).steps.step
     sync = two_level(2, group=2)
     scenario = tiny(4, aggregation=aggregation, sync=sync, run=run)
     steps = run_scenario(scenario, settle=False).steps.step
     between = np.array([0, 1, 0, 1])
-    np.testing.assert_allclose(steps, np.tile(alone[:, :1] + between[:, None], 4), rtol=1e-6)
+    np.testing.assert_allclose(steps, np.tile(single[:, :1] + between[:, None], 4), rtol=1e-6)
     with_nobody = tiny(2, aggregation=aggregation, run=run)
     held, least = (simulate(each).memory.held for each in (scenario, with_nobody))
     # The outer optimiser keeps 8 bytes of each of 500,000 parameters, divided by two.

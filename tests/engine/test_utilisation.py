@@ -90,7 +90,7 @@ def test_the_five_figures_follow_from_the_throughput():
     assert answer["tokens_per_s"] == found.tokens_per_s
 
 
-def test_what_checkpointing_computes_again_counts_in_hfu_alone():
+def test_recomputation_counts_only_in_hfu():
     plain, full = lm(), lm("workload.checkpoint=full")
     model = build_model("llama3.2-1b", 2048)
     assert full.utilisation.mfu < plain.utilisation.mfu
@@ -108,12 +108,12 @@ def test_images_have_no_tokens_and_still_a_share_of_the_peak():
     assert 0 < found.mfu == found.hfu < 1
 
 
-def test_workers_that_are_slower_than_one_alone_are_warned_of(tiny):
+def test_workers_slower_than_a_single_one_give_a_warning(tiny):
     """One takes 10.5 s for a batch; four take over 42 s where each message takes 20 s."""
-    alone, fast, slow = (simulate(tiny(*given)) for given in ((1,), (4,), (4, 20.0)))
-    assert not [each for each in (*alone.warnings, *fast.warnings) if "slower than one" in each]
+    single, fast, slow = (simulate(tiny(*given)) for given in ((1,), (4,), (4, 20.0)))
+    assert not [each for each in (*single.warnings, *fast.warnings) if "slower than one" in each]
     assert "all 4 workers are slower than one alone" in slow.warnings
-    assert slow.throughput_samples_per_s < alone.throughput_samples_per_s
+    assert slow.throughput_samples_per_s < single.throughput_samples_per_s
 
 
 def test_what_is_not_known_is_null():
@@ -175,7 +175,7 @@ def test_measured_times_above_the_peak_are_doubted():
     assert not any("peak" in warning for warning in short(QUICKSTART).warnings)
 
 
-# The worst of each kind of model: all convolutions by Winograd, all products, attention alone.
+# The worst of each kind of model: all convolutions by Winograd, all products, only attention.
 EXTREMES = ["vgg16", "resnet50", "vit-l16", "bert-large", "llama3.2-1b", "gpt3-175b"]
 
 
@@ -279,7 +279,7 @@ def test_no_lucky_draw_computes_beyond_the_peak():
 
 
 def test_no_lucky_draw_computes_beyond_the_peak_where_servers_update():
-    # Workers beside servers have no update of their own: their steps are passes alone.
+    # Workers beside servers have no update of their own: their steps are only passes.
     one = ("cluster.nodes=1", "cluster.gpus_per_node=1", "run.steps=3", "run.warmup=0")
     servers = ("strategy.aggregation={kind: parameter-server}", "strategy.sync.kind=asp")
     jitter = "disturbance.jitter={kind: lognormal, sigma: 3}"

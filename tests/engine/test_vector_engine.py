@@ -1,4 +1,4 @@
-"""Timelines of workers that act together, worked out by hand."""
+"""Timelines of coordinated workers, worked out by hand."""
 
 from types import SimpleNamespace
 
@@ -131,8 +131,8 @@ def test_the_next_step_starts_when_each_worker_is_ready():
 
 
 def test_one_worker_costs_exactly_its_compute(scenario):
-    alone = scenario(cluster={"nodes": 1, "node": "single-gpu"})
-    prepared = prepare(alone)
+    single = scenario(cluster={"nodes": 1, "node": "single-gpu"})
+    prepared = prepare(single)
     steps = run_vector(prepared, np.ones((1, 1)), lambda done: None)
     assert prepared.calls(0) == ()
     assert steps.step[0, 0] == pytest.approx(prepared.times[0].step, rel=1e-15)
@@ -148,19 +148,19 @@ def test_slices_of_a_gradient_are_taken_in_one_go_to_the_same_times(scenario, mo
         )
     )
     factors = 1 + np.random.default_rng(0).random((3, sliced.workers))
-    asked = []
+    requested = []
     finish = LeavingTogether._finish
 
     def counted(model, starts, nbytes):
-        asked.append(nbytes)
+        requested.append(nbytes)
         return finish(model, starts, nbytes)
 
     monkeypatch.setattr(LeavingTogether, "_finish", counted)
     in_a_row = run_vector(sliced, factors, lambda done: None)
-    rows = len(asked)
+    rows = len(requested)
     monkeypatch.setattr(LeavingTogether, "end_from_common_start", lambda model, begin, nbytes: None)
     one_by_one = run_vector(sliced, factors, lambda done: None)
-    assert rows < (len(asked) - rows) / 5
+    assert rows < (len(requested) - rows) / 5
     assert in_a_row.step.tolist() == one_by_one.step.tolist()
     assert in_a_row.overlapped_comm.tolist() == one_by_one.overlapped_comm.tolist()
 

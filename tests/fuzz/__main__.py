@@ -33,10 +33,10 @@ def main() -> int:
     parser.add_argument("--seed", type=int, help="of the first case; random if left out")
     parser.add_argument("--processes", type=int, default=os.cpu_count())
     parser.add_argument("--limit", type=float, help="s a case; twice as many break it")
-    told = parser.parse_args()
-    first = secrets.randbits(60) if told.seed is None else told.seed
+    reported = parser.parse_args()
+    first = secrets.randbits(60) if reported.seed is None else reported.seed
     versions = f"commit {commit()}, Python {platform.python_version()}"
-    print(f"{told.kind}, seeds from {first}, {versions}", flush=True)
+    print(f"{reported.kind}, seeds from {first}, {versions}", flush=True)
 
     start = time.monotonic()
     known: set[tuple[str, str]] = set()
@@ -48,8 +48,8 @@ def main() -> int:
         if sum(campaign.verdicts.values()) % EVERY == 0:
             print(f"{time.monotonic() - start:6.0f} s: {campaign.summary()}", flush=True)
 
-    seeds = range(first, first + told.cases)
-    campaign = tried(DRAWN[told.kind], seeds, told.processes, told.limit, seen)
+    seeds = range(first, first + reported.cases)
+    campaign = tried(DRAWN[reported.kind], seeds, reported.processes, reported.limit, seen)
     for line in by_command(campaign):
         print(line)
     print(f"{time.monotonic() - start:.0f} s by the clock: {campaign.summary()}")
@@ -61,8 +61,8 @@ def main() -> int:
 def commit() -> str:
     """Whose sources are tried; ``-dirty`` where they differ from it."""
     folder = Path(dpsim.__file__).parent
-    asked = ["git", "-C", str(folder), "describe", "--always", "--dirty", "--abbrev=12"]
-    return subprocess.run(asked, capture_output=True, text=True, check=False).stdout.strip()
+    requested = ["git", "-C", str(folder), "describe", "--always", "--dirty", "--abbrev=12"]
+    return subprocess.run(requested, capture_output=True, text=True, check=False).stdout.strip()
 
 
 def by_command(campaign: Campaign) -> list[str]:

@@ -117,7 +117,7 @@ def answered(random: Random) -> Case:
 
 
 def resumed(random: Random) -> Case:
-    """A sweep whose folder was spoiled, asked or gone on with."""
+    """A sweep whose folder was spoiled, queried or resumed."""
     first = Step({"s.yaml": files.SWEEP}, SWEPT)
     place = random.choice(("out/manifest.json", "out/*.parquet", "out/rows.log"))
     last = random.choice(

@@ -130,7 +130,7 @@ def option(random: Random, param: Any, file: str) -> list[str]:
 
 
 def value(random: Random, param: Any, file: str) -> str:
-    """A value of the kind that is asked for, or one that is not."""
+    """A value of the required kind, or one that is not."""
     if random.random() < 0.12:
         return random.choice((*ODD_TEXTS, *SNIPPETS))
     names, kind = set(param.opts), repr(param.type_descriptor)

@@ -236,7 +236,7 @@ def _bounds(metadata: tuple[Any, ...]) -> tuple[float | None, float | None]:
 
 
 def _dimension(metadata: tuple[Any, ...]) -> Dimension | None:
-    """What quantity a field holds, told by the example in its schema."""
+    """What quantity a field holds, from the example in its schema."""
     shown = next((one.json_schema for one in metadata if isinstance(one, WithJsonSchema)), None)
     examples = [
         example for one in (shown or {}).get("anyOf", ()) for example in one.get("examples", ())

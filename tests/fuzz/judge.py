@@ -226,7 +226,7 @@ def _outputs(arguments: tuple[str, ...]) -> list[Path]:
 
 
 def _refusal(arguments: tuple[str, ...], out: str, err: str) -> Verdict:
-    """What a command said that ended with code 1 or 2.
+    """Judge the output of a command that ended with code 1 or 2.
 
     `check` tells what is wrong in its answer: as data that is whole, however long.
     """
@@ -234,7 +234,7 @@ def _refusal(arguments: tuple[str, ...], out: str, err: str) -> Verdict:
         return _refused(err or out, None)
     text = out or _in_file(arguments)
     if not text and _to_device(arguments):
-        return Verdict("refused", "said to a device, which keeps nothing")
+        return Verdict("refused", "written to a device, which keeps nothing")
     if not text:
         return _refused("", None)
     if text.startswith("{"):

@@ -40,7 +40,7 @@ def test_what_a_quiet_command_wrote_to_a_file_says_why_it_refused(jail: Jail) ->
     assert "f.yaml:2:1: " in verdict.why
 
 
-def test_what_a_quiet_command_said_to_a_device_is_gone(jail: Jail) -> None:
+def test_output_of_a_quiet_command_to_a_device_is_discarded(jail: Jail) -> None:
     command = ("check", "f.yaml", "-q", "-o", "/dev/null")
     assert jail.run(Case({"f.yaml": "nonsense: 1\n"}, command)).what == "refused"
 

@@ -1,6 +1,6 @@
 """Extreme values that are legal.
 
-Each ends in a result, or is refused for what is said here, with a number.
+Each ends in a result, or is refused for the reason here, with a number.
 """
 
 from __future__ import annotations
@@ -46,10 +46,10 @@ def model(*parameters: int) -> str:
 
 
 MEDIUM = model(*[100_000] * 20)
-ALONE = ("strategy.aggregation={kind: parameter-server}", "strategy.sync={kind: asp}")
+INDEPENDENT = ("strategy.aggregation={kind: parameter-server}", "strategy.sync={kind: asp}")
 RESULTS: dict[str, tuple[str, ...]] = {
     "1 bit/s": (LATENCY.format(rate="1 bit/s", latency="1 us"),),
-    "1 bit/s, workers alone": (LATENCY.format(rate="1 bit/s", latency="1 us"), *ALONE),
+    "1 bit/s, independent workers": (LATENCY.format(rate="1 bit/s", latency="1 us"), *INDEPENDENT),
     "1 bit/s, flows": (LATENCY.format(rate="1 bit/s", latency="1 us"), "run.network_model=flows"),
     "1e15 B/s": (LATENCY.format(rate="1e15 B/s", latency="1 us"),),
     "1e15 B/s, no latency": (LATENCY.format(rate="1e15 B/s", latency="0 s"),),
@@ -57,12 +57,15 @@ RESULTS: dict[str, tuple[str, ...]] = {
         LATENCY.format(rate="1e15 B/s", latency="0 s"),
         "run.network_model=flows",
     ),
-    "1e15 B/s, no latency, workers alone": (LATENCY.format(rate="1e15 B/s", latency="0 s"), *ALONE),
+    "1e15 B/s, no latency, independent workers": (
+        LATENCY.format(rate="1e15 B/s", latency="0 s"),
+        *INDEPENDENT,
+    ),
     "no latency": (LATENCY.format(rate="25 Gbit/s", latency="0 s"),),
     "latency of 30 years": (LATENCY.format(rate="25 Gbit/s", latency="1e9 s"),),
-    "latency of 30 years, workers alone": (
+    "latency of 30 years, independent workers": (
         LATENCY.format(rate="25 Gbit/s", latency="1e9 s"),
-        *ALONE,
+        *INDEPENDENT,
     ),
     "latency of 30 years, flows": (
         LATENCY.format(rate="25 Gbit/s", latency="1e9 s"),
@@ -79,7 +82,11 @@ RESULTS: dict[str, tuple[str, ...]] = {
         "cluster.gpus_per_node=1",
         "strategy.aggregation={kind: gossip}",
     ),
-    "one worker and a server, alone": ("cluster.nodes=1", "cluster.gpus_per_node=1", *ALONE),
+    "one independent worker and a server": (
+        "cluster.nodes=1",
+        "cluster.gpus_per_node=1",
+        *INDEPENDENT,
+    ),
     "batch 1": ("workload.batch_per_gpu=1",),
     "batch of 10^9": ("workload.batch_per_gpu=1000000000",),
     "more than a thousand buckets": ("workload.model=densenet201", "strategy.overlap={kind: wfbp}"),
@@ -109,8 +116,8 @@ REFUSALS: dict[str, tuple[tuple[str, ...], str]] = {
         ("cluster.nodes=1000000", "run.network_model=flows"),
         r"GB|\d+ s of the processor",
     ),
-    "50,000 workers alone": (
-        ("cluster.nodes=25000", *ALONE),
+    "50,000 independent workers": (
+        ("cluster.nodes=25000", *INDEPENDENT),
         r"GB|\d s of the processor|must be at most",
     ),
     "50,000 workers at six servers": (
@@ -173,10 +180,10 @@ def test_an_extreme_value_has_a_result(jail: Jail, name: str) -> None:
 
 @pytest.mark.parametrize("name", REFUSALS)
 def test_what_is_too_much_is_refused_with_a_number(jail: Jail, name: str) -> None:
-    sets, said = REFUSALS[name]
+    sets, output = REFUSALS[name]
     verdict = _tried(jail, sets)
     assert verdict.what == "refused", verdict
-    assert re.search(said, verdict.why), verdict
+    assert re.search(output, verdict.why), verdict
 
 
 MODELS = {
@@ -185,7 +192,7 @@ MODELS = {
     "1000 x 10^10": model(*[10**10] * 1000),
     "2000 x 4 B": model(*[1] * 2000),
 }
-WAYS = {"all-reduce": (), "alone": ALONE} | {
+WAYS = {"all-reduce": (), "independent workers": INDEPENDENT} | {
     kind: (f"strategy.aggregation={{kind: {kind}}}",) for kind in ("sharded", "gossip")
 }
 

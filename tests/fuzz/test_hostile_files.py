@@ -44,7 +44,7 @@ FILES: dict[str, Callable[[Path], object]] = {
     "blank": _text(" \n\n\t\n"),
     "100 MB of zeros": _sparse,
     "binary": _text(bytes(range(256)) * 16),
-    "a byte order mark alone": _text(b"\xef\xbb\xbf"),
+    "only a byte order mark": _text(b"\xef\xbb\xbf"),
     "UTF-16": _text(GOOD.encode("utf-16")),
     "UTF-32": _text(GOOD.encode("utf-32")),
     "latin-1": _text("name: caf\xe9\n".encode("latin-1")),

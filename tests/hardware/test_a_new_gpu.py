@@ -8,7 +8,6 @@ import pytest
 from ruamel.yaml import YAML
 
 import dpsim.hardware
-from dpsim.cli import main
 from dpsim.engine import simulate
 from dpsim.hardware import catalogue, gpu, link, node
 from dpsim.imports.nccl_topo import node_from_nccl_topo
@@ -119,9 +118,7 @@ def test_the_schema_offers_it_to_editors():
     assert "x900" in name["examples"]
 
 
-def test_the_catalogue_lists_it(capsys, monkeypatch):
-    monkeypatch.setattr("sys.argv", ["dpsim", "catalogue", "gpus", "--json"])
-    with pytest.raises(SystemExit) as ended:
-        main()
-    assert ended.value.code == 0
-    assert "x900" in [row["name"] for row in json.loads(capsys.readouterr().out)["rows"]]
+def test_the_catalogue_lists_it(dpsim):
+    code, out, _ = dpsim("catalogue", "gpus", "--json")
+    assert code == 0
+    assert "x900" in [row["name"] for row in json.loads(out)["rows"]]

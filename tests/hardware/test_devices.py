@@ -89,7 +89,7 @@ def test_lower_precision_is_never_slower(name):
     ]
     assert rates == sorted(rates)
     if "bf16" in peaks:
-        # The MI100 alone has bf16 at half the rate of fp16.
+        # Only the MI100 has bf16 at half the rate of fp16.
         assert peaks["bf16"].value <= peaks["fp16" if "fp16" in peaks else "bf16"].value
         assert peaks["bf16"].value >= peaks["fp32"].value
 

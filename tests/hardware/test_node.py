@@ -374,8 +374,8 @@ def test_gpus_forward_nothing(changes, ends):
 
 
 def test_a_card_may_stand_on_the_only_gpu():
-    alone = {"devices": {"gpu": 1, "cpu": 1}, "nic_slots": ["gpu0"]}
-    assert Node.model_validate(PAIR | alone).gpus == 1
+    single = {"devices": {"gpu": 1, "cpu": 1}, "nic_slots": ["gpu0"]}
+    assert Node.model_validate(PAIR | single).gpus == 1
 
 
 @pytest.mark.parametrize("name", [name for name in nodes() if nodes()[name].nics.burst])

@@ -1,4 +1,4 @@
-"""A user's own hardware: found wherever dpsim's is, and told plainly where it is broken."""
+"""A user's own hardware: found wherever dpsim's is, with a plain error where it is broken."""
 
 import json
 import subprocess
@@ -118,7 +118,7 @@ def test_unknown_names_suggest_them(own):
         ("\x00", "must be a readable gpu file"),
     ],
 )
-def test_a_broken_file_is_told_with_its_path_and_breaks_nothing_else(own, text, message):
+def test_a_broken_file_is_reported_with_its_path_and_affects_no_other(own, text, message):
     path = own / "gpus" / "my-gpu.yaml"
     path.write_text(text)
     forget()
@@ -217,9 +217,9 @@ def test_the_command_says_what_is_wrong(run, tmp_path, arguments, message):
     assert message in err
 
 
-def test_the_catalogue_is_asked_for_a_name_a_part_of_one_or_an_alias(run):
-    def names(*asked):
-        rows = json.loads(run("catalogue", *asked, "--json")[1])["rows"]
+def test_the_catalogue_finds_names_parts_of_names_and_aliases(run):
+    def names(*requested):
+        rows = json.loads(run("catalogue", *requested, "--json")[1])["rows"]
         return [row["name"] for row in rows]
 
     assert names("gpus", "1080Ti") == ["gtx-1080-ti"]

@@ -10,3 +10,10 @@ def joined(node):
     written.
     """
     return {(frozenset((a, b)), link.name, count) for a, b, link, count in node.expand_edges()}
+
+
+def assert_same_machine(node, other):
+    assert joined(node) == joined(other)
+    assert node.gpu == other.gpu
+    assert node.nic_edges() == other.nic_edges()
+    assert node.nics == other.nics

@@ -5,6 +5,7 @@ import re
 
 import pytest
 from imported import DATA
+from json_docs import documented_keys
 
 from dpsim.hardware import Node
 from dpsim.hardware.calibration import load_profile
@@ -101,14 +102,6 @@ def test_output_into_a_folder_that_is_not_there_is_an_error(dpsim, tmp_path):
 
 
 def test_the_profile_has_the_documented_keys(dpsim):
-    section = (
-        (DATA.parents[2] / "docs" / "json.md")
-        .read_text()
-        .split("## `dpsim import nccl-tests")[1]
-        .split("\n## ")[0]
-    )
     _, out, _ = dpsim("import", "nccl-tests", DATA / COMMANDS["nccl-tests"])
-    assert list(json.loads(out)) == [
-        "schema_version",
-        *re.findall(r"^\| `(\w+)` \|", section, re.MULTILINE),
-    ]
+    keys = documented_keys("dpsim import nccl-tests")
+    assert list(json.loads(out)) == ["schema_version", *keys]

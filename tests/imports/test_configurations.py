@@ -5,6 +5,7 @@ import re
 from pathlib import Path
 
 import pytest
+from json_docs import documented_keys
 
 from dpsim import load_scenario, simulate
 
@@ -101,7 +102,7 @@ def of_two_files(dpsim, tmp_path, trainer, deepspeed=DS_OF_TRAINER, kind="accele
         ("axolotl", "micro_batch_size: 2\nsequence_len: 512\nbf16: true\n"),
     ],
 )
-def test_a_trainers_file_and_the_deepspeed_file_that_it_names_are_read_together(
+def test_a_trainer_file_is_read_with_the_deepspeed_file_that_it_names(
     dpsim, tmp_path, kind, trainer
 ):
     more = "gradient_accumulation_steps: 4\ngradient_checkpointing: true\n"
@@ -124,8 +125,8 @@ def test_accelerates_file_names_a_deepspeed_file(dpsim, tmp_path):
     trainer = "distributed_type: DEEPSPEED\nmixed_precision: fp16\n"
     trainer += "deepspeed_config: {deepspeed_config_file: configs/Zero3.json}\n"
     batch = '"train_micro_batch_size_per_gpu": 8'
-    said = DS_OF_TRAINER.replace('"train_micro_batch_size_per_gpu": "auto"', batch)
-    code, _, err = of_two_files(dpsim, tmp_path, trainer, said)
+    output = DS_OF_TRAINER.replace('"train_micro_batch_size_per_gpu": "auto"', batch)
+    code, _, err = of_two_files(dpsim, tmp_path, trainer, output)
     assert code == 0, err
     workload = load_scenario(tmp_path / "s.yaml").workload
     assert (workload.batch_per_gpu, workload.precision) == (8, "fp16")
@@ -151,9 +152,7 @@ def test_accelerates_file_names_a_deepspeed_file(dpsim, tmp_path):
         ),
     ],
 )
-def test_two_files_that_do_not_go_together_are_one_line(
-    dpsim, tmp_path, trainer, deepspeed, message
-):
+def test_two_incompatible_files_are_a_one_line_error(dpsim, tmp_path, trainer, deepspeed, message):
     code, _, err = of_two_files(dpsim, tmp_path, trainer, deepspeed)
     assert code == 2
     assert message in err
@@ -288,13 +287,10 @@ def test_a_broken_file_is_one_clear_line(dpsim, tmp_path, name, old, new, messag
 
 
 def test_the_json_has_the_documented_keys(dpsim):
-    text = (DATA.parents[2] / "docs" / "json.md").read_text()
-    section = text.split("## `dpsim import deepspeed")[1].split("\n## ")[0]
     code, out, _ = dpsim("import", "deepspeed", DATA / "ds_config.json", "--json")
     assert code == 0
     answer = json.loads(out)
-    documented = [line.split("`")[1] for line in section.splitlines() if line.startswith("| `")]
-    assert list(answer) == ["schema_version", "kind", *documented]
+    assert list(answer) == ["schema_version", "kind", *documented_keys("dpsim import deepspeed")]
     assert {"path", "value", "from"} == set(answer["taken"][0])
 
 
@@ -467,7 +463,7 @@ def test_what_is_not_understood_is_refused(dpsim, tmp_path, name, old, new, mess
         ),
     ],
 )
-def test_what_is_taken_otherwise_is_said_with_its_effect(dpsim, tmp_path, name, old, new, line):
+def test_an_approximated_setting_is_reported_with_its_effect(dpsim, tmp_path, name, old, new, line):
     code, _, err = dpsim("import", FILES[name], changed(tmp_path, name, old, new))
     assert code == 0
     assert line in err
@@ -553,7 +549,7 @@ def test_one_process_is_one_gpu(dpsim, tmp_path):
 
 @pytest.mark.parametrize("name", FILES)
 def test_no_key_is_silent(dpsim, tmp_path, name):
-    """A key that no importer knows is said wherever it stands."""
+    """A key that no importer knows is reported wherever it is."""
     text = (DATA / name).read_text()
     if name.endswith("toml"):
         spoiled = re.sub(r"^(\[.*\])$", r"\1\nunheard_of = 7", text, flags=re.MULTILINE)
@@ -565,20 +561,20 @@ def test_no_key_is_silent(dpsim, tmp_path, name):
     code, _, err = dpsim("import", FILES[name], tmp_path / name, "--json")
     assert code == 0
     keys = re.findall(r"^ignored: ([\w., ]*): ", err, re.MULTILINE)
-    said = [key for line in keys for key in line.split(", ")]
-    # A section without any part in a step is said as a whole.
-    known = [key for key in said if key in ("job", "optimizer.params") or "unheard_of" in key]
+    output = [key for line in keys for key in line.split(", ")]
+    # A section without any effect on a step is reported as a whole.
+    known = [key for key in output if key in ("job", "optimizer.params") or "unheard_of" in key]
     assert len(known) == spoiled.count("unheard_of")
 
 
 @pytest.mark.parametrize(
-    "asked", [[], ["--nodes", 3, "--gpus-per-node", 4], ["--batch", 2]], ids=str
+    "requested", [[], ["--nodes", 3, "--gpus-per-node", 4], ["--batch", 2]], ids=str
 )
 @pytest.mark.parametrize("name", FILES)
-def test_what_a_configuration_lacks_is_named_by_options_that_there_are(dpsim, name, asked):
+def test_what_a_configuration_lacks_is_named_by_options_that_there_are(dpsim, name, requested):
     """In comments, in the summary, and in refusals."""
     known = set(re.findall(r"--[a-z][a-z-]+", dpsim("import", FILES[name], "--help")[1]))
-    _, out, err = dpsim("import", FILES[name], DATA / name, *asked)
+    _, out, err = dpsim("import", FILES[name], DATA / name, *requested)
     named = set(re.findall(r"--[a-z][a-z-]+", out + err))
     assert named
     assert named <= known

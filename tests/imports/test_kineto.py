@@ -5,6 +5,7 @@ import re
 
 import pytest
 from imported import DATA
+from json_docs import documented_keys
 from kineto_traces import GRADIENTS, gpu_trace, write
 
 from dpsim.base.errors import DpsimError
@@ -111,7 +112,7 @@ def test_nccl_calls_have_sizes_and_times(profile, nccl_says):
 
 
 @pytest.mark.parametrize("place", ["around the launch", "by its id", "around the kernel"])
-def test_a_call_s_size_may_stand_on_its_annotation_alone(profile, place):
+def test_the_size_of_a_call_may_be_only_in_its_annotation(profile, place):
     """As torch writes it: nccl:all_reduce with the shapes of the tensors that it sends."""
     trace = gpu_trace()
     marks = []
@@ -136,7 +137,7 @@ def test_a_call_s_size_may_stand_on_its_annotation_alone(profile, place):
     assert (call.operation, call.payload_bytes) == ("all_reduce", 2 * GRADIENTS)
 
 
-def test_calls_whose_size_nothing_tells_are_said(profile):
+def test_calls_of_unknown_size_are_reported(profile):
     trace = gpu_trace()
     for event in trace["traceEvents"]:
         event.get("args", {}).pop("In msg nelems", None)
@@ -147,7 +148,7 @@ def test_calls_whose_size_nothing_tells_are_said(profile):
     )
 
 
-def test_kernels_of_no_layer_are_said_with_their_time(profile):
+def test_kernels_of_no_layer_are_reported_with_their_time(profile):
     trace = gpu_trace()
     for event in trace["traceEvents"]:
         if event["name"] == "softmax_warp_forward":  # 2 us in each of two steps
@@ -156,7 +157,7 @@ def test_kernels_of_no_layer_are_said_with_their_time(profile):
     assert any(note.startswith("ignored: 2e-06 s a step of kernels") for note in notes)
 
 
-def test_a_profile_without_parameters_is_for_one_worker_alone(dpsim, tmp_path):
+def test_a_profile_without_parameters_is_only_for_one_worker(dpsim, tmp_path):
     trace = write(tmp_path / "job.json", stripped(gpu_trace()))
     code, _, err = dpsim("import", "kineto", trace, "--batch", 4, "-o", tmp_path / "p.json")
     assert code == 0
@@ -172,13 +173,13 @@ def test_a_profile_without_parameters_is_for_one_worker_alone(dpsim, tmp_path):
     assert dpsim("run", tmp_path / "s.yaml", *one)[0] == 0
 
 
-@pytest.mark.parametrize(("said", "width"), [("float", 4), ("c10::BFloat16", 2), ("double", 8)])
-def test_gloo_s_calls_have_sizes_and_times(profile, said, width):
+@pytest.mark.parametrize(("output", "width"), [("float", 4), ("c10::BFloat16", 2), ("double", 8)])
+def test_gloo_s_calls_have_sizes_and_times(profile, output, width):
     trace = gpu_trace()
     for event in trace["traceEvents"]:
         if event["name"].startswith("ncclDevKernel"):
             event |= {"cat": "user_annotation", "name": "gloo:all_reduce", "pid": 1, "tid": 9}
-            event["args"] = {"Input Dims": [[GRADIENTS // 2, 2]], "Input type": [said]}
+            event["args"] = {"Input Dims": [[GRADIENTS // 2, 2]], "Input type": [output]}
     (call,) = profile(trace).collectives
     assert (call.operation, call.payload_bytes, call.ranks) == (
         "all_reduce",
@@ -237,7 +238,7 @@ def test_without_step_marks_the_trace_is_one_step_and_says_so(profile):
     )
 
 
-def test_a_step_unlike_the_others_is_left_out_and_said(profile):
+def test_an_outlying_step_is_left_out_and_reported(profile):
     trace = gpu_trace()
     for start in (30_000, 40_000):
         copies = [
@@ -441,15 +442,8 @@ def test_the_command_writes_a_profile_that_a_scenario_takes(dpsim, tmp_path):
 
 def test_the_profile_has_the_documented_keys(dpsim, tmp_path):
     code, out, _ = dpsim("import", "kineto", write(tmp_path / "job.json", gpu_trace()))
-    section = (
-        (DATA.parents[2] / "docs" / "json.md")
-        .read_text()
-        .split("## `dpsim import torch")[1]
-        .split("\n## ")[0]
-    )
-    documented = re.findall(r"^\| `(\w+)` \|", section, re.MULTILINE)
     assert code == 0
-    assert list(json.loads(out)) == ["schema_version", *documented]
+    assert list(json.loads(out)) == ["schema_version", *documented_keys("dpsim import torch")]
 
 
 @pytest.mark.parametrize(

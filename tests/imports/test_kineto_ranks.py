@@ -1,11 +1,10 @@
 """A folder of traces of all ranks: who is slow, who is waited for, and the jitter."""
 
 import json
-import re
 
 import numpy as np
 import pytest
-from imported import DATA
+from json_docs import documented_keys, section
 from kineto_traces import Recorder, gpu_trace, step, write
 from ruamel.yaml import YAML
 
@@ -19,14 +18,14 @@ NAMES = "traces"
 OWN = 182 * US  # all kernels of one rank's step but the all-reduce: 50+10+2+3+8+12+90+7
 
 
-def trace(rank, slower, steps=3, said=True):
+def trace(rank, slower, steps=3, stated=True):
     """Each step's update takes ``slower[step]`` us longer."""
     recorder = Recorder()
     for number in range(steps):
         step(recorder, number + 1, 10_000.0 * (number + 1))
         recorder.events[-2]["dur"] += slower[number]
     found = gpu_trace() | {"traceEvents": recorder.events}
-    if said:
+    if stated:
         found["distributedInfo"] = {"backend": "nccl", "rank": rank, "world_size": 4}
     return found
 
@@ -111,7 +110,7 @@ def test_groups_that_do_not_meet_do_not_wait_for_each_other(tmp_path):
 
 def test_ranks_are_those_of_file_names_where_traces_do_not_say(tmp_path):
     for name, rank in (("x-rank_10.json", 0), ("x-rank_9.json", 1)):
-        write(tmp_path / name, trace(rank, [0.0] * 3, said=False))
+        write(tmp_path / name, trace(rank, [0.0] * 3, stated=False))
     assert [one.rank for one in read_ranks(tmp_path).ranks] == [9, 10]
 
 
@@ -200,7 +199,7 @@ def test_one_step_shows_who_is_slow_and_no_jitter(tmp_path):
         (lambda f: [path.unlink() for path in f.iterdir()], "must hold 1 to 4,096 files"),
         (lambda f: write(f / "e.json", trace(2, [0.0] * 3)), "must be of a rank of its own"),
         (
-            lambda f: write(f / "e.json", trace(9, [0.0] * 3, said=False)),
+            lambda f: write(f / "e.json", trace(9, [0.0] * 3, stated=False)),
             "must say its rank",
         ),
         (lambda f: (f / "e.json").write_text("[1"), "e.json:1: must be JSON"),
@@ -258,15 +257,13 @@ def test_the_command_writes_a_profile_a_block_and_a_histogram(dpsim, folder, tmp
 
 
 def test_the_json_has_the_documented_keys(dpsim, folder):
-    section = (DATA.parents[2] / "docs" / "json.md").read_text()
-    section = section.split("## `dpsim import kineto FOLDER --json`")[1].split("\n## ")[0]
+    heading = "dpsim import kineto FOLDER --json"
     code, out, _ = dpsim("import", "kineto", folder, "--json")
     answer = json.loads(out)
     assert code == 0
-    named = re.findall(r"^\| `(\w+)` \|", section, re.MULTILINE)
-    assert list(answer) == ["schema_version", "kind", *named]
+    assert list(answer) == ["schema_version", "kind", *documented_keys(heading)]
     for rows in ("ranks", "steps"):
-        assert all(f"`{key}`" in section for key in answer[rows][0])
+        assert all(f"`{key}`" in section(heading) for key in answer[rows][0])
 
 
 def test_without_shapes_there_is_no_profile_but_all_else(dpsim, tmp_path):

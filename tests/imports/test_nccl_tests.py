@@ -135,7 +135,7 @@ def test_a_broken_log_gets_one_clear_error(case):
         parse_nccl_tests(content)
 
 
-def test_what_a_log_does_not_say_can_be_said():
+def test_values_missing_in_a_log_can_be_given():
     log = parse_nccl_tests(text(HEADER, NO_NAME, program="", ranks=""), "all-gather", 4)
     assert (log.operation, log.ranks) == ("all-gather", 4)
     with pytest.raises(
@@ -145,7 +145,7 @@ def test_what_a_log_does_not_say_can_be_said():
         parse_nccl_tests(text(HEADER, ROW), "all-redduce")
 
 
-# Where nothing is asked of standard errors, whose 200 fits take most of the time of one.
+# Where standard errors do not matter, whose 200 fits take most of the time of one.
 FEW_RESAMPLES = patch("dpsim.imports.nccl_tests_fit._RESAMPLES", 2)
 
 

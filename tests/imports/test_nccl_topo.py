@@ -1,7 +1,7 @@
 """NCCL's topology file: what is read, what is built, what is refused."""
 
 import pytest
-from imported import joined
+from imported import assert_same_machine, joined
 
 from dpsim.hardware import nodes
 from dpsim.imports.nccl_topo import node_from_nccl_topo
@@ -15,12 +15,7 @@ def draft(content, **options):
 
 @pytest.mark.parametrize("name", ["dgx1-v100", "dgx-a100", "hgx-h100"])
 def test_a_known_machine_is_the_one_of_the_catalogue(data, name):
-    node = draft(data(f"{name}.xml")).to_node()
-    known = nodes()[name]
-    assert joined(node) == joined(known)
-    assert node.gpu == known.gpu
-    assert node.nic_edges() == known.nic_edges()
-    assert node.nics == known.nics
+    assert_same_machine(draft(data(f"{name}.xml")).to_node(), nodes()[name])
 
 
 @pytest.mark.parametrize("name", ["dgx1-v100", "dgx-a100", "hgx-h100"])
@@ -86,7 +81,7 @@ def test_compute_capability_gives_the_gpu_where_the_device_is_not_known(sm, link
     nvlink = '<nvlink target="0000:c4:00.0" count="18" tclass="0x068000"/>' if links else ""
     made = draft(one(gpu=f'<gpu dev="0" sm="{sm}" rank="0">{nvlink}</gpu>'))
     assert made.gpu.value == gpu
-    assert any("compute capability" in said for said in made.assumptions())
+    assert any("compute capability" in output for output in made.assumptions())
 
 
 def test_a_file_that_does_not_say_its_links_gets_usual_ones():
@@ -107,7 +102,7 @@ def test_a_slow_bridge_to_one_gpu_is_that_gpus_link():
     ]
 
 
-def test_nvlinks_to_gpus_that_are_not_listed_are_left_out_and_said():
+def test_nvlinks_to_unlisted_gpus_are_left_out_and_reported():
     made = draft(
         one(
             gpu='<gpu dev="0" sm="70" rank="0"><nvlink target="0000:99:00.0" count="2" tclass="0x030200"/></gpu>'

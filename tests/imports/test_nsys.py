@@ -2,11 +2,10 @@
 
 import json
 import random
-import re
 import tracemalloc
 
 import pytest
-from imported import DATA
+from json_docs import documented_keys, section
 from kineto_traces import gpu_trace, write
 from nsys_exports import Export, as_nsys
 
@@ -78,8 +77,8 @@ def test_operators_of_torch_make_the_profile_that_a_kineto_trace_makes(export, t
     trace = gpu_trace()
     expected = profile_kineto(write(tmp_path / "t.json", trace))
     found = read_nsys_profile(as_nsys(export, trace).done()).profile
-    told = [(layer.name, layer.kind, layer.parameters) for layer in expected.layers]
-    assert [(layer.name, layer.kind, layer.parameters) for layer in found.layers] == told
+    reported = [(layer.name, layer.kind, layer.parameters) for layer in expected.layers]
+    assert [(layer.name, layer.kind, layer.parameters) for layer in found.layers] == reported
     assert found.layers[1] == expected.layers[1]
     assert found.layers[0].forward_flop == 0
     assert "since NVTX ranges hold no strides" in found.notes[-1]
@@ -98,11 +97,9 @@ def test_the_command_shows_shares_and_writes_the_profile(dpsim, export, tmp_path
     ModelProfile.model_validate_json(profile.read_text())
     code, out, _ = dpsim("import", "nsys", path, "--json")
     answer = json.loads(out)
-    section = (DATA.parents[2] / "docs" / "json.md").read_text()
-    section = section.split("## `dpsim import nsys FILE --json`")[1].split("\n## ")[0]
-    named = re.findall(r"^\| `(\w+)` \|", section, re.MULTILINE)
-    assert list(answer) == ["schema_version", "kind", *named]
-    assert all(f"`{key}`" in section for key in answer["steps"][0])
+    heading = "dpsim import nsys FILE --json"
+    assert list(answer) == ["schema_version", "kind", *documented_keys(heading)]
+    assert all(f"`{key}`" in section(heading) for key in answer["steps"][0])
 
 
 def test_a_profile_that_cannot_be_written_is_one_line(dpsim, export, tmp_path):

@@ -1,7 +1,7 @@
 """The matrix of nvidia-smi topo -m: what is read, what is built, what is refused."""
 
 import pytest
-from imported import joined
+from imported import assert_same_machine, joined
 
 from dpsim.base.errors import UnknownNameError
 from dpsim.hardware import nodes
@@ -23,12 +23,7 @@ def matrix(*rows, header=None):
 
 @pytest.mark.parametrize("name", ["dgx1-p100", "dgx1-v100", "dgx-a100", "hgx-h100"])
 def test_a_known_machine_is_the_one_of_the_catalogue(data, name):
-    node = draft(data(f"{name}.topo.txt")).to_node()
-    known = nodes()[name]
-    assert joined(node) == joined(known)
-    assert node.gpu == known.gpu
-    assert node.nic_edges() == known.nic_edges()
-    assert node.nics == known.nics
+    assert_same_machine(draft(data(f"{name}.topo.txt")).to_node(), nodes()[name])
 
 
 def test_a_pcie_box_is_the_one_of_the_catalogue_but_for_its_card(data):
@@ -73,7 +68,7 @@ def test_cards_that_are_no_gpus_nearest_are_left_out(data):
     )
 
 
-def test_numa_nodes_are_put_together_to_sockets(data):
+def test_numa_nodes_are_grouped_into_sockets(data):
     content = data("dgx-a100.topo.txt")
     assert draft(content).devices["cpu"] == 2
 
@@ -119,7 +114,7 @@ def test_switches_below_a_switch():
     assert made.nic_slots == ["pcie-switch1", "pcie-switch2"]
 
 
-def test_one_gpu_alone_gets_an_assumed_card():
+def test_a_single_gpu_gets_an_assumed_card():
     made = draft(
         b"\tGPU0\tCPU Affinity\tNUMA Affinity\nGPU0\t X \t0-7\t\tN/A\n", gpu="T4", nic="25GbE"
     )
@@ -130,7 +125,7 @@ def test_one_gpu_alone_gets_an_assumed_card():
     )
 
 
-def test_nvlink_hides_pcie_and_that_is_said():
+def test_nvlink_hides_pcie_and_that_is_reported():
     made = draft(matrix("GPU0 X NV4", "GPU1 NV4 X"))
     assert "assumed: one socket, since the matrix says nothing of sockets" in made.notes
     assert (

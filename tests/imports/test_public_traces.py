@@ -94,8 +94,8 @@ def of_inference(event):
 
 
 def without_sizes(event):
-    said = ("Collective name", "In msg nelems", "dtype", "Group size")
-    args = {key: value for key, value in event.get("args", {}).items() if key not in said}
+    output = ("Collective name", "In msg nelems", "dtype", "Group size")
+    args = {key: value for key, value in event.get("args", {}).items() if key not in output}
     return event | {"args": args}
 
 

@@ -57,7 +57,7 @@ def test_equal_leaves_below_the_same_spines_are_a_leaf_spine(data):
 def test_link_speeds_count_where_they_have_a_unit(data):
     # 4 nodes of 8 cards of 400 Gbit/s, over two links up of 800 Gbit/s.
     assert network(data(TREE), speed_unit=1e9 / 8)["network"]["oversubscription"] == 8
-    # More than the nodes send is never asked of the links up.
+    # The links up never carry more than the nodes send.
     assert network(data(TREE), speed_unit=1e12)["network"]["oversubscription"] == 1
 
 
@@ -76,13 +76,13 @@ def test_three_levels_are_custom_and_each_link_carries_what_is_below(data):
     ]  # fmt: skip
     assert {edge["link"] for edge in edges[:5]} == {"ib-hdr"}
     up = {tuple(edge["between"]): edge["rate"] for edge in edges[5:]}
-    a_node = 8 * links()["ib-hdr"].bandwidth * 8e-9  # in Gbit/s, of its cards together
+    a_node = 8 * links()["ib-hdr"].bandwidth * 8e-9  # in Gbit/s, the sum of its cards
     assert up["switch-hall1", "switch-top"] == f"{4 * a_node / 2:g} Gbit/s"
     assert up["switch-hall2", "switch-top"] == f"{1 * a_node / 2:g} Gbit/s"
     assert up["switch-rack2", "switch-hall1"] == f"{2 * a_node / 2:g} Gbit/s"
 
 
-def test_a_switch_alone_and_a_topology_by_name(data):
+def test_a_single_switch_and_a_topology_by_name(data):
     assert network(data(TREE), switch="leaf2")["network"] == {"fabric": "single-switch"}
     assert network(data(YAML), topology="domains")["network"]["nodes_per_leaf"] == 2
     assert network(data(YAML), switch="hall1")["nodes"] == 4

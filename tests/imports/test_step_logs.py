@@ -120,7 +120,7 @@ def test_a_bar_may_count_passes(read):
 
 
 @pytest.mark.parametrize(
-    ("lines", "said"),
+    ("lines", "message"),
     [
         (["loss 3.2", "loss 3.1"], "must have lines with step times of Megatron-LM, torchtitan"),
         (megatron(count=2, every=5), "at least 10 steps of Megatron-LM after the first 10"),
@@ -137,10 +137,10 @@ def test_a_bar_may_count_passes(read):
         (["\0"], "must be text"),
     ],
 )
-def test_what_cannot_be_read_is_one_error(read, lines, said):
+def test_what_cannot_be_read_is_one_error(read, lines, message):
     with pytest.raises(DpsimError, match=r"run\.log: ") as error:
         read(lines)
-    assert said in str(error.value)
+    assert message in str(error.value)
     assert "\n" not in str(error.value)
 
 
@@ -170,7 +170,7 @@ def test_lightnings_csv_logger_tells_the_seconds_between_its_steps(tmp_path, fir
 
 
 @pytest.mark.parametrize(
-    ("lines", "said"),
+    ("lines", "message"),
     [
         (
             ["epoch,step,train_loss", "0,49,7.2"],
@@ -182,9 +182,9 @@ def test_lightnings_csv_logger_tells_the_seconds_between_its_steps(tmp_path, fir
         ([*lightning(), *lightning()[1:]], "must be the log of one run, but step 5 comes after"),
     ],
 )
-def test_a_table_of_lightning_that_tells_no_step_is_refused(tmp_path, lines, said):
+def test_a_table_of_lightning_that_tells_no_step_is_refused(tmp_path, lines, message):
     (tmp_path / "metrics.csv").write_text("\n".join(lines))
-    with pytest.raises(DpsimError, match=said):
+    with pytest.raises(DpsimError, match=message):
         read_step_log(tmp_path)
 
 

@@ -31,7 +31,7 @@ FILES = {
 }
 
 
-def said(dpsim, name, out):
+def output(dpsim, name, out):
     """The summary of an import, which must write its file and end well."""
     command, *options = FILES[name]
     code, _, err = dpsim("import", command, DATA / name, *options, "-o", out)
@@ -41,7 +41,7 @@ def said(dpsim, name, out):
 
 @pytest.mark.parametrize("name", FILES)
 def test_an_import_ends_with_what_was_taken_assumed_and_ignored(dpsim, tmp_path, name):
-    summary = said(dpsim, name, tmp_path / "out")
+    summary = output(dpsim, name, tmp_path / "out")
     words = [line.partition(": ")[0] for line in summary.splitlines()]
     kinds = ["taken", "assumed", "ignored"]
     assert [word for word in dict.fromkeys(words) if word in kinds] == kinds
@@ -65,7 +65,7 @@ def _write_anew() -> None:
     SUMMARIES.mkdir(exist_ok=True)
     for name in FILES:
         with tempfile.TemporaryDirectory() as folder:
-            (SUMMARIES / f"{name}.txt").write_text(said(dpsim, name, Path(folder) / "out"))
+            (SUMMARIES / f"{name}.txt").write_text(output(dpsim, name, Path(folder) / "out"))
 
 
 if __name__ == "__main__":

@@ -69,22 +69,22 @@ def test_twenty_steps_of_all_ranks_tell_how_they_differ(tmp_path):
     assert (found.by_rank.ranks, found.by_rank.nodes) == ([0, 1], [0, 1])
 
 
-def test_without_kernels_of_collectives_nothing_is_said_of_communication(tmp_path):
+def test_without_collective_kernels_communication_is_not_reported(tmp_path):
     assert read_traced_steps(write(tmp_path / "a.json", trace(sends=False))).exposed is None
 
 
 @pytest.mark.parametrize(
-    ("category", "said"),
+    ("category", "message"),
     [
         ("kernel", "must have kernels of a GPU"),
         ("user_annotation", "must have marks of steps, but has none"),
     ],
 )
-def test_a_trace_that_tells_no_step_is_refused(tmp_path, category, said):
+def test_a_trace_that_tells_no_step_is_refused(tmp_path, category, message):
     found = trace()
     events = [event for event in found["traceEvents"] if event.get("cat") != category]
     path = write(tmp_path / "a.json", {**found, "traceEvents": events})
-    with pytest.raises(DpsimError, match=rf"a\.json: {said}"):
+    with pytest.raises(DpsimError, match=rf"a\.json: {message}"):
         read_traced_steps(path)
 
 

@@ -18,8 +18,8 @@ TUNED = "model: {{_component_: torchtune.models.llama3_1.lora_llama3_1_8b, {adap
 def imported(dpsim, tmp_path, program, text=None):
     file = tmp_path / FILES[program]
     file.write_text((DATA / FILES[program]).read_text() if text is None else text)
-    asked = ("--model", "llama3-8b", "--nodes", "1", "--gpus-per-node", "8")
-    return dpsim("import", program, file, *asked, "-o", tmp_path / "s.yaml")
+    requested = ("--model", "llama3-8b", "--nodes", "1", "--gpus-per-node", "8")
+    return dpsim("import", program, file, *requested, "-o", tmp_path / "s.yaml")
 
 
 EXPECTED = {
@@ -39,7 +39,7 @@ def test_what_a_file_says_is_in_the_scenario(dpsim, tmp_path, program):
     assert {name: getattr(workload, name) for name in EXPECTED[program]} == EXPECTED[program]
 
 
-def test_adapters_are_trained_alone(dpsim, tmp_path):
+def test_only_adapters_are_trained(dpsim, tmp_path):
     imported(dpsim, tmp_path, "axolotl")
     assert load_scenario(tmp_path / "s.yaml").workload.trainable.lora.rank == 32
 
@@ -128,7 +128,9 @@ def test_a_fused_optimizer_has_fused_kernels(dpsim, tmp_path, program, text, ker
         ("axolotl", "lora_dropout: 0.1\n", None, "ignored: lora_dropout: dropout is not"),
     ],
 )
-def test_attention_is_taken_and_the_rest_is_said(dpsim, tmp_path, program, text, attention, line):
+def test_attention_is_imported_and_the_rest_is_reported(
+    dpsim, tmp_path, program, text, attention, line
+):
     code, _, err = imported(dpsim, tmp_path, program, text)
     assert code == 0, err
     assert load_scenario(tmp_path / "s.yaml").workload.attention == attention

@@ -1,6 +1,6 @@
 """Valid scenarios and clusters, drawn from the schema itself by the generator of tests/fuzz.
 
-A new kind or field is drawn by being there. Each is drawn until all its parts go together and it is
+A new kind or field is drawn by being there. Each is drawn until its parts are compatible and it is
 cheap enough to be simulated several times; a number draws the same on every machine.
 """
 
@@ -41,7 +41,7 @@ _MOST_CALLS = 2_000  # workers x stages of collectives in a run
 _MOST_MESSAGES = 500  # squared workers x stages, where SimPy simulates any
 _MOST_LAYERS = 600
 
-# Fields that are seldom drawn by chance alone, and are what a scenario is about.
+# Fields that are seldom drawn by chance, and are what a scenario is about.
 _OFTEN: dict[type[BaseModel], tuple[str, ...]] = {
     ClusterConfig: ("network",),
     StrategyConfig: ("aggregation", "sync", "overlap", "compression"),
@@ -89,7 +89,7 @@ def run(number: int, models: list[str]) -> Run:
                     assert found.result.step_time_s["mean"] > 0
                 return found
         except (DpsimError, ValidationError) as error:
-            # Parts that do not go together: the one that is to blame, where it is named.
+            # Incompatible parts: the one at fault, where it is named.
             named = re.search(r"^(\w+)\.", str(error), re.MULTILINE)
             if named is not None and named[1] in parts:
                 again = {named[1]}

@@ -28,8 +28,8 @@ def shares(run: Run) -> str | None:
     found = run.result.utilisation
     share = found.hfu or 0.0
     # Measured throughputs are taken at their word, and the result says so.
-    said = run.scenario.workload.utilisation and found.above_peak in run.result.warnings
-    if share > 1 + _EXACT and not said:
+    output = run.scenario.workload.utilisation and found.above_peak in run.result.warnings
+    if share > 1 + _EXACT and not output:
         return f"GPUs compute at {share} of their peak"
     if run.unsettled is not None or any(each.factor > 1 for each in _changes(run)):
         return None
@@ -75,7 +75,7 @@ def times_scale(run: Run, k: float = 4.0) -> str | None:
     """All rates times k and all times over k make steps of a k-th.
 
     Constants of libraries, kernels, ordinary hosts and scripts have seconds of their own, and so have
-    measured throughputs: layers are measured ones, and collectives those of the algorithms alone.
+    measured throughputs: layers are measured ones, and collectives those on ideal links.
     """
     workload = run.scenario.workload
     measured = not isinstance(workload.model, str) and not workload.utilisation
@@ -126,18 +126,18 @@ IN_TURN: tuple[Callable[[Run], str | None], ...] = (
 
 
 def _one_by_one(run: Run) -> bool:
-    """Whether each collective is alone on its links, and all go in an order that times do not change.
+    """Whether each collective has its links to itself, in an order that times do not change.
 
     Then clocks are a max-plus system, in which nothing that is later makes anything earlier.
     """
     strategy = run.scenario.strategy
     # Priorities order calls by when they are ready, and MG-WFBP merges by what they take.
     in_order = strategy.overlap.kind not in ("priority", "mg-wfbp")
-    together = (
+    combined = (
         strategy.aggregation.coordination is Coordination.COLLECTIVE
         and not run.job.independent_workers
     )
-    return in_order and together and exact_for(run.job) is None
+    return in_order and combined and exact_for(run.job) is None
 
 
 def _as(scenario: Scenario, **settings: Any) -> Run:

@@ -1,4 +1,4 @@
-"""A scenario of faster machines: all of them k times as fast, or the links alone."""
+"""A scenario of faster machines: all of them k times as fast, or only the links."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def faster_links(scenario: Scenario, k: float) -> Scenario:
 
 def with_faster_links(cluster: ClusterConfig, k: float) -> dict[str, Any]:
     """The content of a cluster whose links have ``k`` times their rate, and GPUs their own."""
-    return _scaled(cluster, k, links_alone=True)
+    return _scaled(cluster, k, only_links=True)
 
 
 def as_fast(cluster: ClusterConfig, k: float) -> dict[str, Any]:
@@ -47,18 +47,18 @@ def as_fast(cluster: ClusterConfig, k: float) -> dict[str, Any]:
     return _scaled(cluster, k)
 
 
-def _scaled(model: BaseModel, k: float, *, links_alone: bool = False) -> dict[str, Any]:
+def _scaled(model: BaseModel, k: float, *, only_links: bool = False) -> dict[str, Any]:
     """The plain content of a model, every field of it written out."""
     plain = model.model_dump(mode="json")
-    if links_alone and isinstance(model, Gpu):
+    if only_links and isinstance(model, Gpu):
         return plain
     for name, field in fields_of(type(model)).items():
         attribute = next(key for key, one in type(model).model_fields.items() if one is field)
         key = name if name in plain else attribute
         dimension = _dimension(field.annotation, tuple(field.metadata))
-        if links_alone and dimension is not RATE:
+        if only_links and dimension is not RATE:
             dimension = None
-        below = partial(_scaled, k=k, links_alone=links_alone)
+        below = partial(_scaled, k=k, only_links=only_links)
         plain[key] = _value(getattr(model, attribute), plain[key], dimension, k, below)
     return plain
 
@@ -85,7 +85,7 @@ def _value(
 
 
 def _dimension(annotation: Any, metadata: tuple[Any, ...] = ()) -> Dimension | None:
-    """What a field measures, told by the example in its schema, in it or in a part of it."""
+    """What a field measures, from the example in its schema, in it or in a part of it."""
     if get_origin(annotation) is Annotated:
         annotation, *more = get_args(annotation)
         metadata += tuple(more)

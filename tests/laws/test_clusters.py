@@ -1,4 +1,4 @@
-"""Collectives of the algorithms alone, on clusters drawn from the schema."""
+"""Collectives of the algorithms on ideal links, on clusters drawn from the schema."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ def test_a_collective_on_a_drawn_cluster_keeps_the_laws(block: int) -> None:
             except DpsimError:
                 continue  # an algorithm of other numbers of ranks
             for own, quick, fourth in zip(base, rows(faster, *of), rows(scaled, *of), strict=True):
-                told = number, of, own
-                assert own.max_utilisation <= 1 + EXACT, told
-                assert quick.time_s <= own.time_s * (1 + EXACT), told
-                assert 4 * fourth.time_s == pytest.approx(own.time_s, rel=1e-6), told
+                reported = number, of, own
+                assert own.max_utilisation <= 1 + EXACT, reported
+                assert quick.time_s <= own.time_s * (1 + EXACT), reported
+                assert 4 * fourth.time_s == pytest.approx(own.time_s, rel=1e-6), reported
                 tried += 1
     assert tried > BLOCK

@@ -1,6 +1,6 @@
 """Whatever valid scenario the schema has, its answer keeps the laws of `laws`.
 
-Each scenario is asked two of them always, and one of the others in turn: a law for every fourth.
+Each scenario is checked for two of them, and one of the others in turn: a law for every fourth.
 """
 
 from __future__ import annotations
@@ -45,8 +45,10 @@ def _tier(block: int) -> list[pytest.MarkDecorator]:
 
 @cache
 def _turn() -> int:
-    said = subprocess.run(["git", "rev-parse", "HEAD"], check=False, capture_output=True, text=True)
-    return int(said.stdout.strip() or "0", 16) % TURNS
+    output = subprocess.run(
+        ["git", "rev-parse", "HEAD"], check=False, capture_output=True, text=True
+    )
+    return int(output.stdout.strip() or "0", 16) % TURNS
 
 
 @pytest.mark.parametrize("block", [pytest.param(n, marks=_tier(n)) for n in range(BLOCKS)])
@@ -55,9 +57,9 @@ def test_a_drawn_scenario_keeps_the_laws(block: int, models: list[str]) -> None:
     for number in range(block * BLOCK, (block + 1) * BLOCK):
         run = drawn.run(number, models)
         for law in (*ALWAYS, IN_TURN[number % len(IN_TURN)]):
-            said = law(run)
-            if said is not None:
-                broken.append(f"scenario {number}: {law.__doc__.splitlines()[0]} But {said}.")
+            output = law(run)
+            if output is not None:
+                broken.append(f"scenario {number}: {law.__doc__.splitlines()[0]} But {output}.")
     assert not broken, "\n".join(broken)
 
 
@@ -73,10 +75,10 @@ def test_one_scenario_has_one_answer(models: list[str], tmp_path: Path, dpsim: A
     first, *others = means
     compared = compare(first, others=others)
     swept = sweep([*means], tmp_path / "swept", workers=1)
-    asked = {file: json.loads(dpsim("run", file, "--json")[1]) for file in means}
+    requested = {file: json.loads(dpsim("run", file, "--json")[1]) for file in means}
     assert {row.values["file"]: row.result.step_time_s["mean"] for row in compared.rows} == means
     assert {row["file"]: row["step_time_s"] for row in swept.to_rows()} == means
-    assert {file: answer["step_time_s"]["mean"] for file, answer in asked.items()} == means
+    assert {file: answer["step_time_s"]["mean"] for file, answer in requested.items()} == means
 
 
 @pytest.mark.long

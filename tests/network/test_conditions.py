@@ -113,7 +113,7 @@ def test_a_cut_link_is_gone_around_where_a_path_remains():
     assert pair(100, LinkChange(4, 0, 0.0), network=TwoWays()) == [19, 19]
 
 
-def finish_together(network, schedule, jobs):
+def finish_at_once(network, schedule, jobs):
     """Outcomes of several collectives at once; a job is the network's ranks, starts and bytes."""
     shared = SharedNetwork(network, 0.0, Conditions())
     runs = []
@@ -132,9 +132,9 @@ def test_two_jobs_share_a_wire():
     """
     schedule = algorithm("butterfly").schedule(2)
     jobs = [([0, 1], [0, 0], 10), ([2, 3], [10, 10], 5)]
-    outcomes = finish_together(OneWire(4), schedule, jobs)
+    outcomes = finish_at_once(OneWire(4), schedule, jobs)
     # Until 10 s the first moves 10 of its 20 B; then four flows share: 10 B each way of both are
-    # through together at 30 s.
+    # through at once at 30 s.
     assert outcomes[0].finishes.tolist() == [30, 30]
     assert outcomes[1].finishes.tolist() == [30, 30]
     assert outcomes[0].loads.tolist() == [20]
@@ -144,10 +144,10 @@ def test_two_jobs_share_a_wire():
 def test_a_job_on_ranks_of_its_own_is_not_disturbed():
     schedule = algorithm("ring").schedule(2)
     jobs = [(ranks, [0, 0], 100) for ranks in ([0, 1], [2, 3])]
-    outcomes = finish_together(UniformSwitch(4, 10.0, 0.0), schedule, jobs)
-    alone = FlowsModel(schedule, UniformSwitch(2, 10.0, 0.0), itemsize=1).finish(np.zeros(2), 100)
+    outcomes = finish_at_once(UniformSwitch(4, 10.0, 0.0), schedule, jobs)
+    single = FlowsModel(schedule, UniformSwitch(2, 10.0, 0.0), itemsize=1).finish(np.zeros(2), 100)
     for outcome in outcomes:
-        assert outcome.finishes.tolist() == alone.finishes.tolist()
+        assert outcome.finishes.tolist() == single.finishes.tolist()
 
 
 def test_very_many_cut_links_are_counted():

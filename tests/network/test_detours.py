@@ -120,7 +120,7 @@ def is_between_routers(cluster, link):
 
 
 def test_no_way_leads_through_a_device_that_is_cut():
-    """The GPUs of a g4dn meet in its processor alone."""
+    """The GPUs of a g4dn are connected only by its processor."""
     cluster = build_cluster(ClusterConfig.model_validate({"nodes": 1, "node": "aws-g4dn-metal"}))
     (processor,) = numbers(cluster, "cpu0")[-1:]
     assert cluster.link_name(processor) == "node0/cpu0"

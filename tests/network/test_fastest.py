@@ -11,22 +11,21 @@ from dpsim.topology import ClusterConfig, UniformSwitch, build_cluster
 
 SWITCH = UniformSwitch(8, 50e9, 1e-6)
 SIZES = [4, 2**10, 2**20, 2**30]
-TOGETHER = np.zeros(8)
+AT_ONCE = np.zeros(8)
 
 
 def seconds(name, nbytes):
-    return RoundsModel(algorithm(name).schedule(8), SWITCH).finish(TOGETHER, nbytes).finishes.max()
+    return RoundsModel(algorithm(name).schedule(8), SWITCH).finish(AT_ONCE, nbytes).finishes.max()
 
 
 @pytest.mark.parametrize("nbytes", SIZES)
 def test_it_is_as_fast_as_the_fastest_and_says_which(nbytes):
     model = named_model("rounds", "auto", SWITCH)
-    assert model.finish(TOGETHER, nbytes).finishes.max() == min(
+    assert model.finish(AT_ONCE, nbytes).finishes.max() == min(
         seconds(name, nbytes) for name in algorithm_names()
     )
     assert (
-        seconds(model.algorithm_for(nbytes), nbytes)
-        == model.finish(TOGETHER, nbytes).finishes.max()
+        seconds(model.algorithm_for(nbytes), nbytes) == model.finish(AT_ONCE, nbytes).finishes.max()
     )
 
 
@@ -64,7 +63,7 @@ def test_switches_that_reduce_take_part():
     assert model.algorithm_for(2**30) == "in-network"
 
 
-def test_but_not_where_flows_are_asked_for():
+def test_a_requested_flow_model_is_kept():
     network = {"fabric": "single-switch", "in_network_reduction": True}
     model = named_model(
         "flows", "auto", build_cluster(ClusterConfig(nodes=4, node="dgx-a100", network=network))

@@ -82,7 +82,7 @@ def test_it_asks_for_nodes_of_equal_numbers_of_gpus():
     ("kind", "conditions"),
     [("flows", None), ("closed-form", None), ("auto", Conditions((Background(0, 1, 1e9),)))],
 )
-def test_it_is_timed_by_rounds_alone(kind, conditions):
+def test_it_is_timed_only_by_rounds(kind, conditions):
     with pytest.raises(DpsimError, match="network model of in-network must be rounds or auto"):
         named_model(kind, "in-network", cluster(reduces=True), conditions=conditions)
 

@@ -87,7 +87,7 @@ def test_a_round_that_has_no_room_is_refused_before_it_is_laid_out(monkeypatch, 
         named_model(kind, "all-to-all", UniformSwitch(4096, 1e9, 0.0))
 
 
-def test_a_schedule_whose_rounds_have_no_room_together_is_refused(monkeypatch):
+def test_a_schedule_whose_rounds_do_not_fit_in_memory_at_once_is_refused(monkeypatch):
     # By numpy, where rounds stay laid out.
     monkeypatch.setattr("dpsim.network.flows_model.kernel", lambda seconds: None)
     monkeypatch.setattr("dpsim.base.budget.memory_here", lambda: 1e8)

@@ -37,7 +37,7 @@ def seconds(kind, name, cluster, nbytes):
 
 def test_swing_through_one_card_takes_what_flows_say():
     """Ranks whose exchange stays in the node run ahead, and their next exchanges overlap on the
-    card with others: by rounds alone 14.0 ms, the card at 146 % of its rate. The card needs 20.43
+    card with others: by rounds 14.0 ms, the card at 146 % of its rate. The card needs 20.43
     ms for its bytes.
     """
     cluster, nbytes = four_a100s_a_node(), 40_000_000

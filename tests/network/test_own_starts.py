@@ -16,14 +16,14 @@ from dpsim.topology import UniformSwitch
 
 RATE, LATENCY = 1e9, 1e-6
 COSTLY = MessageCosts(overhead=1e-6, gamma=1e-9)
-TOGETHER = (
+SHARING = (
     "all-to-all",
     "master-worker",
 )  # messages of one round share a link: under flows a late one makes room for the others
-ALONE = [
+EXCLUSIVE = [
     member
     for member in ALGORITHMS
-    if member.operation != "all-reduce" or member.name not in TOGETHER
+    if member.operation != "all-reduce" or member.name not in SHARING
 ]
 
 seconds = st.floats(0, 1e-3)
@@ -38,7 +38,7 @@ def model(kind, member, ranks, costs=COSTLY):
     return kind(member.schedule(ranks), UniformSwitch(ranks, RATE, LATENCY), costs)
 
 
-@pytest.mark.parametrize(("kind", "members"), [(RoundsModel, ALGORITHMS), (FlowsModel, ALONE)])
+@pytest.mark.parametrize(("kind", "members"), [(RoundsModel, ALGORITHMS), (FlowsModel, EXCLUSIVE)])
 @given(starts=several_starts(), data=st.data())
 def test_a_later_start_never_makes_anyone_finish_earlier(kind, members, starts, data):
     timed = model(kind, data.draw(st.sampled_from(members)), len(starts))
@@ -92,7 +92,7 @@ def test_a_ring_on_equal_links_ends_for_everyone_all_rounds_after_the_last_start
         )
 
 
-@given(starts=several_starts(), member=st.sampled_from(ALONE), seed=st.integers(0, 99))
+@given(starts=several_starts(), member=st.sampled_from(EXCLUSIVE), seed=st.integers(0, 99))
 def test_rounds_are_flows_where_no_link_is_shared_even_on_unequal_links(starts, member, seed):
     ranks = len(starts)
     generator = np.random.default_rng(seed)

@@ -31,8 +31,8 @@ def finishes(schedule, network, starts):
 
 def test_skew_on_a_shared_network_card_makes_rounds_too_slow():
     # GPUs 0 and 1 push to 2 and 3 through one card; GPU 1 is 6 s late. Rounds: half the rate each,
-    # from first to last byte: 12 B / 0.5 B/s = 24 s after each one's start. Flows: 0 alone for 6 s,
-    # 6 B left at half rate: until 18. By then 1 has sent 6 B, and sends the rest alone: until 24.
+    # from first to last byte: 12 B / 0.5 B/s = 24 s after each one's start. Flows: only 0 for 6 s,
+    # 6 B left at half rate: until 18. By then 1 has sent 6 B, and sends the rest faster: until 24.
     rounds, flows = finishes(push(phase((0, 2), (1, 3))), OneWire(4), [0, 6, 0, 0])
     assert rounds == [24, 30, 24, 30]
     assert flows == [18, 24, 18, 24]

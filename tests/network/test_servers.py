@@ -44,7 +44,7 @@ def test_a_push_takes_the_time_of_the_narrower_side(workers, count):
 def test_a_server_takes_up_pushes_one_after_the_other():
     """Two servers at 10 B/s.
 
-    Half of 120 B takes 6 s each; three arrive together at 180 and the last is through 18 s later.
+    Half of 120 B takes 6 s each; three arrive at once at 180 and the last is through 18 s later.
     """
     pushed, _ = both_ways(servers(3, 2, update_rate=10.0), 120)
     assert pushed.tolist() == pytest.approx([198] * 3)
@@ -53,7 +53,7 @@ def test_a_server_takes_up_pushes_one_after_the_other():
 def test_an_early_push_is_taken_up_while_others_are_on_their_way():
     """One server, 1 s a push.
 
-    The first comes at 10, the second, which begins later, alone at 110: 111.
+    The first comes at 10, the second, which begins later, at 110 without others: 111.
     """
     pushed, _ = both_ways(servers(2, 1, update_rate=10.0), 10, starts=[0, 100])
     assert pushed.tolist() == pytest.approx([111, 111])

@@ -17,7 +17,7 @@ def row(measured, predicted, low=None, high=None):
     }
 
 
-def test_runs_that_were_fitted_to_and_held_out_are_told_apart():
+def test_fitted_and_held_out_runs_are_distinguished():
     answer = {
         "rows": [row(100, 101, 90, 120), row(200, 190, 180, 210)],
         "held_out": {"rows": [row(400, 300, 250, 350)]},

@@ -22,7 +22,7 @@ def test_rows_without_a_value_are_left_out_and_counted():
     )
 
 
-def test_colours_are_by_value_and_told_apart_by_symbol_too():
+def test_values_differ_in_colour_and_symbol():
     figure = columns_figure(ROWS, "nodes", "step_time_s", "kind")
     assert [trace.name for trace in figure.data] == ["ring", "tree"]
     assert len({trace.marker.symbol for trace in figure.data}) == 2

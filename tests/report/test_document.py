@@ -1,4 +1,4 @@
-"""Pages that stand alone: how large, what they fetch, and that the library is the figures' own."""
+"""Self-contained pages: how large, what they fetch, and that the library is the figures' own."""
 
 import re
 
@@ -37,7 +37,7 @@ def test_the_library_is_that_of_the_figures():
     assert version == get_plotlyjs_version()
 
 
-def test_titles_are_text_and_nothing_is_asked_for():
+def test_titles_are_text_and_nothing_is_fetched():
     page = document("<img src=http://example.org>", "<p>body</p>", figures=False)
     assert "<img" not in page
     assert "default-src 'none'" in page

@@ -1,8 +1,9 @@
 """Figures as functions.
 
-Their numbers are the result's, axes have units, titles say what is shown, colours are told apart.
+Their numbers are the result's, axes have units, titles say what is shown, colours are distinct.
 """
 
+import ast
 from pathlib import Path
 
 import numpy as np
@@ -22,6 +23,7 @@ from dpsim.report.figures.step_figures import (
     breakdown_figure,
     step_distribution_figure,
 )
+from dpsim.report.theme import SURFACES, contrast
 
 SCENARIOS = Path(__file__).parents[2] / "scenarios"
 
@@ -43,8 +45,8 @@ def test_the_parts_of_a_bar_are_the_parts_of_the_step(quickstart):
     bars["computing"] = bars.pop("computing (forward, backward, optimiser)")
     compute, step = quickstart.parts_s["compute"], quickstart.step_time_s["mean"]
     assert bars["computing"] == pytest.approx([1e3 * compute] * 2)
-    said = figure.data[0].text[0]
-    assert said == f"{human(compute, TIME, 3)}<br>{compute / step:.0%}"
+    output = figure.data[0].text[0]
+    assert output == f"{human(compute, TIME, 3)}<br>{compute / step:.0%}"
     assert sum(x[0] for x in bars.values()) == pytest.approx(1e3 * quickstart.step_time_s["mean"])
     assert titles(figure)[:2] == ("Where the time of a step goes", "mean time of a step (ms)")
     assert len({bar.marker.color for bar in figure.data}) == len(figure.data)
@@ -111,6 +113,15 @@ def test_a_scaling_curve_has_a_band_where_the_model_may_be_off_and_rings_what_is
     assert list(band.x) == [2, 4, 4, 2]
     assert list(band.y) == pytest.approx([50, 50, 125, 125])
     assert list(reached.marker.size) == [7, 14]
+    *colour, alpha = ast.literal_eval(band.fillcolor.removeprefix("rgba"))
+    for surface in SURFACES.values():
+        behind = [int(surface.background[at : at + 2], 16) for at in (1, 3, 5)]
+        seen = [
+            alpha * over + (1 - alpha) * under for over, under in zip(colour, behind, strict=True)
+        ]
+        assert (
+            contrast("#" + "".join(f"{round(each):02x}" for each in seen), surface.background) > 1.3
+        )
 
 
 ROWS = [
@@ -138,7 +149,7 @@ def test_the_fastest_algorithm_of_each_size_is_marked():
     )
 
 
-def test_many_algorithms_are_told_apart_by_more_than_colour():
+def test_many_algorithms_differ_in_more_than_colour():
     rows = [{"bytes": 8, "algorithm": f"a{number}", "time_s": 1e-6} for number in range(13)]
     looks = {
         (line.line.color, line.line.dash, line.marker.symbol)
@@ -191,7 +202,7 @@ def test_times_are_shown_in_a_unit_that_suits_them():
     ]
 
 
-def test_steps_that_differ_by_a_rounding_alone_are_one_bar(tiny):
+def test_steps_that_differ_only_by_rounding_are_one_bar(tiny):
     result = simulate(tiny())
     result.steps.compute[0] = np.nextafter(result.steps.compute[0], 2 * result.steps.compute[0])
     figure = step_distribution_figure(result)
@@ -209,12 +220,12 @@ def test_long_titles_are_wrapped_and_stay_below_the_upper_edge():
     assert all(len(line) <= 44 for line in long.text.split("<br>"))
     assert long.text.replace("<br>", " ") == ("A title " * 10).strip()
     assert long.subtitle.text == "below"
-    # The room that is reserved, above and below together, is the same.
+    # The room that is reserved, above plus below, is the same.
     assert long.pad.t > short.pad.t
     assert long.pad.t + long.pad.b == short.pad.t + short.pad.b
 
 
-def test_times_that_may_be_hours_are_told_in_hours():
+def test_long_times_are_in_hours():
     assert [style.long_time(seconds) for seconds in (0.5, 90.0, 600.0, 10_800.0)] == [
         "500 ms",
         "90 s",

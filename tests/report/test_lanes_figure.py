@@ -32,6 +32,7 @@ def test_touching_parts_are_one_bar_and_a_gap_is_waiting():
     assert bars(figure, "sends and receives") == [(0, pytest.approx(2), pytest.approx(4))]
     forward = next(trace for trace in figure.data if trace.name == "forward")
     assert list(forward.text) == ["1", "2"]
+    assert forward.constraintext == "none"  # plotly would shrink the numbers to the bars' height
 
 
 def test_lanes_share_one_axis_and_one_legend():

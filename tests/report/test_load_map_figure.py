@@ -73,7 +73,7 @@ def test_the_picture_has_the_fabric_on_top_and_says_the_share_of_each_class():
 
 
 @pytest.mark.parametrize("node", list(nodes()))
-def test_of_every_node_no_device_stands_on_another_and_nothing_sent_is_said(node):
+def test_no_devices_of_a_node_overlap_and_idle_links_are_noted(node):
     made, loads = loaded(node=node)
     figure = load_map_figure(link_classes(made, loads))
     devices = figure.data[-1]

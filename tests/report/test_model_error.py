@@ -11,7 +11,7 @@ def interval(*extrapolated):
 
 
 @pytest.mark.parametrize(
-    ("low", "high", "said"),
+    ("low", "high", "message"),
     [
         (0.155, 0.3, "155 to 300 ms"),
         (0.354, 1.47, "354 ms to 1.47 s"),
@@ -21,8 +21,8 @@ def interval(*extrapolated):
         (0.5e-9, 2.0, "0.5 ns to 2 s"),
     ],
 )
-def test_a_unit_that_both_ends_have_is_said_once(low, high, said):
-    assert within(low, high) == said
+def test_a_common_unit_is_written_once(low, high, message):
+    assert within(low, high) == message
 
 
 def test_what_has_no_interval_has_an_empty_cell():
@@ -33,6 +33,6 @@ def test_what_has_no_interval_has_an_empty_cell():
     )
 
 
-def test_what_several_intervals_extrapolate_is_told_once():
+def test_a_common_extrapolation_is_noted_once():
     found = extrapolation_notes([interval("a", "b"), None, interval("b")])
     assert found == ["extrapolated: a", "extrapolated: b"]

@@ -76,10 +76,10 @@ def test_a_page_over_what_the_commands_print(dpsim, tmp_path):
         files[-1].write_text(dpsim(*command, "--json")[1])
         assert read_results(files[-1]).kind == kind
     out = tmp_path / "report.html"
-    code, said, _ = dpsim("report", *files, "--html", out, "--json")
+    code, message, _ = dpsim("report", *files, "--html", out, "--json")
     assert code == 0
-    assert [source["kind"] for source in json.loads(said)["sources"]] == list(commands)
-    assert [source["rows"] for source in json.loads(said)["sources"]] == [1, 2, 2, 6]
+    assert [source["kind"] for source in json.loads(message)["sources"]] == list(commands)
+    assert [source["rows"] for source in json.loads(message)["sources"]] == [1, 2, 2, 6]
     text = out.read_text()
     page = Page(text)
     assert page.all("p") == ["How long does a step of quickstart take, and where does its time go?"]
@@ -99,11 +99,11 @@ def test_a_page_over_what_the_commands_print(dpsim, tmp_path):
 
 def test_the_page_of_a_run_shows_its_timeline_and_the_same_result(dpsim, tmp_path):
     out = tmp_path / "run.html"
-    code, said, err = dpsim(
+    code, message, err = dpsim(
         "run", QUICKSTART, *FEW, "--html", out, "--trace", tmp_path / "trace.json", "--json"
     )
     assert code == 0
-    assert json.loads(said)["name"] == "quickstart"
+    assert json.loads(message)["name"] == "quickstart"
     assert err.splitlines() == [f"wrote {tmp_path / 'trace.json'}", f"wrote {out}"]
     assert len(json.loads((tmp_path / "trace.json").read_text())["traceEvents"]) > 100
     text = out.read_text()
@@ -203,8 +203,8 @@ def test_a_file_that_is_not_there_is_refused(dpsim, tmp_path):
 
 def test_a_study_of_batches_shows_time_and_cost_to_the_target(dpsim, tmp_path):
     study = tmp_path / "scale.json"
-    asked = ("--nodes", "1,2", "--by", "batch", "--batches", "16,64", *FEW, "--json")
-    code, out, err = dpsim("scale", QUICKSTART, *asked)
+    requested = ("--nodes", "1,2", "--by", "batch", "--batches", "16,64", *FEW, "--json")
+    code, out, err = dpsim("scale", QUICKSTART, *requested)
     assert code == 0, err
     study.write_text(out)
     page = tmp_path / "page.html"

@@ -11,7 +11,7 @@ from dpsim.report.plots import files
 
 QUICK = ("--set", "run.steps=3", "--set", "run.warmup=1", "--set", "cluster.nodes=2")
 FILE = "scenarios/quickstart.yaml"
-ASKED = {
+COMMANDS = {
     "run": ["run", FILE, *QUICK],
     "compare": ["compare", FILE, "--vary", "overlap.kind=buckets,sequential", *QUICK],
     "scale": ["scale", FILE, "--nodes", "1,2,4", *QUICK],
@@ -23,10 +23,10 @@ ASKED = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("kind", [*ASKED])
+@pytest.mark.parametrize("kind", [*COMMANDS])
 def test_each_command_draws_what_it_prints(dpsim, tmp_path, kind):
     drawn = tmp_path / f"{kind}.html"
-    code, out, err = dpsim(*ASKED[kind], "--plot", drawn, "--json")
+    code, out, err = dpsim(*COMMANDS[kind], "--plot", drawn, "--json")
     assert code == 0
     assert f"wrote {drawn}" in err
     assert "Plotly.newPlot(" in drawn.read_text()
@@ -67,13 +67,13 @@ def test_pictures_are_drawn_by_kaleido_and_a_browser(dpsim, tmp_path):
 def test_a_picture_says_what_it_lacks_before_anything_is_computed(dpsim, tmp_path, monkeypatch):
     monkeypatch.setattr(files, "find_spec", lambda name: None)
     picture, page = tmp_path / "p.png", tmp_path / "p.html"
-    code, out, err = dpsim(*ASKED["run"], "--plot", picture)
+    code, out, err = dpsim(*COMMANDS["run"], "--plot", picture)
     assert (code, out) == (1, "")
     assert err == (
         f"dpsim: {picture}: pictures need kaleido and Chrome or Chromium: install the extra from "
         "the checkout: pip install -e '.[plot]'; .html needs neither\n"
     )
-    assert dpsim(*ASKED["run"], "--plot", page)[0] == 0
+    assert dpsim(*COMMANDS["run"], "--plot", page)[0] == 0
 
 
 def test_a_picture_without_a_browser_says_so(dpsim, tmp_path, monkeypatch):
@@ -81,7 +81,7 @@ def test_a_picture_without_a_browser_says_so(dpsim, tmp_path, monkeypatch):
     from choreographer.browsers.chromium import Chromium
 
     monkeypatch.setattr(Chromium, "find_browser", lambda **_: None)
-    code, out, err = dpsim(*ASKED["run"], "--plot", tmp_path / "p.svg")
+    code, out, err = dpsim(*COMMANDS["run"], "--plot", tmp_path / "p.svg")
     assert (code, out) == (1, "")
     assert "p.svg: pictures need Chrome or Chromium, and none is installed; .html" in err
 
@@ -94,7 +94,7 @@ def run_answer():
 
 
 @pytest.mark.parametrize(
-    ("content", "name", "said"),
+    ("content", "name", "message"),
     [
         ("{}", "a.json", "must be JSON that"),
         ("[1]", "a.json", "must be JSON that"),
@@ -106,12 +106,12 @@ def run_answer():
         ),
     ],
 )
-def test_what_no_command_printed_is_one_line(dpsim, tmp_path, content, name, said):
+def test_what_no_command_printed_is_one_line(dpsim, tmp_path, content, name, message):
     file = tmp_path / name
     file.write_text(content)
     code, out, err = dpsim("plot", file)
     assert (code, out) == (2, "")
-    assert said in err
+    assert message in err
     assert err.count("\n") == 1
 
 
@@ -132,6 +132,6 @@ def test_there_must_be_a_file_to_draw_to(dpsim, tmp_path):
 def test_json_has_the_figure(dpsim, tmp_path):
     file = tmp_path / "run.json"
     file.write_text(json.dumps(run_answer()))
-    told = json.loads(dpsim("plot", file, "--json")[1])
-    assert list(told) == ["schema_version", "kind", "output", "figure"]
-    assert told["figure"]["data"][0]["type"] == "bar"
+    reported = json.loads(dpsim("plot", file, "--json")[1])
+    assert list(reported) == ["schema_version", "kind", "output", "figure"]
+    assert reported["figure"]["data"][0]["type"] == "bar"

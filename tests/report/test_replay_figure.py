@@ -25,13 +25,16 @@ def trained(tiny):
 
 
 def test_a_line_for_each_replay_in_each_panel(trained):
-    replays = {"together": trained("bsp"), "alone": trained("local-sgd")}
+    replays = {"coordinated": trained("bsp"), "independent": trained("local-sgd")}
     figure = replay_figure(replays)
-    assert [trace.name for trace in figure.data] == ["together"] * 6 + ["alone"] * 6
-    assert [trace.name for trace in figure.data if trace.showlegend] == ["together", "alone"]
+    assert [trace.name for trace in figure.data] == ["coordinated"] * 6 + ["independent"] * 6
+    assert [trace.name for trace in figure.data if trace.showlegend] == [
+        "coordinated",
+        "independent",
+    ]
     first = figure.data[0]
-    assert list(first.x) == replays["together"].curve.column("time_s").tolist()
-    assert list(first.y) == replays["together"].curve.column("accuracy").tolist()
+    assert list(first.x) == replays["coordinated"].curve.column("time_s").tolist()
+    assert list(first.y) == replays["coordinated"].curve.column("accuracy").tolist()
     assert {shape.y0 for shape in figure.layout.shapes} == {0.3}
 
 

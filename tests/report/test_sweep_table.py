@@ -55,7 +55,7 @@ def test_it_has_what_differs_and_five_results_and_fits_80_columns():
     assert cells == ["0", "1", "250 ms", "155 to 300 ms", "51.2", "87.5%", "7.35 GB"]
 
 
-def test_some_points_are_told_apart_as_all_of_the_sweep_are():
+def test_some_points_are_labelled_as_all_of_the_sweep_are():
     """What varies in the sweep says what a point is, even if the shown points share it."""
     every = answer({"nodes": 1, "stage": 2}, {"nodes": 1, "stage": 3}, {"nodes": 2, "stage": 3})
     some = replace(every, rows=every.rows[:1])
@@ -76,7 +76,7 @@ def test_the_first_are_shown():
     assert [*table.columns[0].cells] == ["0", "1", "2", "3"]
 
 
-def test_what_is_extrapolated_is_told_once_below_it():
+def test_an_extrapolation_is_noted_once_below_the_table():
     found = answer({"nodes": 1}, {"nodes": 2})
     assert sweep_notes(found) == ["extrapolated: no 8 nodes", "extrapolated: no RoCE"]
     assert sweep_notes(found, 0) == []
@@ -89,7 +89,7 @@ def test_amounts_of_data_have_their_unit():
 
 
 @pytest.mark.parametrize(
-    ("nbytes", "said"),
+    ("nbytes", "message"),
     [
         (2**20, "1 MiB"),
         (3 * 2**30, "3 GiB"),
@@ -99,5 +99,5 @@ def test_amounts_of_data_have_their_unit():
         (0, "0 B"),
     ],
 )
-def test_whole_binary_sizes_are_said_so(nbytes, said):
-    assert size(nbytes) == said
+def test_whole_binary_sizes_have_binary_units(nbytes, message):
+    assert size(nbytes) == message

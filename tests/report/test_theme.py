@@ -1,4 +1,4 @@
-"""The palette: contrast in both modes, and colours told apart by people with any colour vision."""
+"""The palette: contrast in both modes, and colours distinct for people with any colour vision."""
 
 from itertools import combinations, pairwise
 
@@ -48,7 +48,7 @@ def lab(colour, vision):
 
 
 @pytest.mark.parametrize("name", VISIONS)
-def test_colours_are_told_apart_by_people_with_any_colour_vision(name):
+def test_colours_are_distinct_for_any_colour_vision(name):
     seen = {colour: lab(colour, VISIONS[name]) for colour in COLOUR.values()}
     nearest = min(np.linalg.norm(seen[a] - seen[b]) for a, b in combinations(seen, 2))
     assert nearest > 23

@@ -7,9 +7,9 @@ from dpsim.report.figures.timeline_figure import timeline_figure
 def drawn(*intervals, **more):
     figure = timeline_figure([Interval(0, *each) for each in intervals], **more)
     return sorted(
-        (bar.name, said.partition("<br>")[0], round(base, 6), round(base + length, 6))
+        (bar.name, message.partition("<br>")[0], round(base, 6), round(base + length, 6))
         for bar in figure.data
-        for said, base, length in zip(bar.customdata, bar.base, bar.x, strict=True)
+        for message, base, length in zip(bar.customdata, bar.base, bar.x, strict=True)
     )
 
 
@@ -62,7 +62,7 @@ def test_what_is_sent_beside_something_else_has_a_row_of_its_own():
     )
     (sent,) = [bar for bar in figure.data if bar.name == "communication"]
     assert list(sent.y) == ["sends", "sends (2)", "sends"]
-    assert [said.partition("<br>")[0] for said in sent.customdata] == [
+    assert [message.partition("<br>")[0] for message in sent.customdata] == [
         "unit 0-gradients: reduce-scatter",
         "unit 1: all-gather",
         "unit 2: all-gather",
@@ -79,7 +79,7 @@ def test_thin_bars_have_neither_words_nor_outlines_and_times_a_unit_that_suits_t
     assert figure.layout.xaxis.title.text == "time (ms)"
 
 
-def test_workers_are_called_as_they_are_asked_to_be():
+def test_workers_have_the_given_names():
     figure = timeline_figure(
         [Interval(7, "compute", "forward", 0, 1)], {7: "the slowest, worker 7,"}
     )

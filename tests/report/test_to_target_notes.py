@@ -19,10 +19,10 @@ def test_lines_say_time_steps_batch_and_learning_rate():
     )
 
 
-def test_what_is_not_known_is_said_instead_of_numbers():
+def test_missing_constants_are_reported_instead_of_numbers():
     large = load_scenario("scenarios/quickstart.yaml", ["cluster.nodes=160"])
-    said, batch, _, note = to_target_notes(time_to_target(large, 0.25))
-    assert said == "to target   the steps to top-1 accuracy 0.75 on ImageNet are not known"
+    output, batch, _, note = to_target_notes(time_to_target(large, 0.25))
+    assert output == "to target   the steps to top-1 accuracy 0.75 on ImageNet are not known"
     assert batch.startswith("batch       too large: a global batch of 81,920 may not converge")
     assert note.startswith(
         "note        steps to the target are not known with a global batch above"

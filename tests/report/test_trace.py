@@ -161,7 +161,7 @@ def test_a_process_for_each_node_and_one_for_the_network():
 
 def test_only_so_many_workers_and_links_are_shown_and_it_says_so():
     content = trace(recorded("quickstart"), workers=4, links=5)
-    said = content["otherData"]
-    assert (said["workers"], said["workers_shown"], said["links_shown"]) == (32, 4, 5)
-    assert said["links_loaded"] > 5
+    message = content["otherData"]
+    assert (message["workers"], message["workers_shown"], message["links_shown"]) == (32, 4, 5)
+    assert message["links_loaded"] > 5
     assert sum(event["name"] == "step 0" for event in of_kind(content, "X")) == 4

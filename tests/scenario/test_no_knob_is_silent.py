@@ -146,8 +146,12 @@ def put(content, path, value):
 
 def turns():
     for model, knobs in KNOBS.items():
-        for name, said in knobs["turns"].items():
-            turn = said if isinstance(said, dict) and {"to", "record"} & set(said) else {"to": said}
+        for name, message in knobs["turns"].items():
+            turn = (
+                message
+                if isinstance(message, dict) and {"to", "record"} & set(message)
+                else {"to": message}
+            )
             yield model, name, turn
 
 
@@ -191,11 +195,11 @@ def checked(content, place):
     return Scenario.model_validate(content, context={"folder": place})
 
 
-def asked(*command):
+def requested(*command):
     """What a command answers of a scenario in JSON."""
 
     def answer(content, place, dpsim):
-        path = place / "asked.yaml"
+        path = place / "requested.yaml"
         path.write_text(json.dumps(content))
         code, out, err = dpsim(*(path if word == "FILE" else word for word in command), "--json")
         assert code == 0, err
@@ -206,8 +210,8 @@ def asked(*command):
 
 def swept(content, place, dpsim):
     out = Path(tempfile.mkdtemp(dir=place))
-    asked("sweep", "FILE", "-o", out, "--workers", "1")(content, place, dpsim)
-    return asked("results", out)(content, place, dpsim)
+    requested("sweep", "FILE", "-o", out, "--workers", "1")(content, place, dpsim)
+    return requested("results", out)(content, place, dpsim)
 
 
 def owned(kind, at, answer):
@@ -247,7 +251,7 @@ def forget():
 
 def listed(kind):
     def answer(content, place, dpsim):
-        rows = asked("catalogue", kind)(content, place, dpsim)["rows"]
+        rows = requested("catalogue", kind)(content, place, dpsim)["rows"]
         found = CATALOGUES[kind]()
         names = [name for name in ("mine", "another") if name in found]
         return {"row": [row for row in rows if row["name"] == "mine"], "names": names}
@@ -264,10 +268,10 @@ def described(content, place, dpsim):
 AT_GPU, AT_LINK, AT_NODE = "cluster.node.gpu", "cluster.node.nics.link", "cluster.node"
 ANSWERS = {
     "run": run,
-    "memory": asked("memory", "FILE"),
-    "converge": asked("converge", "FILE"),
-    "goodput": asked("goodput", "FILE", "--runs", "2"),
-    "topology": asked("topology", "FILE"),
+    "memory": requested("memory", "FILE"),
+    "converge": requested("converge", "FILE"),
+    "goodput": requested("goodput", "FILE", "--runs", "2"),
+    "topology": requested("topology", "FILE"),
     "sweep": swept,
     "gpus": owned("gpus", AT_GPU, listed("gpus")),
     "links": owned("links", AT_LINK, listed("links")),
@@ -275,10 +279,10 @@ ANSWERS = {
     "import": owned(
         "gpus",
         AT_GPU,
-        asked("import", "nvidia-topo", DATA / "dgx-a100.topo.txt", "--gpu", "mine"),
+        requested("import", "nvidia-topo", DATA / "dgx-a100.topo.txt", "--gpu", "mine"),
     ),
-    "import-xml": owned("gpus", AT_GPU, asked("import", "nccl-topo", "mine.xml")),
-    "import-sm": owned("gpus", AT_GPU, asked("import", "nccl-topo", "sm.xml")),
+    "import-xml": owned("gpus", AT_GPU, requested("import", "nccl-topo", "mine.xml")),
+    "import-sm": owned("gpus", AT_GPU, requested("import", "nccl-topo", "sm.xml")),
     "reference": owned("gpus", AT_GPU, described),
 }
 
@@ -333,8 +337,8 @@ def test_what_is_kept_for_the_record_says_so():
     walk(shape_of(Scenario), found)
     models = {model.__name__: model for model in found}
     for model, name, turn in turns():
-        said = fields_of(models[model])[name.partition(".")[0]].description or ""
-        assert ("for the record" in said) == ("record" in turn), (model, name)
+        message = fields_of(models[model])[name.partition(".")[0]].description or ""
+        assert ("for the record" in message) == ("record" in turn), (model, name)
 
 
 def test_every_field_stands_in_the_table():

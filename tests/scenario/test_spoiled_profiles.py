@@ -34,7 +34,7 @@ def update(value):
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "message"),
     [
         (constant("memory", 0), "constants.memory: value must be at least 1e-09, but got 0"),
         (constant("product_fp32", 1e-320), "constants.product: value must be at least 1e-09"),
@@ -42,10 +42,10 @@ def update(value):
         (update(1e30), "optimizers.momentum: value must be from 0 to 1e+06"),
     ],
 )
-def test_what_cannot_be_is_one_line(run_with, change, said):
+def test_what_cannot_be_is_one_line(run_with, change, message):
     code, out, err = run_with(change)
     assert (code, out, err.count("\n")) == (2, "", 1)
-    assert said in err
+    assert message in err
 
 
 def test_layers_that_take_no_time_have_a_step(run_with):

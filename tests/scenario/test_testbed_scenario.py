@@ -80,7 +80,7 @@ BAD = {
 
 
 @pytest.mark.parametrize("added", BAD)
-def test_what_does_not_go_together_is_said(scenario, added):
+def test_incompatible_values_are_reported(scenario, added):
     with pytest.raises(ScenarioError) as caught:
         scenario(added)
     assert BAD[added] in str(caught.value)
@@ -117,7 +117,7 @@ def test_a_profile_is_used_and_named(scenario):
     assert calibrated.parts_s["exposed_comm"] == pytest.approx(
         2 * plain.parts_s["exposed_comm"], rel=0.1
     ), "half the rate"
-    said = calibrated.to_json()["calibration"]
-    assert said["name"] == "ours"
-    assert said["residuals"]["mean_ape"] == 0.02
-    assert said["compute"] == "catalogue"
+    output = calibrated.to_json()["calibration"]
+    assert output["name"] == "ours"
+    assert output["residuals"]["mean_ape"] == 0.02
+    assert output["compute"] == "catalogue"

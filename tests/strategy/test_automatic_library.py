@@ -1,4 +1,4 @@
-"""``library: auto``: NCCL where it serves the GPUs and has the algorithm, else the algorithm alone."""
+"""``library: auto``: NCCL where it serves the GPUs and has the algorithm, else ideal links."""
 
 import pytest
 
@@ -31,7 +31,7 @@ def step(aggregation, **more):
 
 
 @pytest.mark.parametrize(
-    ("asked", "same_as"),
+    ("requested", "same_as"),
     [
         ({}, {"library": "nccl"}),
         ({"algorithm": "ring"}, {"library": "nccl", "algorithm": "ring"}),
@@ -39,10 +39,10 @@ def step(aggregation, **more):
         ({"algorithm": "swing"}, {"library": "ideal", "algorithm": "swing"}),
     ],
 )
-def test_an_all_reduce_is_nccls_where_it_has_the_algorithm(asked, same_as):
+def test_an_all_reduce_is_nccls_where_it_has_the_algorithm(requested, same_as):
     kind = {"kind": "allreduce"}
-    result = run({**kind, **asked})
-    assert mean(result) == mean(run({**kind, **asked, "library": "auto"}))
+    result = run({**kind, **requested})
+    assert mean(result) == mean(run({**kind, **requested, "library": "auto"}))
     assert mean(result) == step({**kind, **same_as})
     (chosen,) = result.libraries
     assert chosen.library == same_as["library"]
@@ -50,16 +50,18 @@ def test_an_all_reduce_is_nccls_where_it_has_the_algorithm(asked, same_as):
     assert result.to_json()["libraries"] == [{"library": chosen.library, "why": chosen.why}]
 
 
-def test_a_library_that_is_asked_for_is_said_too():
+def test_a_requested_library_is_reported_too():
     result = run({"kind": "allreduce", "library": "ideal"})
     (chosen,) = result.libraries
     assert (chosen.library, chosen.why) == ("ideal", "as asked for")
 
 
-def test_ideal_links_are_a_warning_only_where_they_are_asked_for_on_gpus_that_a_library_serves():
+def test_requested_ideal_links_give_a_warning_on_gpus_with_a_library():
     def warned(aggregation, **more):
-        said = run(aggregation, **more).to_json()["warnings"]
-        return [each for each in said if each.startswith("library ideal on GPUs that nccl serves")]
+        output = run(aggregation, **more).to_json()["warnings"]
+        return [
+            each for each in output if each.startswith("library ideal on GPUs that nccl serves")
+        ]
 
     ideal = {"kind": "allreduce", "library": "ideal"}
     assert len(warned(ideal)) == 1
@@ -72,7 +74,7 @@ def test_ideal_links_are_a_warning_only_where_they_are_asked_for_on_gpus_that_a_
     ("node", "library", "algorithm"),
     [("tpu-v3", "ideal", "ring"), ("mi300x-8gpu", "nccl", "auto")],
 )
-def test_without_nvidias_gpus_it_is_a_ring_alone_but_on_amds(node, library, algorithm):
+def test_without_a_gpu_library_it_is_a_ring(node, library, algorithm):
     result = run({"kind": "allreduce"}, node=node)
     named = {"kind": "allreduce", "library": library, "algorithm": algorithm}
     assert mean(result) == step(named, node=node)
@@ -90,9 +92,9 @@ def test_switches_of_the_fabric_that_are_to_reduce_are_not_nccls():
 
 
 def test_other_traffic_and_a_network_model_are_for_no_library():
-    auto, alone = ({"kind": "allreduce", "library": name} for name in ("auto", "ideal"))
+    auto, single = ({"kind": "allreduce", "library": name} for name in ("auto", "ideal"))
     flows = {"run": {"steps": 2, "warmup": 1, "network_model": "flows"}}
-    assert step(auto, **flows) == step(alone, **flows)
+    assert step(auto, **flows) == step(single, **flows)
     (chosen,) = run(auto, **flows).libraries
     assert chosen.why == "auto: the network model is to be flows"
 

@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from json_docs import documented_keys
 
 from dpsim import load_scenario, simulate
 from dpsim.base.errors import DpsimError
@@ -58,7 +59,7 @@ def test_the_line_goes_through_calls_that_lie_on_one():
     assert line.error == pytest.approx(0, abs=1e-9)
 
 
-def test_of_one_size_the_latency_is_not_told():
+def test_one_size_does_not_determine_the_latency():
     line = through([call(10**7, 0.0, 2e-3), call(10**7, 0.1, 6e-3), call(10**7, 0.2, 2e-3)])
     assert (line.latency, line.per_byte) == (0.0, pytest.approx(2e-10))
 
@@ -170,7 +171,7 @@ def test_a_step_of_units_by_hand():
     assert two.seconds(Sharding(10, 0, True)) == pytest.approx(15.0)
     # Kept weights are not gathered again, and the first scatter runs beside the last backward.
     assert two.seconds(Sharding(10, 0, False)) == pytest.approx(13.5)
-    # One ahead: the first gather alone is waited for.
+    # One ahead: only the first gather is waited for.
     assert two.seconds(Sharding(10, 1, True)) == pytest.approx(13.5)
 
 
@@ -232,11 +233,8 @@ def test_the_command_answers_with_the_documented_keys(dpsim, tmp_path, monkeypat
     file = write(tmp_path / "trace.json", gpu_trace())
     code, out, _ = dpsim("advise", file, "--json")
     assert code == 0
-    text = (root / "docs" / "json.md").read_text()
-    section = text.split("## `dpsim advise")[1].split("\n## ")[0]
-    documented = [line.split("`")[1] for line in section.splitlines() if line.startswith("| `")]
     answer = json.loads(out)
-    assert list(answer) == ["schema_version", "kind", *documented]
+    assert list(answer) == ["schema_version", "kind", *documented_keys("dpsim advise")]
     code, out, _ = dpsim("advise", file)
     assert code == 0
     assert "DistributedDataParallel(model" in out

@@ -105,7 +105,7 @@ def test_a_batch_that_no_run_took_to_the_target_is_no_gain():
     assert list(hours.cells)[-1] == ""
 
 
-def test_what_cannot_be_simulated_is_left_out_and_said():
+def test_configurations_that_cannot_be_simulated_are_left_out_and_reported():
     study = batch_study(QUICKSTART, [3, 4], overrides=FEW, fixed_global_batch=True)
     assert [point.nodes for point in study.points] == [4]
     assert study.left_out == ("3 nodes: 24 workers do not divide a global batch of 2,048",)

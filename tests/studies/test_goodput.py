@@ -150,7 +150,7 @@ def test_an_elastic_job_misses_those_in_repair_and_nothing_else():
 
 
 @AT_ITS_OWN
-def test_an_elastic_job_misses_what_failed_together_past_the_spares():
+def test_an_elastic_job_misses_the_failed_workers_beyond_its_spares():
     """Groups in repair are Poisson, of mean 2 here, and workers in one geometric, of mean 3."""
     fault = {"mtbf": "500000 s", "repair_time": "3000 s", "together": 3}
     config = crashes(
@@ -315,8 +315,8 @@ def test_the_llama_3_table_adds_up_to_what_was_published():
 
 
 def test_a_fault_says_who_is_struck():
-    told = {per: FaultConfig.model_validate({"per": per}) for per in ("worker", "node", "rack")}
-    struck = [fault.cause(64, 8).rate * fault.mtbf for fault in told.values()]
+    reported = {per: FaultConfig.model_validate({"per": per}) for per in ("worker", "node", "rack")}
+    struck = [fault.cause(64, 8).rate * fault.mtbf for fault in reported.values()]
     assert struck == pytest.approx([64, 8, 2])
     together = FaultConfig(together=4, relapse=0.5).cause(64, 8)
     # Of eight that fail, four come back and fail again one by one; the others were struck at once.

@@ -18,17 +18,17 @@ class OneRun:
 
     def __init__(self, machine):
         self.machine = machine
-        self.told = dict.fromkeys(USES, 0.0)
-        self.place = SimpleNamespace(copies=0, told=dict.fromkeys(USES, 0.0))
+        self.totals = dict.fromkeys(USES, 0.0)
+        self.place = SimpleNamespace(copies=0, totals=dict.fromkeys(USES, 0.0))
 
-    def add(self, told, work, strength, checkpoints, lost=0.0):
-        told["useful"] += work * strength
-        told["waiting"] += work * (1 - strength)
-        told["checkpoints"] += checkpoints
-        told["lost"] += lost
+    def add(self, totals, work, strength, checkpoints, lost=0.0):
+        totals["useful"] += work * strength
+        totals["waiting"] += work * (1 - strength)
+        totals["checkpoints"] += checkpoints
+        totals["lost"] += lost
 
     def forget(self):
-        self.place.copies, self.place.told = 0, dict.fromkeys(USES, 0.0)
+        self.place.copies, self.place.totals = 0, dict.fromkeys(USES, 0.0)
 
     def book(self, stretch):
         seconds, strength, kept, _ = stretch
@@ -40,8 +40,8 @@ class OneRun:
         periods = max(0, math.floor((reached - unwritten) / period.whole))
         if kept is Kept.CHECKPOINT and not periods:
             for use in USES:
-                self.told[use] -= place.told[use]
-            self.told["lost"] += reached
+                self.totals[use] -= place.totals[use]
+            self.totals["lost"] += reached
             self.forget()
             return reached
         since = reached - periods * period.whole
@@ -53,13 +53,13 @@ class OneRun:
             worked += copies * period.work
         if kept is Kept.ALL and copies < period.segments:
             worked += min(max(0.0, beyond), period.work)
-        self.add(self.told, worked, strength, seconds - lost - worked, lost)
+        self.add(self.totals, worked, strength, seconds - lost - worked, lost)
         if kept is not Kept.COPY or periods:
             self.forget()
         if kept is Kept.COPY:
             made = copies - self.place.copies
             copying = made * (period.segment - period.work)
-            self.add(self.place.told, made * period.work, strength, copying)
+            self.add(self.place.totals, made * period.work, strength, copying)
             self.place.copies = copies
         return lost
 
@@ -94,16 +94,16 @@ def course(generator, ends):
         (Copies(interval=60.0, cost=4.0, restart=10.0), (*Kept, Kept.COPY, Kept.COPY)),
     ],
 )
-def test_all_runs_and_intervals_together_are_each_alone(copies, ends):
+def test_runs_and_intervals_computed_at_once_equal_each_separately(copies, ends):
     generator = np.random.default_rng(1)
     courses = [course(generator, ends) for _ in range(20)]
     machines = [machine(interval, copies) for interval in INTERVALS]
     for row, one in enumerate(machines):
         found, useful = histories(machines, courses, row)
         for run, (each, history) in enumerate(zip(courses, found, strict=True)):
-            alone = OneRun(one)
-            lost = [alone.book(stretch) for stretch in each.stretches]
+            single = OneRun(one)
+            lost = [single.book(stretch) for stretch in each.stretches]
             assert [stop.lost for stop in history.stops] == pytest.approx(lost, rel=1e-12, abs=1e-9)
-            told = {use: getattr(history, use) for use in USES}
-            assert told == pytest.approx(alone.told, rel=1e-12, abs=1e-9)
+            totals = {use: getattr(history, use) for use in USES}
+            assert totals == pytest.approx(single.totals, rel=1e-12, abs=1e-9)
             assert useful[row, run] == history.useful

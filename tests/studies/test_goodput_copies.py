@@ -72,10 +72,10 @@ def test_a_job_that_never_gets_on_takes_for_ever(segment, to_storage, to_copy):
 
 @AT_ITS_OWN
 def test_without_faults_that_leave_them_copies_only_cost():
-    told = {"faults": [RACK], "checkpoint_interval": "600 s", "checkpoint_cost": "40 s"}
-    plain = goodput_study(crashes(**told), 10, 1, 20 * DAY, runs=5)
-    free = goodput_study(crashes(**told, neighbour={"cost": "0 s"}), 10, 1, 20 * DAY, runs=5)
-    dear = goodput_study(crashes(**told, neighbour={"cost": "6 s"}), 10, 1, 20 * DAY, runs=5)
+    reported = {"faults": [RACK], "checkpoint_interval": "600 s", "checkpoint_cost": "40 s"}
+    plain = goodput_study(crashes(**reported), 10, 1, 20 * DAY, runs=5)
+    free = goodput_study(crashes(**reported, neighbour={"cost": "0 s"}), 10, 1, 20 * DAY, runs=5)
+    dear = goodput_study(crashes(**reported, neighbour={"cost": "6 s"}), 10, 1, 20 * DAY, runs=5)
     assert free.shares == pytest.approx(plain.shares)
     assert free.expected.useful == pytest.approx(plain.expected.useful)
     assert dear.shares["useful"] < free.shares["useful"]
@@ -83,9 +83,9 @@ def test_without_faults_that_leave_them_copies_only_cost():
 
 @AT_ITS_OWN
 def test_a_neighbour_in_another_rack_outlives_the_rack():
-    told = {"faults": [RACK], "checkpoint_interval": "600 s", "checkpoint_cost": "40 s"}
+    reported = {"faults": [RACK], "checkpoint_interval": "600 s", "checkpoint_cost": "40 s"}
     same, other = (
-        goodput_study(crashes(**told, neighbour={"same_rack": rack}), 10, 1, 20 * DAY, runs=5)
+        goodput_study(crashes(**reported, neighbour={"same_rack": rack}), 10, 1, 20 * DAY, runs=5)
         for rack in (True, False)
     )
     assert other.shares["lost"] < 0.2 * same.shares["lost"]

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from json_docs import section
 
-from dpsim import cli, load_scenario
+from dpsim import load_scenario
 from dpsim.base.errors import DpsimError
 from dpsim.studies.layer_split import Hop, LayerSplit, balanced, layer_split, on_devices, pipelined
 from dpsim.topology import build_cluster
@@ -96,18 +97,18 @@ def test_a_step_lies_between_its_bounds(parts, micro_batches, data):
     hops = [Hop(data.draw(st.floats(0, 1)), data.draw(st.floats(1, 1e3))) for _ in parts[1:]]
     found = pipelined(stages, hops, micro_batches)
     update = max(each.update for each in stages)
-    alone = sum(each.forward + each.backward for each in stages)
+    single = sum(each.forward + each.backward for each in stages)
     wires = sum(hop.latency + each.sent / hop.rate for hop, each in zip(hops, stages, strict=False))
     busiest = max(micro_batches * (each.forward + each.backward) + each.update for each in stages)
-    assert found.step >= max(busiest, alone + 2 * wires) * (1 - 1e-9)
-    assert found.step <= (micro_batches * (alone + 2 * wires) + update) * (1 + 1e-9)
+    assert found.step >= max(busiest, single + 2 * wires) * (1 - 1e-9)
+    assert found.step <= (micro_batches * (single + 2 * wires) + update) * (1 + 1e-9)
 
 
 @pytest.mark.parametrize("micro_batches", [3, 6, 7, 10])
 def test_one_device_never_idles_less_than_not_at_all(micro_batches):
     for tenth in range(1, 60):
-        alone = stage(tenth / 10, tenth / 7, tenth / 3)
-        split = LayerSplit((alone,), micro_batches, pipelined([alone], [], micro_batches))
+        single = stage(tenth / 10, tenth / 7, tenth / 3)
+        split = LayerSplit((single,), micro_batches, pipelined([single], [], micro_batches))
         assert 0 <= split.idle < 1e-12
 
 
@@ -171,7 +172,7 @@ def test_stages_cover_the_model_and_hold_less_than_all_of_it():
         ),
     ],
 )
-def test_what_cannot_be_split_is_said(overrides, devices, parts, message):
+def test_an_impossible_split_is_reported(overrides, devices, parts, message):
     with pytest.raises(DpsimError, match=message):
         layer_split(load_scenario(FILE, overrides), devices, parts)
 
@@ -181,32 +182,18 @@ def test_data_parallelism_beside_it_has_the_same_global_batch():
     assert [on_devices(scenario, devices).global_batch for devices in (1, 2, 4, 8)] == [64] * 4
 
 
-def test_the_command_prints_both_beside_each_other(monkeypatch, capsys):
-    arguments = [
-        "dpsim",
-        "layer-split",
-        str(FILE),
-        "--devices",
-        "4",
-        "--micro-batches",
-        "1,16",
-        "--json",
-    ]
-    monkeypatch.setattr("sys.argv", arguments)
-    with pytest.raises(SystemExit):
-        cli.main()
-    answer = json.loads(capsys.readouterr().out)
+def test_the_command_prints_both_beside_each_other(dpsim):
+    _, out, _ = dpsim("layer-split", FILE, "--devices", 4, "--micro-batches", "1,16", "--json")
+    answer = json.loads(out)
     assert list(answer) == ["schema_version", "kind", "name", "global_batch", "rows"]
     assert [(row["way"], row["micro_batches"]) for row in answer["rows"]] == [
         ("data-parallel", None),
         ("layer-split", 1),
         ("layer-split", 16),
     ]
-    section = (
-        (ROOT / "docs" / "json.md").read_text().split("## `dpsim layer-split")[1].split("\n## ")[0]
-    )
+    text = section("dpsim layer-split")
     assert all(
-        f"`{key}`" in section
+        f"`{key}`" in text
         for key in (*answer, *answer["rows"][0])
         if key not in ("schema_version", "kind")
     )
@@ -215,15 +202,10 @@ def test_the_command_prints_both_beside_each_other(monkeypatch, capsys):
 
 
 @pytest.mark.parametrize("option", ["--devices", "--micro-batches"])
-def test_a_bad_number_is_refused(option, monkeypatch, capsys):
-    monkeypatch.setattr("sys.argv", ["dpsim", "layer-split", str(FILE), option, "2,x"])
-    with pytest.raises(SystemExit) as exit_:
-        cli.main()
-    assert exit_.value.code != 0
-    assert (
-        f"{option}: must be whole numbers of at least 1, such as 1,2,4, but got '2,x'"
-        in capsys.readouterr().err
-    )
+def test_a_bad_number_is_refused(option, dpsim):
+    code, _, err = dpsim("layer-split", FILE, option, "2,x")
+    assert code == 2
+    assert f"{option}: must be whole numbers of at least 1, such as 1,2,4, but got '2,x'" in err
 
 
 def test_a_scenario_of_a_testbed_is_split_on_its_cluster():

@@ -37,7 +37,7 @@ def test_a_ring_of_three_on_paper():
     assert first[0, 0].tolist() == [1, 0, 0]
 
 
-def test_only_what_is_asked_for_counts():
+def test_only_the_requested_operation_counts():
     """Of a broadcast that is the root's vector, of an all-gather each rank's own chunk."""
     broadcast = walk(algorithm("tree", "broadcast").schedule(4), NBYTES)
     assert broadcast.counts[:, 0].tolist() == [True, False, False, False]

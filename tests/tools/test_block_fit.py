@@ -9,7 +9,7 @@ RATE, COMPUTE = np.array([1.0, 3.0, 10.0]), np.array([0.2, 2.0])
 MEASURED = 1 / RATE[CLUSTER] + COMPUTE[MODEL]
 
 
-def test_rates_and_models_are_fitted_together():
+def test_rates_and_models_are_fitted_jointly():
     blocks = [
         Block("rate", np.full(3, 2.0), np.full(3, 3.0), CLUSTER),
         Block("compute", np.full(2, 1.0), np.full(2, 3.0), MODEL),

@@ -46,10 +46,10 @@ def test_everything_needed_is_a_dependency_of_the_project():
 
 
 def test_the_bundle_has_the_wheels_and_a_script_for_them(monkeypatch, tmp_path):
-    asked, compilers = [], []
+    requested, compilers = [], []
 
     def run(command, check, env=None):
-        asked.append(command)
+        requested.append(command)
         compilers.append((env or {}).get("CC"))
         (tmp_path / "ruamel_yaml-2-any.whl").write_bytes(b"wheel")
 
@@ -57,7 +57,7 @@ def test_the_bundle_has_the_wheels_and_a_script_for_them(monkeypatch, tmp_path):
     monkeypatch.setattr(bundle.platform, "machine", lambda: "x86_64")
     size = bundle.bundle(tmp_path, "3.12", "aarch64")
     assert compilers[0] == ""  # of this machine's code none is for that one
-    _, download = asked
+    _, download = requested
     assert [*bundle.NEEDED] == download[-len(bundle.NEEDED) :]
     assert "manylinux_2_28_aarch64" in download
     assert download[download.index("--python-version") + 1] == "3.12"

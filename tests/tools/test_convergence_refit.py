@@ -43,10 +43,10 @@ def test_every_task_has_its_runs():
 def test_a_runs_own_noise_gives_its_own_steps(name):
     runs = runs_of(name)
     for index, (batch, steps) in enumerate(zip(runs.batches, runs.steps, strict=True)):
-        alone = dataclasses.replace(
+        single = dataclasses.replace(
             runs, batches=(batch,), steps=(steps,), curves=(runs.curves[index],)
         )
-        form = alone.noise_form().model_copy(update={"base_batch": runs.batches[0]})
+        form = single.noise_form().model_copy(update={"base_batch": runs.batches[0]})
         assert form.steps(batch) == pytest.approx(steps, rel=0.1)
 
 

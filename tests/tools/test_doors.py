@@ -27,7 +27,7 @@ def package(tmp_path, monkeypatch):
     return found
 
 
-def test_an_import_past_a_door_is_told_with_its_line(package):
+def test_an_import_past_a_door_is_reported_with_its_line(package):
     found = package("import sys\nfrom house.rings.ring import ring\n")
     assert found == [
         "house/user.py:2: house.rings.ring is private to house.rings: import it from there"

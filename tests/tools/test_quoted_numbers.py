@@ -24,6 +24,6 @@ def test_eleven_of_twelve_numbers_lie_inside_their_intervals():
     assert outside == ["BERT-large, 512 tokens, AMP, 8 A100"]
 
 
-def test_a_thread_that_is_answered_wrong_is_said_to_be():
+def test_a_wrong_number_in_a_thread_is_reported():
     outside = [row.entry["thread"] for row in rows("threads") if row.is_inside is False]
     assert outside == ["pytorch 36298", "llm-foundry 336", "fairseq 789"]

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from fabrics import every_pair
 
 from dpsim.collectives import algorithm
 from dpsim.network import RoundsModel
@@ -54,11 +55,6 @@ CLUSTERS = pytest.mark.parametrize(
 )
 
 
-def every_pair(ranks):
-    source, destination = np.divmod(np.arange(ranks**2), ranks)
-    return source[source != destination], destination[source != destination]
-
-
 @CLUSTERS
 def test_routes_are_connected_paths_of_the_graph_and_take_the_sum_of_their_latencies(cluster):
     graph = cluster.graph()
@@ -89,15 +85,15 @@ def walk(after, place):
 
 
 @CLUSTERS
-def test_a_route_does_not_depend_on_what_is_asked_beside_it(cluster):
+def test_a_route_does_not_depend_on_other_requested_routes(cluster):
     source, destination = every_pair(cluster.ranks)
-    together = cluster.routes(source, destination)
+    combined = cluster.routes(source, destination)
     for number in range(0, len(source), 7):
-        alone = cluster.routes(source[number : number + 1], destination[number : number + 1])
-        assert [link for link in together.links[number] if link >= 0] == [
-            link for link in alone.links[0] if link >= 0
+        single = cluster.routes(source[number : number + 1], destination[number : number + 1])
+        assert [link for link in combined.links[number] if link >= 0] == [
+            link for link in single.links[0] if link >= 0
         ]
-        assert together.latency[number] == alone.latency[0]
+        assert combined.latency[number] == single.latency[0]
 
 
 @CLUSTERS
@@ -133,9 +129,9 @@ def test_the_networks_card_replaces_the_nodes_own():
 
 
 def test_one_node_has_no_fabric():
-    alone = cluster(nodes=1, node="dgx-a100")
-    assert alone.fabric is None
-    assert len(alone.capacities) == len(alone.node.capacities)
+    single = cluster(nodes=1, node="dgx-a100")
+    assert single.fabric is None
+    assert len(single.capacities) == len(single.node.capacities)
 
 
 def test_a_ring_of_single_gpu_nodes_is_a_ring_on_a_uniform_switch():

@@ -142,7 +142,7 @@ def test_one_node_needs_no_network_that_fits():
     )
 
 
-def test_whether_switches_reduce_is_told():
+def test_a_cluster_knows_whether_its_switches_reduce():
     plain = ClusterConfig(nodes=2, node="dgx-h100")
     sharp = ClusterConfig(
         nodes=2, node="dgx-h100", network={"fabric": "fat-tree", "in_network_reduction": True}
@@ -209,9 +209,9 @@ def test_another_number_of_nodes():
 
 
 @pytest.mark.parametrize(
-    ("nodes", "said"),
+    ("nodes", "output"),
     [(2**20 + 1, "less than or equal to 1048576"), (2**64, "less than or equal to 1048576")],
 )
-def test_numbers_of_nodes_that_no_machine_could_count(nodes, said):
-    with pytest.raises(ValidationError, match=said):
+def test_numbers_of_nodes_that_no_machine_could_count(nodes, output):
+    with pytest.raises(ValidationError, match=output):
         ClusterConfig(nodes=nodes, node="tpu-v2")

@@ -16,12 +16,12 @@ TWO_SWITCHES = [
 
 
 def config(edges=None, nodes=4, **network):
-    said = (
+    output = (
         {"fabric": "custom", **network}
         if edges is None
         else {"fabric": "custom", "edges": edges, **network}
     )
-    return ClusterConfig.model_validate({"nodes": nodes, "node": "single-gpu", "network": said})
+    return ClusterConfig.model_validate({"nodes": nodes, "node": "single-gpu", "network": output})
 
 
 def names(cluster, a, b):
@@ -122,16 +122,16 @@ def test_graphml_says_the_same_as_edges(tmp_path):
 
 
 def test_a_graphml_file_is_looked_for_beside_the_scenario():
-    said = {
+    output = {
         "nodes": 4,
         "node": "single-gpu",
         "network": {"fabric": "custom", "graphml": "net.graphml"},
     }
     assert (
-        ClusterConfig.model_validate(said, context={"folder": "some/where"}).network.graphml
+        ClusterConfig.model_validate(output, context={"folder": "some/where"}).network.graphml
         == "some/where/net.graphml"
     )
-    assert ClusterConfig.model_validate(said).network.graphml == "net.graphml"
+    assert ClusterConfig.model_validate(output).network.graphml == "net.graphml"
 
 
 @pytest.mark.parametrize(

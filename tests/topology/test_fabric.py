@@ -33,13 +33,13 @@ def test_the_latency_of_a_route_is_the_sum_of_its_links(fabric):
 
 
 @fabrics
-def test_a_route_does_not_depend_on_what_is_asked_beside_it(fabric):
+def test_a_route_does_not_depend_on_other_requested_routes(fabric):
     source, destination = every_pair(fabric.ports.count)
-    together = fabric.routes(source, destination)
+    combined = fabric.routes(source, destination)
     for pair in range(0, len(source), 5):
-        alone = fabric.routes(source[pair : pair + 1], destination[pair : pair + 1])
-        assert walked(fabric, alone.links[0]) == walked(fabric, together.links[pair])
-        assert alone.latency[0] == together.latency[pair]
+        single = fabric.routes(source[pair : pair + 1], destination[pair : pair + 1])
+        assert walked(fabric, single.links[0]) == walked(fabric, combined.links[pair])
+        assert single.latency[0] == combined.latency[pair]
 
 
 @fabrics

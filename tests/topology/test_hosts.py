@@ -1,4 +1,4 @@
-"""CPUs as ends of routes: the same links as in the cluster of GPUs alone, and room for servers."""
+"""CPUs as ends of routes: the same links as in a cluster without them, and room for servers."""
 
 import numpy as np
 import pytest
@@ -30,7 +30,7 @@ def test_servers_are_further_nodes_whose_gpus_do_not_work():
 
 
 @pytest.mark.parametrize("fabric", ["single-switch", "leaf-spine", "fat-tree", "ring", "full-mesh"])
-def test_capacities_and_routes_of_gpus_are_those_of_the_cluster_of_gpus_alone(fabric):
+def test_capacities_and_routes_of_gpus_equal_those_without_hosts(fabric):
     plain = config(4, network={"fabric": fabric, "nic": "25GbE"})
     cluster, hosts = plain.build(), Hosts(plain)
     links = len(cluster.capacities)
@@ -41,12 +41,12 @@ def test_capacities_and_routes_of_gpus_are_those_of_the_cluster_of_gpus_alone(fa
     source, destination = np.divmod(np.arange(cluster.ranks**2), cluster.ranks)
     apart = source != destination
     source, destination = source[apart], destination[apart]
-    alone, here = (
+    single, here = (
         cluster.routes(source, destination),
         hosts.network.routes(hosts.workers[source], hosts.workers[destination]),
     )
-    np.testing.assert_array_equal(here.latency, alone.latency)
-    for one, other in zip(here.links, alone.links, strict=True):
+    np.testing.assert_array_equal(here.latency, single.latency)
+    for one, other in zip(here.links, single.links, strict=True):
         assert sorted(one[one >= 0]) == sorted(other[other >= 0])
 
 

@@ -119,19 +119,19 @@ def test_a_ring_through_a_mixed_cluster_goes_at_the_pace_of_its_slowest_card():
         .finishes.max()
     )
     assert 0.9 < slow / fast < 1.1  # group 1 keeps its 25GbE cards
-    alone = (
+    single = (
         RoundsModel(algorithm("ring").schedule(16), build_cluster(mixed(GROUPS[:1])))
         .finish(np.zeros(16), 10**9)
         .finishes.max()
     )
-    assert slow > 3 * alone
+    assert slow > 3 * single
 
 
 def test_one_group_of_one_node_has_no_fabric():
     assert build_cluster(mixed([{"node": "dgx-a100"}])).fabric is None
 
 
-def test_the_one_kind_of_gpu_is_told_and_several_are_refused():
+def test_a_single_kind_of_gpu_is_returned_and_several_are_refused():
     assert mixed([{"node": "dgx-a100"}, {"node": "aws-p4d"}]).accelerator.name == "a100-sxm-40gb"
     with pytest.raises(
         DpsimError,

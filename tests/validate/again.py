@@ -11,12 +11,12 @@ def measured_again(check, measure, *limits):
 
     Other work may hold measurements up for some seconds, so that the pauses between them double.
     What is wrong by more than its tolerance is so every time, and fails. ``limits`` are what
-    ``measure`` is told, one after the other: there are as many tries as limits.
+    ``measure`` gets, one after the other: there are as many tries as limits.
     """
     *first, last = [(limit,) for limit in limits] or [()] * TRIES
-    for number, told in enumerate(first):
+    for number, reported in enumerate(first):
         try:
-            return check(measure(*told))
+            return check(measure(*reported))
         except AssertionError:
             time.sleep(FIRST_PAUSE_S * 2**number)
     return check(measure(*last))

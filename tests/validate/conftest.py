@@ -11,7 +11,7 @@ COLD = Path(__file__).parent / "ranks"
 
 @pytest.fixture(scope="session")
 def wide(request):
-    """Whether cases are asked for that `make test` leaves out: ranks then carry out all of them."""
+    """Whether cases are selected that `make test` leaves out: ranks then carry out all of them."""
     return any(item.get_closest_marker("wide") for item in request.session.items)
 
 

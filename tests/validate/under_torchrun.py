@@ -49,8 +49,8 @@ def main(folder):
         with joined("gloo", "cpu", 20) as world:
             assert world.gather((turn, world.rank)) == [(turn, 0), (turn, 1)]
     for name, command in COMMANDS.items():
-        said = folder / f"{name}-{world.rank}"
-        with said.open("w") as stream, contextlib.redirect_stdout(stream):
+        output = folder / f"{name}-{world.rank}"
+        with output.open("w") as stream, contextlib.redirect_stdout(stream):
             carry_out(command)
 
 

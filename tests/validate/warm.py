@@ -48,7 +48,7 @@ class WarmServer:
 
 
 class WarmProcess:
-    """Starts with the first server that is asked for, and ends by `close`."""
+    """Starts with the first requested server, and ends by `close`."""
 
     PIPE, TimeoutExpired = subprocess.PIPE, subprocess.TimeoutExpired
 
@@ -57,32 +57,32 @@ class WarmProcess:
         self._environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1"}
 
     def Popen(self, command, *, env, pass_fds, **options):  # noqa: N802 - it stands in for that
-        """The server as asked for: of the warm process, or where that does not fit, a new one."""
+        """The requested server: of the warm process, or where that does not fit, a new one."""
         fits = command[0] == sys.executable and len(pass_fds) < MANY
         same = all(env.get(name) == self._environment.get(name) for name in FIXED)
         if not (fits and same):
             return subprocess.Popen(command, env=env, pass_fds=pass_fds, **options)
-        return self._asked(env, [*pass_fds], **options)
+        return self._forked(env, [*pass_fds], **options)
 
-    def _asked(self, environment, descriptors, *, stdin, stdout, stderr, process_group):
+    def _forked(self, environment, descriptors, *, stdin, stdout, stderr, process_group):
         assert stdin == self.PIPE
         self.imported()
         read, write = os.pipe()
-        told, tell = os.pipe()
-        asked = {
+        reported, tell = os.pipe()
+        requested = {
             "environment": environment,
             "folder": os.getcwd(),
             "group": process_group,
             "numbers": [0, *descriptors],
             "outputs": [stdout, stderr],
         }
-        text = json.dumps(asked).encode()
+        text = json.dumps(requested).encode()
         sent = [tell, read, *descriptors]
         socket.send_fds(self._control, [len(text).to_bytes(8, "big")], sent)
         self._control.sendall(text)
         os.close(read)
         os.close(tell)
-        return WarmServer(os.fdopen(write, "wb"), os.fdopen(told, "rb", buffering=0))
+        return WarmServer(os.fdopen(write, "wb"), os.fdopen(reported, "rb", buffering=0))
 
     def imported(self):
         """What `imported` tells there."""
@@ -128,17 +128,17 @@ def preloaded():
 
 
 def imported():
-    """Import what the product preloads; how many threads there are then, and who asked of a GPU."""
+    """Import what the product preloads; the number of threads after it, and the calls about GPUs."""
     modules = sorted({*preloaded()} - {"package.module"})
     import torch
 
-    asked = []
+    requested = []
 
     def spied(name):
         usual = getattr(torch.cuda, name)
 
         def ask(*words, **named):
-            asked.append(traceback.format_stack()[-2])
+            requested.append(traceback.format_stack()[-2])
             return usual(*words, **named)
 
         return mock.patch.object(torch.cuda, name, ask)
@@ -148,11 +148,11 @@ def imported():
             stack.enter_context(spied(name))
         for module in modules:
             import_module(module)
-    return {"modules": modules, "threads": len(os.listdir("/proc/self/task")), "asked": asked}
+    return {"modules": modules, "threads": len(os.listdir("/proc/self/task")), "asked": requested}
 
 
 def serve(control):
-    """Fork a server for each that is asked for; true in that server, false at the end of all."""
+    """Fork a server for each request; true in that server, false at the end of all."""
     while True:
         length, descriptors, _, _ = socket.recv_fds(control, 8, MANY + 2)
         if not length:
@@ -168,12 +168,12 @@ def serve(control):
                 pass
 
 
-def _watched(asked, descriptors):
+def _watched(requested, descriptors):
     """Fork the server, and write its number and then its exit code to the first descriptor."""
     status, *given = descriptors
     pid = os.fork()
     if pid == 0:
-        _become(asked, status, given)
+        _become(requested, status, given)
         return True
     for each in given:
         os.close(each)
@@ -183,33 +183,33 @@ def _watched(asked, descriptors):
     os._exit(0)
 
 
-def _become(asked, status, given):
+def _become(requested, status, given):
     """What `subprocess.Popen` would have made of the server: its descriptors have their numbers."""
-    os.setpgid(0, asked["group"])
-    beyond = max([*asked["numbers"], *given, status]) + 1
+    os.setpgid(0, requested["group"])
+    beyond = max([*requested["numbers"], *given, status]) + 1
     moved = [fcntl.fcntl(each, fcntl.F_DUPFD, beyond) for each in (status, *given)]
     for each in (status, *given):
         os.close(each)
-    for each, number in zip(moved[1:], asked["numbers"], strict=True):
+    for each, number in zip(moved[1:], requested["numbers"], strict=True):
         os.dup2(each, number)
         os.close(each)
-    for number, output in enumerate(asked["outputs"], 1):
+    for number, output in enumerate(requested["outputs"], 1):
         os.dup2(output, number)
     os.environ.clear()
-    os.environ.update(asked["environment"])
-    os.chdir(asked["folder"])
+    os.environ.update(requested["environment"])
+    os.chdir(requested["folder"])
     os.write(moved[0], b"%d\n" % os.getpid())
     os.close(moved[0])
 
 
 if __name__ == "__main__":
     with socket.socket(fileno=int(sys.argv[1])) as asking:
-        told = json.dumps(imported()).encode()
+        reported = json.dumps(imported()).encode()
         for name in ALSO:
             import_module(name)
         # Schemas and the catalogue are read with the first scenario.
         import_module("validate.emulate").Case(str(SCENARIO)).job()
-        asking.sendall(len(told).to_bytes(8, "big") + told)
+        asking.sendall(len(reported).to_bytes(8, "big") + reported)
         is_server = serve(asking)
     if not is_server:
         os._exit(0)  # at once: nothing here has an end of its own

@@ -244,12 +244,12 @@ def test_a_product_takes_its_ramp_once_for_each_step_of_a_recurrence():
     ] == pytest.approx(0.751)
 
 
-def test_recurrences_run_in_fp32_where_tf32_is_asked_for():
+def test_recurrences_run_in_fp32_with_tf32():
     gpu = Accelerator("g", {"fp32": 1e12, "tf32": 8e12}, 1e30)
-    alone, recurrent = (one(kind="linear", forward_flop=10**12, steps=steps) for steps in (1, 2))
+    separate, recurrent = (one(kind="linear", forward_flop=10**12, steps=steps) for steps in (1, 2))
     seconds = [
         compute_times(model, gpu, batch=1, precision="tf32", constants=IDEAL).forward[0]
-        for model in (alone, recurrent)
+        for model in (separate, recurrent)
     ]
     assert seconds == [pytest.approx(1 / 8), pytest.approx(1)]
 

@@ -124,7 +124,7 @@ def test_the_name_is_the_configuration_s(entry):
     )
 
 
-def test_long_models_take_a_usual_length_unless_asked(entry):
+def test_long_models_have_a_usual_default_length(entry):
     long = entry(LLAMA | {"max_position_embeddings": 131072, "num_hidden_layers": 1})
     assert long.build().sample == "4096 tokens"
     assert long.build(131072).sample == "131072 tokens"
@@ -133,7 +133,7 @@ def test_long_models_take_a_usual_length_unless_asked(entry):
 @pytest.mark.parametrize(
     ("implementation", "fused"), [("eager", False), ("sdpa", True), ("flash_attention_2", True)]
 )
-def test_the_kind_of_attention_can_be_said(entry, implementation, fused):
+def test_the_kind_of_attention_can_be_set(entry, implementation, fused):
     model = entry(BERT | {"attn_implementation": implementation}).build()
     assert any(layer.name.endswith(".softmax") for layer in model.layers) != fused
 

@@ -146,7 +146,7 @@ def test_storage_is_shared_and_the_slowest_stage_is_named():
     assert pipeline(1, 1, 3, prefetch=1).slowest_stage() == STAGES[3]
 
 
-def test_the_kind_alone_is_enough_and_survives_a_round_trip():
+def test_the_kind_suffices_and_survives_a_round_trip():
     config = StorageInput(kind="storage")
     assert StorageInput.model_validate_json(config.model_dump_json()) == config
     pipe = config.pipeline(10, np.array([0]), np.array([1e9]))

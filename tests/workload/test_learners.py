@@ -56,11 +56,11 @@ def test_gradients_are_averaged_through_memory_but_not_for_one_learner():
 
 
 def test_passes_are_stretched_and_gradients_averaged_with_the_last():
-    alone = LayerTimes(np.array([1.0, 2.0]), np.array([3.0, 4.0]), 0.5, passes=3)
-    times = shared_times(alone, 1.5, np.array([0.25, 0.0]))
+    single = LayerTimes(np.array([1.0, 2.0]), np.array([3.0, 4.0]), 0.5, passes=3)
+    times = shared_times(single, 1.5, np.array([0.25, 0.0]))
     assert times.forward.tolist() == [1.5, 3.0]
     assert times.step == 3 * 1.5 * 10 + 0.25 + 0.5
-    assert shared_times(alone, 1.0, np.zeros(2)).step == alone.step
+    assert shared_times(single, 1.0, np.zeros(2)).step == single.step
 
 
 def test_learners_updates_share_the_memory_and_not_the_host():

@@ -52,7 +52,7 @@ def test_bytes_of_model_state_per_parameter(precision, optimizer, expected):
 def test_gpt2_xl_with_adam_takes_at_least_24_gb():
     """Rajbhandari et al. 2020, section 3.1.
 
-    1.5 billion parameters, "at least 24 GB", where fp16 weights alone are 3 GB.
+    1.5 billion parameters, "at least 24 GB", where fp16 weights are 3 GB.
     """
     held = footprint(build_model("gpt2-xl"), Setup(1, "fp16", "adam"))
     assert held.model_state == 16 * 1_557_611_200
@@ -71,11 +71,11 @@ def test_gpt3_does_not_fit_and_must_be_split():
 
     Five H100 of 80 GB to hold them, ceil((16 + 2) x 175e9 / what they leave) to train.
     """
-    alone = Setup(1, "fp16", "adam")
-    assert footprint(GPT3, alone).weights == 350 * GB
-    assert split_ways(GPT3, alone, 80 * GB).weights == 5
-    assert split_ways(GPT3, alone, 80 * GB).training == 38  # 2,800 GB x 1.05 / 78.7 GB = 37.4
-    assert remedies(GPT3, alone, 80 * GB) == []
+    single = Setup(1, "fp16", "adam")
+    assert footprint(GPT3, single).weights == 350 * GB
+    assert split_ways(GPT3, single, 80 * GB).weights == 5
+    assert split_ways(GPT3, single, 80 * GB).training == 38  # 2,800 GB x 1.05 / 78.7 GB = 37.4
+    assert remedies(GPT3, single, 80 * GB) == []
 
 
 def test_activations_of_a_transformer_block_are_the_published_formula():

@@ -36,18 +36,18 @@ def test_every_row_of_the_published_table_is_compared():
 @pytest.mark.parametrize("row", TABLE)
 def test_totals_are_those_of_the_published_table(row):
     name, tolerance = TABLE[row]
-    model, said = build_model(name), ROWS[row]
+    model, message = build_model(name), ROWS[row]
     rounding = (
-        0.005 if name.endswith("cifar") or float(said["params_M"]) < 10 else 0.0
+        0.005 if name.endswith("cifar") or float(message["params_M"]) < 10 else 0.0
     )  # in millions: two digits are given
     assert model.parameters / 1e6 == pytest.approx(
-        float(said["params_M"]), rel=tolerance, abs=rounding
+        float(message["params_M"]), rel=tolerance, abs=rounding
     )
     if (
-        said["fwd_GFLOP_per_sample"].replace(".", "").isdigit()
+        message["fwd_GFLOP_per_sample"].replace(".", "").isdigit()
     ):  # the table's figures are multiply-adds
         assert model.forward_flop / 2e9 == pytest.approx(
-            float(said["fwd_GFLOP_per_sample"]), rel=0.02
+            float(message["fwd_GFLOP_per_sample"]), rel=0.02
         )
 
 

@@ -68,7 +68,7 @@ def test_what_is_computed_again_stands_where_backward_first_needs_it():
 
 def test_selective_keeps_every_other_product():
     found = Recompute(selective=True).of(small())
-    # The first product is kept, and the second leads to the block's output alone.
+    # The first product is kept, and the second leads only to the block's output.
     assert flop_again(found) == 0
     assert found.held == 2 * (40 + 10) + 7 + (10 + 40)
 
@@ -102,28 +102,28 @@ def test_a_share_of_the_blocks_is_spread_evenly(share):
     assert max(gaps) - min(gaps) <= 1
 
 
-def held_and_seconds(model, asked):
-    """Bytes of activations and seconds of a step under each of the ``asked``."""
+def held_and_seconds(model, requested):
+    """Bytes of activations and seconds of a step under each of the ``requested``."""
     held = [
         footprint(model, Setup(1, checkpointing=one is not None, recompute=one)).activations
-        for one in asked
+        for one in requested
     ]
     seconds = [
         compute_times(model, MACHINE, batch=1, precision="bf16", recompute=one).step
-        for one in asked
+        for one in requested
     ]
     return held, seconds
 
 
 def test_more_checkpointing_holds_less_and_computes_longer():
     model = build_model("llama2-7b")
-    asked = [
+    requested = [
         None,
         Recompute(Fraction(1, 4)),
         Recompute(Fraction(1, 2)),
         Recompute(),
     ]
-    held, seconds = held_and_seconds(model, asked)
+    held, seconds = held_and_seconds(model, requested)
     assert held == sorted(held, reverse=True)
     assert len(set(held)) == len(held)
     assert seconds == sorted(seconds)
@@ -135,8 +135,8 @@ def test_more_checkpointing_holds_less_and_computes_longer():
 
 def test_selective_stands_between_none_and_full():
     model = build_model("llama3-8b")
-    asked = [None, Recompute(selective=True), Recompute()]
-    held, seconds = held_and_seconds(model, asked)
+    requested = [None, Recompute(selective=True), Recompute()]
+    held, seconds = held_and_seconds(model, requested)
     assert held[0] > held[1] > held[2]
     assert seconds[0] < seconds[1] < seconds[2]
 

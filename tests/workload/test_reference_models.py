@@ -259,7 +259,7 @@ def test_import_torch_says_what_a_module_asks_of_data_that_a_trace_has_not(dpsim
     assert "asks for data (nonzero)" in err
 
 
-# By the library alone: parameters as its own modules count them, and FLOP of a pass where they
+# By the library: parameters as its own modules count them, and FLOP of a pass where they
 # follow from the sizes.
 OTHERS = {
     "opt": {"vocab_size": 1000, "hidden_size": 64, "ffn_dim": 128, "num_hidden_layers": 2}

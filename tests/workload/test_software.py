@@ -27,12 +27,12 @@ def test_a_tier_sets_the_other_words(tier):
     assert workload(software=tier).words == BY_TIER[tier]
 
 
-def test_a_word_that_is_said_counts_before_its_tier():
+def test_a_stated_word_counts_before_its_tier():
     words = workload(software="mlperf", execution="eager").words
     assert (words.execution, words.memory_format) == ("eager", "channels_last")
 
 
-def test_typical_is_assumed_where_nothing_is_said():
+def test_typical_is_the_default():
     assert workload().words == BY_TIER["typical"]
     assert workload().assumed_words == (
         "software",
@@ -78,12 +78,12 @@ def test_the_answer_says_what_was_taken_and_what_of_it_was_assumed():
         ([], None),
     ],
 )
-def test_an_assumed_length_of_sequences_is_said_by_run_and_memory(dpsim, sets, line):
+def test_run_and_memory_report_an_assumed_sequence_length(dpsim, sets, line):
     sets = [f"--set={each}" for each in (*sets, "workload.batch_per_gpu=1", "run.steps=1")]
     for command in ("run", "memory"):
         _, out, _ = dpsim(command, ROOM, *sets)
-        said = [each for each in out.splitlines() if each.startswith("sample ")]
-        assert said == ([] if line is None else [line])
+        output = [each for each in out.splitlines() if each.startswith("sample ")]
+        assert output == ([] if line is None else [line])
         answer = json.loads(dpsim(command, ROOM, *sets, "--json")[1])
         found = answer if command == "memory" else answer["software"]
         assert ("sequence_length" in found["assumed"]) == (

@@ -164,7 +164,7 @@ T5 = {"model_type": "t5", "vocab_size": 100, "d_model": 16, "d_kv": 8, "d_ff": 3
 T5 |= {"num_layers": 1, "num_heads": 2}
 
 
-def test_a_setting_that_the_library_overrides_is_said(tmp_path):
+def test_a_setting_that_the_library_overrides_is_reported(tmp_path):
     untied = built(tmp_path, T5 | {"tie_word_embeddings": False})
     tied = built(tmp_path, T5 | {"tie_word_embeddings": True})
     assert untied.parameters == tied.parameters

@@ -108,7 +108,7 @@ def test_weights_that_need_no_gradient_are_frozen(module):
     )
     assert [layer.frozen for layer in model.layers] == [True, False, True]
     assert model.trained == 8 * 8 + 8
-    # None before what is trained, by its weights alone, and by the input alone behind it.
+    # None before what is trained, only by its weights, and only by the input behind it.
     assert [layer.backward_flop for layer in model.layers] == [0, 2 * 64, 2 * 16]
 
 
@@ -243,7 +243,7 @@ def test_attention_is_the_fused_kernel_that_writes_no_scores(module):
     assert root.kind == "attention"
     assert root.forward_flop == 4 * tokens**2 * width
     assert root.backward_flop == 10 * tokens**2 * width
-    assert root.forward_traffic < 4 * tokens**2  # the scores of four heads alone
+    assert root.forward_traffic < 4 * tokens**2  # only the scores of four heads
 
 
 @with_torch

@@ -30,8 +30,8 @@ def test_backward_is_that_of_inputs_behind_what_is_trained_and_none_before_it():
     assert entering.activations == 80  # the gradient by the second's weights needs it
     assert (first.frozen, second.frozen, third.frozen, relu.frozen) == (True, False, True, False)
     assert first.backward_flop == first.backward_traffic == first.activations == 0
-    assert second.backward_flop == second.forward_flop  # by its weights alone
-    assert third.backward_flop == third.forward_flop  # by its input alone
+    assert second.backward_flop == second.forward_flop  # only by its weights
+    assert third.backward_flop == third.forward_flop  # only by its input
     assert relu.backward_traffic == 3 * 40
     assert (model.parameters, model.trained) == (32 + 64 + 32, 64)
     assert model.tensors.elements.tolist() == [64]
@@ -108,7 +108,7 @@ def test_inputs_of_frozen_products_are_not_kept():
 
 
 @pytest.mark.parametrize("stage", [0, 1, 2, 3])
-def test_frozen_weights_take_their_own_bytes_alone(stage):
+def test_frozen_weights_take_only_their_bytes(stage):
     model = workload(lora()).build()
     held = footprint(model, Setup(1, "bf16", "adamw", stage=stage, workers=4))
     shards = {True: 4, False: 1}

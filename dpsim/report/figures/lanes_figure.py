@@ -115,7 +115,7 @@ def _trace(
 ) -> dict[str, object]:
     colour, (offset, width) = _DOING[doing]
     waits = doing == "waiting"
-    hatched = {"shape": "/", "fgcolor": colour, "fgopacity": 0.5, "size": 5}
+    hatched = {"shape": "/", "fgcolor": colour, "fgopacity": 0.8, "size": 5}
     numbers = [
         str(bar.step + 1) if doing == "forward" and bar.end - bar.start > _WORD * end else ""
         for bar in bars
@@ -137,6 +137,7 @@ def _trace(
         "textposition": "inside",
         "insidetextanchor": "middle",
         "textangle": 0,
+        "constraintext": "none",  # by default plotly shrinks numbers to half a row's height
         "textfont": {} if waits else {"color": ink_on(colour), "size": 11},
         "customdata": [f"step {bar.step + 1}: {bar.name}" for bar in bars],
         "hovertemplate": "worker %{y}, %{customdata}<br>%{x:.4g} "

@@ -58,7 +58,11 @@ def _add_panel(figure: go.Figure, each: Paths, column: int) -> None:
         y=each.up,
         z=each.loss,
         ncontours=_LINES,
-        contours={"coloring": "none", "showlabels": True, "labelfont": {"size": 10}},
+        contours={
+            "coloring": "none",
+            "showlabels": True,
+            "labelfont": {"size": 10, "color": COLOUR["grey"]},
+        },
         line={"width": 1, "color": LINE},
         showlegend=False,
         hovertemplate="loss %{z:.3g}<extra></extra>",

@@ -70,7 +70,7 @@ def footprint_figure(use: MemoryUse | Answer) -> go.Figure:
             width=0.45,
             marker={
                 "color": colour,
-                "pattern": {"shape": "/" if hatched else "", "fgopacity": 0.5},
+                "pattern": {"shape": "/" if hatched else "", "fgopacity": 0.8},
             },
             # Text is unreadable on hatching; the legend has every size.
             text=[human(size, DATA, 3) if size >= _NARROW * total and not hatched else ""],

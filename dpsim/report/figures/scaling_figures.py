@@ -96,7 +96,7 @@ def _add_band(figure: go.Figure, answers: Sequence[Answer], rates: Sequence[floa
         x=[*workers, *workers[::-1]],
         y=[*low, *high[::-1]],
         fill="toself",
-        fillcolor=f"rgba{(*(int(COLOURS[0][n : n + 2], 16) for n in (1, 3, 5)), 0.15)}",
+        fillcolor=f"rgba{(*(int(COLOURS[0][n : n + 2], 16) for n in (1, 3, 5)), 0.35)}",
         mode="lines",
         line={"width": 0},
         name="90 % interval",

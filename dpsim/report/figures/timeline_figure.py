@@ -86,7 +86,7 @@ def _drawn(
     for bar in bars:
         lasts, since = human(bar.end - bar.start, TIME), human(bar.start - begin, TIME)
         words.append(f"{bar.name}<br>{lasts}, from {since} on")
-    hatching = {"shape": "/" if waits else "", "fgcolor": colour, "fgopacity": 0.5, "size": 6}
+    hatching = {"shape": "/" if waits else "", "fgcolor": colour, "fgopacity": 0.8, "size": 6}
     return {
         "name": "encode, decode" if doing == "encode" else doing,
         "y": [bar.row for bar in bars],

@@ -203,7 +203,7 @@ def test_a_route_that_was_not_expected_is_taken():
 
 
 @needs_a_compiler
-def test_flows_over_a_link_that_is_cut_are_told():
+def test_flows_over_a_cut_link_are_reported():
     push, _, network = at_servers(CLUSTERS["single-switch"])
     both = faces(network.capacities, (push,))
     only_first = int(push.links[0, 0])
@@ -219,9 +219,9 @@ def test_flows_over_a_link_that_is_cut_are_told():
 
 
 def test_a_route_without_links_is_through_at_once():
-    alone = Routes(np.array([[-1, -1], [0, 1]]), np.zeros(2), np.ones((2, 2)))
-    for face in faces(np.array([5.0, 10.0]), (alone,)) if kernel() else ():
-        sent(face, alone, [0, 1], np.array([10.0, 10.0]), 0)
+    single = Routes(np.array([[-1, -1], [0, 1]]), np.zeros(2), np.ones((2, 2)))
+    for face in faces(np.array([5.0, 10.0]), (single,)) if kernel() else ():
+        sent(face, single, [0, 1], np.array([10.0, 10.0]), 0)
         assert face.end(0.0, 0.0) == ([0], [0])
         assert face.share() == 2
 

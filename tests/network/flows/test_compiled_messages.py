@@ -41,15 +41,15 @@ def assert_alike(found, expected):
 @pytest.mark.pairwise
 @pytest.mark.parametrize("fabric", FABRICS)
 @pytest.mark.parametrize("name", ["ring", "hierarchical", "butterfly", "double-binary-tree"])
-@pytest.mark.parametrize("together", [True, False])
-def test_on_clusters(monkeypatch, fabric, name, together):
+@pytest.mark.parametrize("at_once", [True, False])
+def test_on_clusters(monkeypatch, fabric, name, at_once):
     cluster = build_cluster(
         ClusterConfig.model_validate(
             {"nodes": 4, "node": "dgx1-v100", "gpus_per_node": 4, "network": FABRICS[fabric]}
         )
     )
     random = np.random.default_rng(1)
-    starts = np.full(16, 5.0) if together else 5 + random.exponential(1e-3, 16)
+    starts = np.full(16, 5.0) if at_once else 5 + random.exponential(1e-3, 16)
     model = FlowsModel(schedule_on(cluster, algorithm(name)), cluster, COSTS)
     # Chunks of unequal lengths: 10,000,001 elements.
     assert_alike(*both(model, starts, 40_000_004, monkeypatch))

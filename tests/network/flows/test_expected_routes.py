@@ -1,4 +1,4 @@
-"""Flows whose routes were told beforehand move as they do without."""
+"""Flows whose routes were announced beforehand move as they do without."""
 
 import numpy as np
 import pytest

@@ -42,7 +42,7 @@ def test_latency_comes_first_then_the_bytes():
     assert ends((0, [0], 0.5, 100)) == [10.5]
 
 
-def test_two_that_start_together_share():
+def test_flows_that_start_at_once_share_the_rate():
     assert ends((0, [0], 0, 100), (0, [0], 0, 100)) == [20, 20]
 
 
@@ -95,8 +95,8 @@ def test_flows_of_one_call_end_on_their_own():
 
 
 def test_all_that_starts_at_one_instant_is_one_solve():
-    together = [(0, [0], 0, 100)] * 5
-    assert run(*together) == ([50] * 5, 2)  # one at the start, one at the end
+    combined = [(0, [0], 0, 100)] * 5
+    assert run(*combined) == ([50] * 5, 2)  # one at the start, one at the end
 
 
 def test_an_end_and_a_start_at_one_instant_are_one_solve():
@@ -122,7 +122,7 @@ def test_what_an_end_sets_off_is_in_the_same_solve():
 
 
 def test_small_differences_count_late_in_a_long_run_too():
-    # The first has 100 ns alone; the second ends 100 ns after it.
+    # The first has 100 ns without the second; the second ends 100 ns after it.
     begin = 1e6 + 1 / 3
     found = ends((0, [0], 1e-7, 1), (0, [0], 2e-7, 1), begin=begin)
     assert found == pytest.approx([begin + 0.2, begin + 0.2000001], rel=1e-15)
@@ -169,7 +169,7 @@ def test_a_transfer_takes_its_share_of_a_link():
     assert (first[0], second[0]) == pytest.approx((20, 20))
 
 
-def test_transfers_of_one_call_that_differ_in_share_alone_are_two_flows():
+def test_transfers_of_one_call_that_differ_only_in_share_are_two_flows():
     ends = sent(
         [10, 4],
         [(0, routes([[0, 1], [0, 1], [0, 1]], [[1, 0.5], [1, 0.25], [1, 0.5]]), [30, 30, 30])],
@@ -253,7 +253,7 @@ def test_a_part_of_a_bundle_stays_inside_the_node(card, starts):
 
 
 def test_a_bundle_counts_as_one_flow_and_its_equal_parts_as_many():
-    # 60 B to 3 servers beside a flow of 60 B on link 0 alone, of 12 B/s.
+    # 60 B to 3 servers beside a flow of 60 B on link 0 only, of 12 B/s.
     share = [1, 1 / 3, 1 / 3, 1 / 3]
     one = routes([[0, 1, 2, 3]], [share])
     three = routes([[0, 1, 2, 3]] * 3, [share] * 3)

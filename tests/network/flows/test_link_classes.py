@@ -11,16 +11,16 @@ from dpsim.network.flows.link_classes import LinkClasses
 LINKS = 6
 
 
-def cross(classes, links, share=None, told=None):
-    """The classes and shares of one route as lists, the children told of put into ``told``."""
-    told = [] if told is None else told
+def cross(classes, links, share=None, announced=None):
+    """The classes and shares of one route as lists; its children are put into ``announced``."""
+    announced = [] if announced is None else announced
     share = np.ones((1, len(links))) if share is None else np.array([share], float)
-    found, shares = classes.crossed(np.array([links]), share, told.append)
+    found, shares = classes.crossed(np.array([links]), share, announced.append)
     return found[:, 0].tolist(), shares[:, 0].tolist()
 
 
-def children(told):
-    return [{parent: int(child) for parent, child in enumerate(of) if child} for of in told]
+def children(announced):
+    return [{parent: int(child) for parent, child in enumerate(of) if child} for of in announced]
 
 
 def test_links_of_a_first_route_are_one_class_as_fast_as_the_slowest():
@@ -30,7 +30,7 @@ def test_links_of_a_first_route_are_one_class_as_fast_as_the_slowest():
     assert classes.of.tolist() == [1, 1, 1, 0, 0]
 
 
-def test_links_of_different_shares_are_told_apart():
+def test_links_of_different_shares_are_distinguished():
     classes = LinkClasses(np.ones(4))
     (one, half), shares = cross(classes, [0, 1, 2, 3], [1, 0.5, 1, 0.5])
     assert shares == [1, 0.5]
@@ -38,37 +38,37 @@ def test_links_of_different_shares_are_told_apart():
 
 
 def test_a_route_over_a_part_of_a_class_splits_it():
-    classes, told = LinkClasses(np.array([5.0, 3.0, 4.0])), []
+    classes, announced = LinkClasses(np.array([5.0, 3.0, 4.0])), []
     cross(classes, [0, 1, 2])
-    assert cross(classes, [1], told=told) == ([2], [1])
-    assert children(told) == [{1: 2}]
+    assert cross(classes, [1], announced=announced) == ([2], [1])
+    assert children(announced) == [{1: 2}]
     assert classes.capacity.tolist() == [np.inf, 4, 3]
     assert cross(classes, [0, 1, 2]) == ([1, 2], [1, 1])
 
 
 def test_a_class_may_have_several_parts():
-    classes, told = LinkClasses(np.ones(4)), []
+    classes, announced = LinkClasses(np.ones(4)), []
     cross(classes, [0, 1, 2, 3])
-    cross(classes, [0, 1, 2], [1, 0.5, 0.25], told)
-    assert sorted(child for of in children(told) for child in of.values()) == [2, 3, 4]
-    assert all(set(of) == {1} for of in children(told))
+    cross(classes, [0, 1, 2], [1, 0.5, 0.25], announced)
+    assert sorted(child for of in children(announced) for child in of.values()) == [2, 3, 4]
+    assert all(set(of) == {1} for of in children(announced))
 
 
 def test_a_route_that_is_known_splits_nothing():
-    classes, told = LinkClasses(np.ones(4)), []
+    classes, announced = LinkClasses(np.ones(4)), []
     for _ in range(3):
-        cross(classes, [0, 1], told=told)
-        cross(classes, [2, 3], told=told)
-    assert told == []
+        cross(classes, [0, 1], announced=announced)
+        cross(classes, [2, 3], announced=announced)
+    assert announced == []
     assert len(classes.capacity) == 3
 
 
 def test_two_routes_of_a_link_each_are_not_one_of_two_links():
-    classes, told = LinkClasses(np.ones(2)), []
+    classes, announced = LinkClasses(np.ones(2)), []
     cross(classes, [0, 1])
-    found, _ = classes.crossed(np.array([[0], [1]]), np.ones((2, 1)), told.append)
+    found, _ = classes.crossed(np.array([[0], [1]]), np.ones((2, 1)), announced.append)
     assert sorted(found.ravel().tolist()) == [1, 2]
-    assert children(told) == [{1: 2}]
+    assert children(announced) == [{1: 2}]
 
 
 def test_a_link_crossed_twice_counts_twice():

@@ -95,8 +95,8 @@ def test_xgmi_links_count_alike_in_a_cluster_and_in_words(node):
     assert NcclModel(cluster(node)).machine.intra_rate == words.rate
 
 
-def test_an_amd_gpu_in_a_node_of_nvlinks_alone_has_a_rate():
-    """One of each of two nodes meet: what joins a node's GPUs is asked for all the same."""
+def test_an_amd_gpu_in_a_node_with_only_nvlinks_has_a_rate():
+    """One of each of two nodes meet: the links between a node's GPUs are needed nevertheless."""
     model = NcclModel(cluster("alps-gh200", 2, gpu="MI250X", gpus_per_node=1))
     assert 0 < model.finish(np.zeros(2), 2**20).finishes.max() < 1
 
@@ -115,7 +115,7 @@ def test_all_to_all_between_nodes_leaves_by_the_cards():
     assert (outcome.loads / model.network.capacities).max() <= outcome.finishes.max() * (1 + 1e-9)
 
 
-def test_all_ranks_leave_together_after_the_last_has_entered():
+def test_all_ranks_leave_at_once_after_the_last_has_entered():
     model = NcclModel(cluster("dgx-h100"))
     starts = np.array([0.0, 5.0, 1.0, 0.0, 0.0, 0.0, 0.0, 2.0])
     outcome = model.finish(starts, 2**20)
@@ -244,7 +244,7 @@ def test_nodes_of_unequal_numbers_of_gpus_are_refused(library):
         library_model(library, "auto", uneven)
 
 
-def test_a_group_of_one_gpu_a_node_is_slowed_by_its_card_alone():
+def test_a_group_of_one_gpu_per_node_is_limited_only_by_its_card():
     on = cluster("dgx-h100", 16)
     model = NcclModel(on, groups=Groups(8, across=True))
     assert model.machine.intra == "nvswitch"
@@ -305,7 +305,7 @@ def test_gloo_takes_what_was_measured(ranks):
         assert model.finish(np.zeros(ranks), size).finishes[0] == pytest.approx(measured, rel=0.02)
 
 
-def test_gloo_without_bytes_is_its_messages_alone():
+def test_gloo_without_bytes_takes_the_time_of_its_messages():
     assert GlooModel(UniformSwitch(4, 1e9, 0.0)).finish(np.zeros(4), 0).finishes[
         0
     ] == pytest.approx(6 * 1.5 * MESSAGE_SECONDS)

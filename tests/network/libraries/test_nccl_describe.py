@@ -117,9 +117,9 @@ def test_how_copies_cross_the_bus(text, settings, gpu, local, bus):
     ],
 )
 def test_a_way_that_is_not_stated_is_noted(text, gpu, local, staged, notes):
-    inside, said = parse_intra_node(text, named_gpu(gpu)[0], local)
+    inside, output = parse_intra_node(text, named_gpu(gpu)[0], local)
     assert inside.bus.staged is staged
-    assert len(said) == notes
+    assert len(output) == notes
 
 
 def test_a_bridged_pair_has_its_own_links():

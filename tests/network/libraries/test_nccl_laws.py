@@ -20,7 +20,7 @@ from dpsim.topology import ClusterConfig, build_cluster
 from validate.published.nccl.table import read_table
 
 SIZES = [2**octave for octave in range(3, 34)]
-HUGE = 2**36  # bytes of which rates alone count
+HUGE = 2**36  # bytes so many that only rates count
 OPERATIONS = ("all-reduce", "all-gather", "reduce-scatter", "all-to-all", "broadcast")
 FALL, STEEP = 0.95, 2.4  # of the seconds, when the bytes double
 # How much more rings over two nodes move than those of one: they have more channels, which links of

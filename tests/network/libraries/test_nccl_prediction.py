@@ -185,8 +185,8 @@ def test_neighbours_tell_nothing_of_several_nodes_nor_of_pcie():
         assert measured(machine, 2.0) == ()
         found = predict(machine, "all_reduce", 2, SIZES)
         assert found.neighbours == ()
-        alone = predict(machine, "all_reduce", 2, SIZES, neighbours=()).seconds
-        assert found.seconds.tolist() == alone.tolist()
+        separate = predict(machine, "all_reduce", 2, SIZES, neighbours=()).seconds
+        assert found.seconds.tolist() == separate.tolist()
 
 
 def test_a_correction_is_smooth_over_sizes():

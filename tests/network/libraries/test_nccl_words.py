@@ -84,11 +84,11 @@ def test_what_some_gpus_of_a_node_use_of_its_cards(text, local, gigabits):
 
 
 def test_settings_take_the_cards_transport_away():
-    told = {"algo_proto": "NCCL_IB_DISABLE=1"}
-    assert machine_of("H100", "NVLink4", "RoCE 8x400Gbps", **told).transport == "tcp"
-    assert machine_of("A100", "NVLink3", "EFA v1 4x100Gbps", **told).transport == "efa-v1"
-    told = {"algo_proto": "NCCL_NET=Socket"}
-    assert machine_of("A100", "NVLink3", "EFA v1 4x100Gbps", **told).transport == "tcp"
+    reported = {"algo_proto": "NCCL_IB_DISABLE=1"}
+    assert machine_of("H100", "NVLink4", "RoCE 8x400Gbps", **reported).transport == "tcp"
+    assert machine_of("A100", "NVLink3", "EFA v1 4x100Gbps", **reported).transport == "efa-v1"
+    reported = {"algo_proto": "NCCL_NET=Socket"}
+    assert machine_of("A100", "NVLink3", "EFA v1 4x100Gbps", **reported).transport == "tcp"
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""What a library is said to do is what its model does."""
+"""A library's stated traits are what its model does."""
 
 import pytest
 

@@ -26,8 +26,8 @@ def scenario(*sets):
 
 
 def allreduce(**switches):
-    said = "".join(f", {name}: {str(value).lower()}" for name, value in switches.items())
-    return f"strategy.aggregation={{kind: allreduce, library: ideal{said}}}"
+    output = "".join(f", {name}: {str(value).lower()}" for name, value in switches.items())
+    return f"strategy.aggregation={{kind: allreduce, library: ideal{output}}}"
 
 
 def test_without_no_sync_each_pass_sends_all_and_waits_for_it():
@@ -77,9 +77,9 @@ def test_buckets_that_are_not_rebuilt_end_with_the_small_first_one():
 def test_the_search_of_the_graph_is_hidden_where_the_host_is_ahead(batch):
     """With one image the host's launches set the pace, with 64 the GPU does. One worker, so that
     nothing is sent beside."""
-    alone = ("cluster.nodes=1", "cluster.gpus_per_node=1", f"workload.batch_per_gpu={batch}")
+    single = ("cluster.nodes=1", "cluster.gpus_per_node=1", f"workload.batch_per_gpu={batch}")
     compute = [
-        simulate(scenario(*alone, allreduce(find_unused_parameters=unused))).parts_s["compute"]
+        simulate(scenario(*single, allreduce(find_unused_parameters=unused))).parts_s["compute"]
         for unused in (False, True)
     ]
     if batch == 1:

@@ -106,7 +106,7 @@ def test_the_timeline_of_two_passes(pairs, engine):
 
 @pytest.mark.parametrize("engine", ENGINES)
 def test_replicas_on_the_same_cards_as_their_groups_carry_no_more_than_these(tiny, engine):
-    """Groups of two nodes of one card, 100 kB/s: each call below takes 5 s alone.
+    """Groups of two nodes of one card, 100 kB/s: each call below takes 5 s without others.
 
     Gathers end at 20, the first scatter at 25. Then the first replicas and the second scatter are
     on the cards, by turns (vector) or at half rate each (events), until 35, the last replicas until

@@ -61,21 +61,21 @@ def test_units_are_gathered_forwards_and_then_backwards():
         (9, [0, 0, 0, 0, 0, 0]),
     ],
 )
-def test_a_unit_is_asked_for_where_the_unit_that_many_before_it_is_needed(prefetch, ready):
+def test_a_unit_is_gathered_as_many_units_ahead_as_are_prefetched(prefetch, ready):
     assert [gather.ready for gather in gathers(prefetch)] == ready
 
 
-def asked(**settings):
+def requested(**settings):
     config = ShardedConfig(kind="sharded", stage=3, unit_size="2 MB", **settings)
     calls = config.calls(MODEL, PROGRAM, batch=1, mesh=MESH)
     return [call.ready for call in calls if call.payload == "weights"]
 
 
 def test_torchs_words_for_prefetching():
-    assert asked(backward_prefetch="pre") == asked() == [0, 0, 2, 3, 4, 5]
+    assert requested(backward_prefetch="pre") == requested() == [0, 0, 2, 3, 4, 5]
     # Both ask where the unit before is done, and stand on either side of its gradients.
-    assert asked(backward_prefetch="BACKWARD_POST") == [0, 0, 2, 3, 5, 6]
-    assert asked(backward_prefetch="none") == [0, 0, 2, 3, 5, 6]
+    assert requested(backward_prefetch="BACKWARD_POST") == [0, 0, 2, 3, 5, 6]
+    assert requested(backward_prefetch="none") == [0, 0, 2, 3, 5, 6]
 
 
 @pytest.mark.parametrize(("words", "step"), [("pre", 11.25), ("post", 11.75), ("none", 12.25)])
@@ -107,9 +107,9 @@ def test_weights_that_are_not_freed_are_all_in_memory(kept):
     assert gathered() < 4 * parameters < gathered(**kept)
 
 
-def test_without_the_rate_limit_all_is_asked_for_at_once():
-    assert asked(limit_all_gathers=False) == [0] * 6
-    assert asked(limit_all_gathers=False, backward_prefetch="none") == [0, 0, 0, 0, 5, 6]
+def test_without_the_rate_limit_all_units_are_gathered_at_once():
+    assert requested(limit_all_gathers=False) == [0] * 6
+    assert requested(limit_all_gathers=False, backward_prefetch="none") == [0, 0, 0, 0, 5, 6]
 
 
 def test_units_may_be_the_blocks_of_a_model_with_their_gradients():
@@ -140,7 +140,7 @@ def test_frozen_weights_are_gathered_and_have_no_gradients():
     config = ShardedConfig(kind="sharded", stage=3, unit_size="2 MB")
     calls = config.calls(model, PROGRAM, batch=1, mesh=MESH)
     weights = [(call.name, call.nbytes) for call in calls if call.payload == "weights"]
-    # Backward comes to the last layer alone.
+    # Backward reaches only the last layer.
     assert weights == [
         ("unit0", 2_000_000),
         ("unit1", 2_000_000),

@@ -29,7 +29,7 @@ def four_units(tmp_path_factory):
 
 
 def calls_of(passes, prefetch, words, limited, reshard):
-    """When a call is asked for (so many units computed), its rank there, its seconds, its use.
+    """When a call is issued (so many units computed), its rank there, its seconds, its use.
 
     On two workers a unit takes half of its bytes at 1 MB/s.
     """
@@ -38,11 +38,11 @@ def calls_of(passes, prefetch, words, limited, reshard):
     for number in range(passes):
         first = number * 2 * count
         for place, unit in enumerate(turns if reshard else turns[:count]):
-            asked, rank = first + max(place - prefetch if limited else 0, 0), 2
+            requested, rank = first + max(place - prefetch if limited else 0, 0), 2
             if place > count and words != "pre":
                 # Where the unit before is done: before its gradients, or behind them.
-                asked, rank = first + place, 0 if words == "post" else 2
-            calls.append((asked, rank, UNITS[unit][2] / 2, first + place))
+                requested, rank = first + place, 0 if words == "post" else 2
+            calls.append((requested, rank, UNITS[unit][2] / 2, first + place))
         if number == passes - 1:
             for place in range(count, 2 * count):
                 calls.append((first + place + 1, 1, UNITS[turns[place]][2] / 2, first + 2 * count))
@@ -56,8 +56,8 @@ def by_hand(passes, **settings):
     left, computed, due, wire = deque(calls_of(passes, **settings)), [0.0], {}, 0.0
     for turn, seconds in enumerate(computing):
         while left and left[0][0] <= turn:
-            asked, _, taken, needed = left.popleft()
-            wire = max(wire, computed[asked]) + taken
+            requested, _, taken, needed = left.popleft()
+            wire = max(wire, computed[requested]) + taken
             due[needed] = wire
         computed.append(max(computed[-1], due.get(turn, 0.0)) + seconds)
     return computed[-1]

@@ -119,7 +119,7 @@ def test_a_start_up_that_costs_more_than_waiting_is_saved():
     assert names == [
         "merged0",
         "merged1",
-    ]  # layers 2 and 1 together: 1 s of waiting is less than 1.5 s, 2 s are not
+    ]  # the sum of layers 2 and 1: 1 s of waiting is less than 1.5 s, 2 s are not
 
 
 def test_buckets_are_closed_when_they_are_full():

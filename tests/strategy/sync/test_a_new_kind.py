@@ -82,7 +82,7 @@ def test_what_backup_does_not_go_with_first_does_not_either(aggregation):
     assert refusal(first) == refusal(backup).replace("backup", "first")
 
 
-def test_it_is_said_to_make_other_updates_than_plain_training():
+def test_different_updates_than_plain_training_are_noted():
     assert FirstConfig(**FIRST).difference
 
 

@@ -1,4 +1,4 @@
-"""Gates, told what happened and asked, without any time."""
+"""Gates: notified of events and queried, without any time."""
 
 import numpy as np
 import pytest

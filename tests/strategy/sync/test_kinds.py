@@ -64,7 +64,7 @@ def test_a_stale_all_reduce_hides_behind_as_many_steps(tiny):
 
 
 def test_the_first_that_is_there_begins_a_solo_all_reduce(tiny):
-    """Worker 0 is fast and waits for 2 s of communication alone; what worker 1 computed goes into a
+    """Worker 0 is fast and waits only for 2 s of communication; what worker 1 computed goes into a
     later one.
     """
     slow = {"slow": [{"workers": [1], "factor": 2}]}

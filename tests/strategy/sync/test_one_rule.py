@@ -1,4 +1,4 @@
-"""A gate's rule is one, whether it is told what happens or asked of vectors over the workers.
+"""A gate has one rule, whether it is notified of events or queried with vectors over the workers.
 
 Random histories of workers whose messages take no time, for every kind that is registered; then
 rules that nobody but this file knows.
@@ -26,7 +26,7 @@ def gate_of(kind):
     return StrategyConfig.model_validate({"sync": {"kind": kind}}).sync.gate(WORKERS)
 
 
-def told(gate, seconds):
+def reported(gate, seconds):
     """Let each worker compute ``seconds`` (steps, workers) and tell ``gate`` of it.
 
     Returns when each began its steps, and of each gradient before the first worker is through: its
@@ -89,7 +89,7 @@ def histories(gate):
 def test_what_is_dropped_one_by_one_is_what_does_not_count(kind):
     for seconds in histories(gate_of(kind)):
         gate = gate_of(kind)
-        _, (_, _, read, update, dropped) = told(gate, seconds)
+        _, (_, _, read, update, dropped) = reported(gate, seconds)
         np.testing.assert_array_equal(gate.counts(read, update), dropped == 0)
         assert gate.drops or not dropped.any()
 
@@ -102,7 +102,7 @@ def test_workers_begin_their_steps_alike_and_the_same_gradients_are_dropped(kind
     if 1 < gate.gradients < WORKERS and gate.counts(0, 1):
         return  # a late gradient's worker is held, where a round leaves nobody waiting
     for seconds in histories(gate_of(kind)):
-        one_by_one, (step, worker, *_, dropped) = told(gate_of(kind), seconds)
+        one_by_one, (step, worker, *_, dropped) = reported(gate_of(kind), seconds)
         in_rounds, lost = read_off(gate_of(kind), seconds)
         np.testing.assert_allclose(one_by_one, in_rounds, rtol=1e-12)
         np.testing.assert_array_equal(lost[step, worker], dropped == 1)
@@ -122,7 +122,7 @@ class RecentGate(QuorumGate):
 
 
 class JudgingGate(QuorumGate):
-    """The same, told one by one."""
+    """The same, notified one by one."""
 
     def __init__(self, workers: int, oldest: int) -> None:
         super().__init__(workers, 1)
@@ -143,7 +143,7 @@ class RecentConfig(Sync):
     waits = False
     kind: Literal["recent"] = Field(description="Old gradients are dropped.")
     oldest: NonNegativeInt = Field(default=3, description="s: how old a gradient may be.")
-    by_hand: bool = Field(default=False, description="Whether its gate is told one by one.")
+    by_hand: bool = Field(default=False, description="Whether its gate is notified one by one.")
 
     def gate(self, workers: int) -> Gate:
         """Nobody waits."""
@@ -179,7 +179,7 @@ def test_at_servers_the_same_rule_leaves_none_that_is_too_old(tiny):
     assert (recent.versions[:, 0] == DROPPED).sum() >= 6
 
 
-def test_a_rule_told_one_by_one_is_kept_at_servers_and_refused_by_collectives(tiny):
+def test_a_rule_per_worker_works_with_servers_and_is_refused_by_collectives(tiny):
     _, by_counts = scenario(tiny, "parameter-server")
     _, by_hand = scenario(tiny, "parameter-server", by_hand=True)
     np.testing.assert_array_equal(

@@ -26,7 +26,7 @@ def sync(kind, **fields):
 
 
 def accepted(aggregation, kind):
-    """Whether the rules of combinations let them go together."""
+    """Whether the rules of combinations allow them."""
     try:
         StrategyConfig.model_validate({"aggregation": aggregation, "sync": {"kind": kind}})
     except ValidationError:
@@ -105,7 +105,7 @@ def test_a_step_has_a_row_and_a_worker_a_column(tiny, aggregation, kind):
 
 @EVERY_PLACE
 def test_a_slow_worker_never_makes_anything_faster(tiny, aggregation, kind):
-    """Neither its own steps nor what all do together.
+    """Neither its own steps nor the throughput of all.
 
     Others that go their own way may profit, since it leaves the network to them.
     """
@@ -121,7 +121,7 @@ def test_a_slow_worker_never_makes_anything_faster(tiny, aggregation, kind):
 
 
 @EVERY_PLACE
-def test_workers_do_no_more_together_than_each_of_them_would_alone(tiny, aggregation, kind):
+def test_workers_are_no_faster_than_as_many_single_workers(tiny, aggregation, kind):
     """But for shards, of which each of several workers updates one. Cards take next to no time."""
     one_server = {"servers": 1} if aggregation == "parameter-server" else {}
     meet = {"kind": aggregation, **one_server}
@@ -131,12 +131,12 @@ def test_workers_do_no_more_together_than_each_of_them_would_alone(tiny, aggrega
         simulate(tiny(workers, aggregation=meet, sync=independent_workers(kind), cluster=cluster))
         for workers in (1, 2, 4)
     )
-    for together in several:
+    for combined in several:
         if aggregation == "sharded":
-            assert together.steps.compute.mean() < one.steps.compute.mean()
+            assert combined.steps.compute.mean() < one.steps.compute.mean()
         else:
-            most = together.workers * one.throughput_samples_per_s
-            assert together.throughput_samples_per_s <= most * (1 + 1e-9)
+            most = combined.workers * one.throughput_samples_per_s
+            assert combined.throughput_samples_per_s <= most * (1 + 1e-9)
 
 
 @pytest.mark.parametrize(("aggregation", "kind"), SILENT_ALONE)

@@ -1,4 +1,4 @@
-"""Step constants from measured steps: what made them is found, and what no run tells is said."""
+"""Step constants from measured steps: true ones are recovered, undetermined ones reported."""
 
 import re
 from dataclasses import replace
@@ -82,9 +82,9 @@ def test_each_constant_makes_a_step_longer(own, change):
 def test_host_and_gpu_are_neither_in_turn_nor_at_once(own):
     scenario = load_scenario(own, ["cluster={node: aws-g4dn, gpus_per_node: 1}"])
     (times,) = job_of(scenario).times
-    alone = times.one_pass
-    both = seconds(scenario, StepConstants(host=alone)) - times.optimizer
-    assert both == pytest.approx(2 ** (1 / 1.45) * alone)
+    single = times.one_pass
+    both = seconds(scenario, StepConstants(host=single)) - times.optimizer
+    assert both == pytest.approx(2 ** (1 / 1.45) * single)
 
 
 def test_bytes_inside_a_node_and_between_nodes_have_factors_of_their_own(own):
@@ -101,13 +101,13 @@ def test_a_fit_predicts_runs_that_it_has_not_seen(own):
         run = run_at(own, *place)
         predicted = seconds(run.scenario, found.constants)
         assert predicted == pytest.approx(run.step_time, rel=0.2)
-    # A run between nodes, which the description alone takes for much shorter.
+    # A run between nodes, which the description predicts much shorter.
     between = run_at(own, 2, 4, 64)
     assert seconds(between.scenario, StepConstants()) < 0.75 * between.step_time
     assert seconds(between.scenario, found.constants) == pytest.approx(between.step_time, rel=0.2)
 
 
-def test_what_no_run_tells_stays_at_its_prior_and_is_said(own):
+def test_an_undetermined_constant_keeps_its_prior_and_is_reported(own):
     found = fitted([run_at(own, 1, 1, batch) for batch in (64, 512)])
     names = [prior.name for prior in found.free]
     between = names.index("between")
@@ -120,19 +120,19 @@ def test_what_no_run_tells_stays_at_its_prior_and_is_said(own):
 
 
 def test_exposed_communication_tells_network_from_computing(own):
-    """One run of four nodes: its step alone may be due to either."""
+    """One run of four nodes: its step may be due to either."""
     run = run_at(own, 4, 4, 128)
     job = job_of(run.scenario)
     exposed = exposed_seconds(job, TRUTH, run.step_time)
-    alone, told = fitted([run]), fitted([replace(run, exposed=exposed)])
-    assert told.constants.between == pytest.approx(TRUTH.between, rel=0.25)
-    index = [prior.name for prior in told.free].index("between")
-    assert told.is_identified(index)
-    assert told.covariance[index, index] < 0.5 * alone.covariance[index, index]
-    assert told.exposed[0] == pytest.approx(exposed, abs=0.05 * run.step_time)
+    single, reported = fitted([run]), fitted([replace(run, exposed=exposed)])
+    assert reported.constants.between == pytest.approx(TRUTH.between, rel=0.25)
+    index = [prior.name for prior in reported.free].index("between")
+    assert reported.is_identified(index)
+    assert reported.covariance[index, index] < 0.5 * single.covariance[index, index]
+    assert reported.exposed[0] == pytest.approx(exposed, abs=0.05 * run.step_time)
 
 
-def test_two_nodes_alone_leave_open_whether_more_reach_the_same_rate(own):
+def test_two_nodes_leave_open_whether_more_reach_the_same_rate(own):
     slow = TRUTH.model_copy(update={"two_nodes": 2.0})
     runs = [run_at(own, *place, slow) for place in PLACES]
     one, both = fitted(runs[:4]), fitted(runs)
@@ -208,7 +208,7 @@ def test_what_the_constants_leave_corrects_runs_nearby_and_fades(own):
     assert correction(1024, 4, 256) == pytest.approx(0, abs=1e-3)
 
 
-def test_a_step_faster_than_its_links_is_named_and_told_as_run_predicts_it(own, tmp_path):
+def test_a_step_faster_than_its_links_is_reported_with_the_prediction(own, tmp_path):
     """4 nodes with a GPU each at a tenth of what their network takes for the bytes."""
     sets = ("workload.model=bert-base", "cluster.node=aws-g4dn-xlarge", "cluster.condition=tuned")
     scenario = load_scenario(own, [*sets, "cluster.gpus_per_node=1", "workload.batch_per_gpu=8"])
@@ -218,8 +218,10 @@ def test_a_step_faster_than_its_links_is_named_and_told_as_run_predicts_it(own, 
         r"node0/nic0->switch take 1\.12 s: .*25 Gbit/s of aws-g4dn-xlarge is a burst rate",
         found.warnings[0],
     )
-    told = simulate(scenario.model_copy(update={"calibration": found.profile}))
-    assert found.rows[0]["predicted_ms"] == pytest.approx(1e3 * told.step_time_s["mean"], rel=1e-9)
+    reported = simulate(scenario.model_copy(update={"calibration": found.profile}))
+    assert found.rows[0]["predicted_ms"] == pytest.approx(
+        1e3 * reported.step_time_s["mean"], rel=1e-9
+    )
     likely = calibrate([MeasuredRun(scenario, 1.3)], scenario)
     assert not any("measured" in each for each in likely.warnings)
 
@@ -262,7 +264,7 @@ def test_tables_name_fields_of_the_scenario_and_placements(own, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("cluster.nodes\n1\n", "t.csv:1: must have the column 'step_time_ms'"),
         ("step_time_ms\n", "t.csv:2: must have at least 1 row"),
@@ -273,7 +275,7 @@ def test_tables_name_fields_of_the_scenario_and_placements(own, tmp_path):
         ("cluster.nodes,step_time_ms\n1\n", "t.csv:2: must have as many values"),
     ],
 )
-def test_a_table_that_cannot_be_used_says_where_and_why(own, tmp_path, text, said):
+def test_an_invalid_table_is_refused_with_line_and_reason(own, tmp_path, text, message):
     (tmp_path / "t.csv").write_text(text)
-    with pytest.raises(DpsimError, match=said):
+    with pytest.raises(DpsimError, match=message):
         measured_runs(own, tmp_path / "t.csv")

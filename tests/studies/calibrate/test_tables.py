@@ -69,7 +69,7 @@ def test_a_log_stands_for_its_median_step_after_warm_up(files):
 
 
 @pytest.mark.parametrize(
-    ("table", "said"),
+    ("table", "message"),
     [
         ("log\nnone.log\n", r"steps.csv:2: log: .*none.log: cannot be read"),
         ("log,step_time_ms\nrun.log,5\n", "steps.csv:2: must have a value for step_time_ms or for"),
@@ -82,23 +82,23 @@ def test_a_log_stands_for_its_median_step_after_warm_up(files):
         ("cluster.nodes\n1\n", "must have the column 'step_time_ms', 'log' or 'trace'"),
     ],
 )
-def test_a_log_that_cannot_be_used_says_where_and_why(files, table, said):
+def test_a_log_that_cannot_be_used_says_where_and_why(files, table, message):
     (files / "run.log").write_text(megatron([0.25] * 30))
     (files / "bar.log").write_text(lightning(0.5, 200))
-    with pytest.raises(DpsimError, match=said):
+    with pytest.raises(DpsimError, match=message):
         read(files, table, ["workload.gradient_accumulation=2"])
 
 
 def test_a_trace_tells_exposed_communication_and_the_step_where_nothing_else_does(files):
     (files / "run.log").write_text(megatron([9.0] * 10 + [0.2] * 12))
     table = "trace,step_time_ms,log\na,,\na,210,\na,,run.log\n"
-    alone, stated, logged = read(files, table)
-    assert [run.exposed for run in (alone, stated, logged)] == [0.03] * 3
-    assert [run.step_time for run in (alone, stated, logged)] == [0.25, 0.21, 0.2]
-    assert [len(run.steps) for run in (alone, stated, logged)] == [20, 0, 12]
+    separate, stated, logged = read(files, table)
+    assert [run.exposed for run in (separate, stated, logged)] == [0.03] * 3
+    assert [run.step_time for run in (separate, stated, logged)] == [0.25, 0.21, 0.2]
+    assert [len(run.steps) for run in (separate, stated, logged)] == [20, 0, 12]
 
 
-def test_ranks_are_told_apart_by_a_trace_beside_a_log(files):
+def test_ranks_are_distinguished_by_a_trace_beside_a_log(files):
     (files / "run.log").write_text(megatron([9.0] * 10 + [0.2] * 12))
     ranks = TimedJob(np.array([[0.1, 0.2]] * 20), [0, 1], [0, 0])
     traced = replace(TRACED, by_rank=ranks)

@@ -128,8 +128,8 @@ def test_knobs_of_links_turn_every_rate_and_latency_that_a_fabric_has_itself(fab
         name: json.dumps(field) for name, field in fields.items() if name not in ("nic", "edges")
     }
     for dimension, own in ((RATE, model.own_rates), (TIME, model.own_latencies)):
-        said = f"{dimension.name} with its unit"
-        assert {name for name, field in quantities.items() if said in field} == set(own)
+        output = f"{dimension.name} with its unit"
+        assert {name for name, field in quantities.items() if output in field} == set(own)
 
 
 def test_links_of_a_dragonfly_are_changed_and_those_of_a_file_refused():

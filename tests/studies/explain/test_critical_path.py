@@ -53,7 +53,7 @@ def test_the_slow_worker_is_on_the_path(tiny):
     assert_path(tiny(disturbance=SLOW), expected)
 
 
-def test_a_wait_for_a_server_is_on_the_path_of_a_worker_alone(tiny):
+def test_a_wait_for_a_server_is_on_the_path_of_a_single_worker(tiny):
     """Pushed at 12, applied at 13, pulled at 15: the second between is the server's."""
     server = {"kind": "parameter-server", "servers": 1, "colocated": False, "update_rate": "2 MB/s"}
     scenario = tiny(1, aggregation=server, sync="ssp")

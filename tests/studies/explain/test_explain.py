@@ -55,8 +55,8 @@ def test_doubling_the_knob_that_is_named_first_changes_the_step_as_it_says(file,
     before = simulate(load_scenario(path, overrides))
     after = simulate(load_scenario(path, [*overrides, *turn.to_json()["set"]]))
     assert before.step_time_s["mean"] == pytest.approx(found.base.step_time_s["mean"], rel=1e-6)
-    said, came = turn.step_change, after.step_time_s["mean"] / before.step_time_s["mean"] - 1
-    assert abs(said - came) < 0.01
+    message, came = turn.step_change, after.step_time_s["mean"] / before.step_time_s["mean"] - 1
+    assert abs(message - came) < 0.01
     assert turn.change_per_sample < -0.02
 
 
@@ -140,12 +140,12 @@ def test_what_one_part_saves_another_may_take():
     scenario = load_scenario(SCENARIOS / "parameter-server.yaml", FEW)
     knob = KNOBS["jitter"]
     (change,) = knob.options(scenario)
-    said = reason(
+    message = reason(
         knob, change, simulate(scenario), simulate(changed(scenario, change.values)), None
     )
     assert re.fullmatch(
         r"waiting for slower workers saves [\d.]+ ms, but exposed communication, already 6\d% of a step, takes [\d.]+ ms more",
-        said,
+        message,
     )
 
 
@@ -215,19 +215,19 @@ def test_twice_the_rate_inside_nodes_is_the_same_bus_twice_as_fast():
 def test_knobs_come_cheapest_first_and_no_more_than_there_is_time_for(monkeypatch):
     """The first run is forecast, then turning all knobs; what no time is left for is left out."""
     monkeypatch.setattr(budget, "_A_WHILE", 0.0)
-    said = []
-    whole = explain(load_scenario(SCENARIOS / "ranking-flips.yaml", FEW), say=said.append)
+    message = []
+    whole = explain(load_scenario(SCENARIOS / "ranking-flips.yaml", FEW), say=message.append)
     first = re.fullmatch(
-        r"simulating: about (\d+) s of the processor, (\d+) of (\d+) steps are done", said.pop(0)
+        r"simulating: about (\d+) s of the processor, (\d+) of (\d+) steps are done", message.pop(0)
     )
     assert 0 < int(first[2]) <= int(first[3])
     assert re.fullmatch(
         r"a step takes .*; turning knobs: about \d+ simulations of [\d.e-]+ s each: "
         r"about \d+ s of the processor",
-        said[0],
+        message[0],
     )
-    assert len(said) == 1 + sum(turn.change is not None for turn in whole.turns)
-    last = next(turn for turn in whole.turns if turn.change and turn.change.words in said[-1])
+    assert len(message) == 1 + sum(turn.change is not None for turn in whole.turns)
+    last = next(turn for turn in whole.turns if turn.change and turn.change.words in message[-1])
     assert len(KNOBS[last.name].options(load_scenario(SCENARIOS / "ranking-flips.yaml"))) > 1
 
 

@@ -1,4 +1,4 @@
-"""What stragglers cost, where it can be said by hand: a model of 30 ms and a worker that is slow."""
+"""What stragglers cost, computed by hand: a model of 30 ms and a worker that is slow."""
 
 import pytest
 
@@ -16,10 +16,10 @@ def cost(scenario):
 
 def test_a_worker_that_is_slow_is_waited_for_by_all_others(tiny):
     """Worker 1 of 4 computes twice as long: three wait for as long as it computes otherwise."""
-    alone = simulate(tiny(4))
+    single = simulate(tiny(4))
     found = cost(tiny(4, disturbance={"slow": [{"workers": [1], "factor": 2}]}))
-    computing = alone.parts_s["compute"]
-    assert found.without_s == pytest.approx(alone.steps.step.mean())
+    computing = single.parts_s["compute"]
+    assert found.without_s == pytest.approx(single.steps.step.mean())
     # The last optimiser's step is waited for by nobody.
     assert found.straggler_wait_s == pytest.approx(0.75 * computing, rel=0.02)
     assert [(each.name, each.share) for each in found.workers] == [("worker 1", 1.0)]
@@ -48,8 +48,8 @@ def test_every_way_is_what_its_options_make_of_the_scenario(tiny):
         kinds = dict(option.removeprefix("strategy.").split(".kind=") for option in way.options)
         parts = {part: {"kind": kind} for part, kind in kinds.items()}
         if way.refused is None:
-            alone = simulate(tiny(4, disturbance=disturbance, **parts))
-            assert way.throughput_samples_per_s == pytest.approx(alone.throughput_samples_per_s)
+            single = simulate(tiny(4, disturbance=disturbance, **parts))
+            assert way.throughput_samples_per_s == pytest.approx(single.throughput_samples_per_s)
             assert way.changes is not None
     # Nobody waits for a worker that is slow for good where each goes at its own pace.
     asynchronous = next(way for way in others if way.title == "asp")

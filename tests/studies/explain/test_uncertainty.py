@@ -54,9 +54,9 @@ def test_where_nothing_is_hidden_shares_are_those_of_a_sum(tiny):
 def test_the_interval_is_the_one_of_the_run_where_steps_are_alike(tiny):
     run = run_scenario(tiny(**PREDICTED))
     found = uncertainty_of(run)
-    said = run.result.interval
-    assert found.low == pytest.approx(said.low, rel=0.03)
-    assert found.high == pytest.approx(said.high, rel=0.03)
+    output = run.result.interval
+    assert found.low == pytest.approx(output.low, rel=0.03)
+    assert found.high == pytest.approx(output.high, rel=0.03)
     assert found.step_time_s == run.result.mean_step
 
 
@@ -79,7 +79,7 @@ def test_a_measured_step_leaves_little_of_computing_uncertain(tiny):
     assert found["computing"].high < 1.06 < described["computing"].high
 
 
-def test_a_worker_alone_communicates_nothing(tiny):
+def test_a_single_worker_communicates_nothing(tiny):
     found = uncertainty_of(run_scenario(tiny(1, **PREDICTED)))
     by_name = rows(found)
     assert by_name["computing"].total == pytest.approx(1.0, abs=0.01)
@@ -88,8 +88,8 @@ def test_a_worker_alone_communicates_nothing(tiny):
 
 
 def test_where_nothing_is_uncertain_there_are_no_shares(tiny):
-    said = ComputeScale(compute_scale=1, source="a test")
-    run = run_scenario(tiny(1, **PREDICTED).model_copy(update={"calibration": said}))
+    output = ComputeScale(compute_scale=1, source="a test")
+    run = run_scenario(tiny(1, **PREDICTED).model_copy(update={"calibration": output}))
     found = uncertainty_of(run)
     assert {each.first_order for each in found.inputs} == {None}
     assert found.low == found.high == pytest.approx(run.result.mean_step)
@@ -117,11 +117,11 @@ def test_latency_is_what_one_element_takes(tiny):
     assert share == pytest.approx(1 - bytes_alone / exposed, abs=1e-4)
 
 
-def test_it_is_told_where_it_is_asked_for(tiny):
+def test_uncertainty_is_reported_on_request(tiny):
     assert explain(tiny()).uncertainty is None
     found = explain(tiny(), uncertainty=True)
-    told = json.loads(json.dumps(found.to_json()["uncertainty"], allow_nan=False))
-    assert [row["name"] for row in told["inputs"]] == [
+    reported = json.loads(json.dumps(found.to_json()["uncertainty"], allow_nan=False))
+    assert [row["name"] for row in reported["inputs"]] == [
         each.name for each in found.uncertainty.inputs
     ]
-    assert told["inputs"][0]["without_s"].keys() == {"low", "high"}
+    assert reported["inputs"][0]["without_s"].keys() == {"low", "high"}

@@ -10,44 +10,44 @@ from dpsim.studies.explain import link_words, verdict
 SCENARIOS = Path(__file__).parents[3] / "scenarios"
 
 
-def said(*changes, file="quickstart"):
+def output(*changes, file="quickstart"):
     changes = ["run.steps=4", "run.warmup=0", *changes]
     return verdict(simulate(load_scenario(SCENARIOS / f"{file}.yaml", changes)))
 
 
 def test_where_most_is_computing_the_network_is_not_the_problem():
-    text = said("cluster.network.nic=100GbE", "disturbance.jitter=null")
+    text = output("cluster.network.nic=100GbE", "disturbance.jitter=null")
     assert text.endswith("computing: the network is not your problem.")
 
 
 def test_slow_workers_are_named_where_they_cost_something():
-    assert "waits for slower workers" in said("disturbance.slow=[{workers: [0], factor: 2}]")
+    assert "waits for slower workers" in output("disturbance.slow=[{workers: [0], factor: 2}]")
 
 
 def test_a_card_that_is_full_holds_the_step_back():
-    text = said("cluster.network.nic=10GbE", file="sharded")
+    text = output("cluster.network.nic=10GbE", file="sharded")
     assert text.startswith("The busiest network card is busy ")
     assert text.endswith("of the step: the network holds it back.")
 
 
-def test_communication_that_nothing_hides_is_said_with_what_carries_it():
-    text = said("cluster.network.nic=1GbE", "strategy.overlap.kind=sequential")
+def test_exposed_communication_is_reported_with_its_links():
+    text = output("cluster.network.nic=1GbE", "strategy.overlap.kind=sequential")
     assert "exposed communication" in text or "holds it back" in text
 
 
 def test_one_worker_sends_nothing():
-    assert said("cluster.nodes=1", "cluster.node=single-gpu").endswith(
+    assert output("cluster.nodes=1", "cluster.node=single-gpu").endswith(
         "nothing is sent that could slow it."
     )
 
 
 def test_what_does_not_fit_comes_first():
-    text = said("workload.batch_per_gpu=1024", "run.allow_out_of_memory=true")
+    text = output("workload.batch_per_gpu=1024", "run.allow_out_of_memory=true")
     assert text.startswith("It does not fit: each v100")
 
 
 def test_waiting_for_input_names_the_slow_stage():
-    text = said("workload.input.kind=storage", "workload.input.bandwidth=1 MB/s")
+    text = output("workload.input.kind=storage", "workload.input.bandwidth=1 MB/s")
     assert "of the step waits for input: " in text
 
 

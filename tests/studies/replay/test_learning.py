@@ -52,11 +52,11 @@ def test_gradients_are_differences_of_the_loss(name):
 @EVERY_NETWORK
 def test_workers_at_once_are_workers_one_by_one_to_the_last_bit(name):
     network, parameters, images, labels = task(name)
-    _, together = network.gradients(parameters, images, labels)
+    _, combined = network.gradients(parameters, images, labels)
     for worker in range(len(parameters)):
         one = slice(worker, worker + 1)
         np.testing.assert_array_equal(
-            together[one], network.gradients(parameters[one], images[one], labels[one])[1]
+            combined[one], network.gradients(parameters[one], images[one], labels[one])[1]
         )
 
 

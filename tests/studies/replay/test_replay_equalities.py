@@ -95,7 +95,7 @@ def test_a_staleness_without_end_is_asp(replayed):
     np.testing.assert_array_equal(ssp.parameters, asp.parameters)
 
 
-def test_workers_alone_whose_outer_step_is_an_average_are_local_sgd(replayed):
+def test_single_workers_with_an_averaging_outer_step_are_local_sgd(replayed):
     average = {"optimizer": "sgd", "learning_rate": 1.0}
     local = replayed(sync={"kind": "local-sgd", "every": 3}, settings=MOMENTUM)
     for sync in (two_levels(1, every=3, **average), two_levels(3, every=1, **average)):
@@ -111,7 +111,7 @@ def test_groups_of_workers_are_workers_with_their_batches(replayed):
 
 @pytest.mark.parametrize("overlap", [0, 1])
 def test_diloco_is_its_equations(replayed, overlap):
-    """Two workers alone, an outer step every four steps, in two fragments that take turns."""
+    """Two groups of one worker, an outer step every four steps, in two fragments that take turns."""
     sync = two_levels(4, fragments=2, overlap=overlap, momentum=0.5)
     replay = replayed(2, sync=sync)
     network, data, deal = NETWORKS["softmax"], digits(), Sampler(len(digits().labels), 2, 4, 0)

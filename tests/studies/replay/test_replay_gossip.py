@@ -52,7 +52,7 @@ def test_random_pairs_shrink_it_too(replayed):
     "compression", ["none", "int8", "qsgd", {"kind": "top-k", "density": 0.1}], ids=str
 )
 @pytest.mark.parametrize("sync", ["bsp", "asp", {"kind": "local-sgd", "every": 2}], ids=str)
-def test_mixing_keeps_the_mean_and_brings_models_together(replayed, sync, compression):
+def test_mixing_keeps_the_mean_and_reduces_the_spread(replayed, sync, compression):
     settings = {**STILL, "steps": 60}
     one = replayed(6, aggregation="gossip", sync=sync, compression=compression, settings=settings)
     start = replayed(6, aggregation="gossip", sync=sync, settings={**STILL, "steps": 1})

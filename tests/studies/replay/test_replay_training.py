@@ -20,7 +20,7 @@ SEEDS = range(3)
 SYNCS = shape_of(StrategyConfig).below("sync").kinds()
 
 
-def goes_together(compression, aggregation, sync):
+def is_compatible(compression, aggregation, sync):
     """Whether the scenario's rules let them."""
     parts = {"compression": compression, "aggregation": aggregation, "sync": sync}
     try:
@@ -33,7 +33,7 @@ def goes_together(compression, aggregation, sync):
 COMBINATIONS = [
     kinds
     for kinds in product(kinds_of("compression"), kinds_of("aggregation"), kinds_of("sync"))
-    if goes_together(*kinds)
+    if is_compatible(*kinds)
 ]
 
 

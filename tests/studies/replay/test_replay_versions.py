@@ -92,7 +92,7 @@ def test_the_rule_of_stale_synchronous_parallel(replayed, aggregation, staleness
 
 
 def test_a_worker_that_runs_ahead_of_an_all_reduce_has_its_own_gradients(replayed):
-    """From the log alone.
+    """From only the log.
 
     The version read, less what the worker's own gradients that it lacks will change.
     """
@@ -144,7 +144,7 @@ def test_fates_say_what_became_of_each_gradient(replayed):
 
 
 def test_dropped_gradients_change_nothing(replayed):
-    """Of two workers the slow one is never waited for: the other alone moves the parameters."""
+    """Of two workers the slow one is never waited for: only the other moves the parameters."""
     slow = {"slow": [{"workers": [1], "factor": 5}]}
     replay = replayed(
         2, aggregation=SERVERS, sync={"kind": "backup", "backups": 1}, disturbance=slow

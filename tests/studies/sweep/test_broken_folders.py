@@ -14,7 +14,7 @@ from dpsim.studies.sweep.execute import execute
 from dpsim.studies.sweep.store import Store, in_log
 
 
-def test_a_folder_whose_points_have_changed_is_said_to_be_one(dpsim, swept, tmp_path):
+def test_a_folder_with_changed_points_is_reported(dpsim, swept, tmp_path):
     points = tmp_path / "out" / "points.parquet"
     content = points.read_bytes()
     points.write_bytes(content[:100] + bytes([content[100] ^ 1]) + content[101:])
@@ -48,10 +48,10 @@ def test_of_300_flipped_bits_each_is_named_and_computed_again(swept, write, tmp_
 def test_a_damaged_row_is_narrated(dpsim, swept, write, tmp_path):
     log = tmp_path / "out" / "rows.log"
     log.write_bytes(log.read_bytes().replace(b"\n", b"\nnull\n", 1))
-    said = f"note: {log}: damaged rows are left out (line 2); dpsim sweep --resume"
-    assert dpsim("results", tmp_path / "out")[2].startswith(said)
+    output = f"note: {log}: damaged rows are left out (line 2); dpsim sweep --resume"
+    assert dpsim("results", tmp_path / "out")[2].startswith(output)
     resume = ["sweep", write(SWEEP), "-o", tmp_path / "out", "--workers", 1, "--resume"]
-    assert dpsim(*resume)[2].startswith(said)
+    assert dpsim(*resume)[2].startswith(output)
     assert "damaged" not in dpsim(*resume)[2]
 
 

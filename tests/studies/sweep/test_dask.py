@@ -54,7 +54,7 @@ def test_a_value_that_workers_refuse_in_every_point_is_a_mistake_in_the_file(wri
     assert not (tmp_path / "dask").exists()
 
 
-def test_a_scheduler_without_workers_is_said_to_have_none(write, tmp_path, monkeypatch):
+def test_a_scheduler_without_workers_is_reported(write, tmp_path, monkeypatch):
     monkeypatch.setattr("dpsim.studies.sweep.execute._CONNECT_WITHIN", 1.0)
     with (
         cluster_of(0) as cluster,
@@ -131,7 +131,7 @@ def test_a_scheduler_that_is_killed_is_one_line(write, tmp_path):
             running = subprocess.Popen(line, stderr=subprocess.PIPE, text=True)
             wait_until(lambda: rows_written(out) >= 1, "the first row")
             scheduler.kill()
-            _, said = running.communicate(timeout=120)
+            _, message = running.communicate(timeout=120)
             worker.kill()
     assert running.returncode == 1
-    assert said == f"dpsim: --dask: the scheduler at {address} has gone (--resume goes on)\n"
+    assert message == f"dpsim: --dask: the scheduler at {address} has gone (--resume goes on)\n"

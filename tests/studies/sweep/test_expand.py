@@ -53,8 +53,8 @@ def test_points_keep_the_scale_that_a_measured_step_gives_the_file(write):
     scales = {point.scenario.calibration.compute_scale for point in points}
     assert len(points) == 2
     assert len(scales) == 1
-    (alone,) = plan([write()], [measured]).points
-    assert alone.scenario.fitted_to == "a log"
+    (single,) = plan([write()], [measured]).points
+    assert single.scenario.fitted_to == "a log"
 
 
 def test_zip_takes_the_values_side_by_side(write):
@@ -75,7 +75,7 @@ def test_zip_takes_the_values_side_by_side(write):
 RANDOM = "{{method: random, samples: {}, seed: {}, parameters: {{cluster.nodes: {{low: 2, high: 9}}{}}}}}"
 
 
-def test_random_draws_depend_on_the_seed_and_the_path_alone(write):
+def test_random_draws_depend_only_on_the_seed_and_the_path(write):
     few, many, other = (
         values(plan([write(RANDOM.format(*of, ""))]).points, "cluster.nodes")
         for of in ((4, 1), (30, 1), (30, 2))
@@ -97,7 +97,7 @@ def test_a_range_may_have_a_unit(write):
     )
 
 
-def test_figures_of_hardware_are_told_in_si_units_too(write):
+def test_hardware_values_are_in_si_units_too(write):
     """A figure of an inline link has a source; the column holds its number, not the text given."""
     nic = "cluster.network.nic: {values: [{name: own, rate: 1 GB/s, latency: 5 us}]}"
     rates = "cluster.network.nic.rate: {values: [8 Gbit/s, {value: 2 GB/s, source: a datasheet}]}"
@@ -155,7 +155,7 @@ def test_kinds_come_before_their_fields_whatever_the_order_in_the_file(write):
         assert point.varied["strategy.aggregation"] == '{"kind": "parameter-server"}'
 
 
-def test_values_that_do_not_go_together_are_points_with_an_error(write):
+def test_incompatible_values_are_points_with_an_error(write):
     kinds = "strategy.aggregation.kind: {values: [allreduce, gossip]}, strategy.overlap.kind: {values: [priority, wfbp]}"
     errors = [point.error for point in plan([write(f"{{parameters: {{{kinds}}}}}")]).points]
     assert [error is None for error in errors] == [True, True, False, True]
@@ -277,13 +277,13 @@ WRONG = [
 
 
 @pytest.mark.parametrize(("sweep", "message"), WRONG)
-def test_what_is_wrong_is_said_with_its_place(write, sweep, message):
+def test_an_error_has_its_place(write, sweep, message):
     path = write(sweep)
     with pytest.raises(ScenarioError) as caught:
         plan([path])
-    said = str(caught.value).splitlines()[0]
-    assert said.startswith(f"{path}:11:")
-    assert said.endswith(message)
+    output = str(caught.value).splitlines()[0]
+    assert output.startswith(f"{path}:11:")
+    assert output.endswith(message)
 
 
 def test_two_scenarios_have_one_key_where_they_are_the_same(write, tmp_path):
@@ -358,19 +358,19 @@ def test_points_that_name_files_are_made_where_the_files_are(write, tmp_path):
         "{parameters: {disturbance.jitter: {values: [{kind: none}, {kind: histogram, file: a.csv}, "
         "{kind: histogram, file: b.csv}]}}}"
     )
-    asked = []
+    requested = []
 
     def make(base, values):
-        asked.extend(point.made_elsewhere(point.pack((point.surroundings(), base, values))))
+        requested.extend(point.made_elsewhere(point.pack((point.surroundings(), base, values))))
         return points_elsewhere(base, values)
 
     with pytest.raises(ScenarioError, match=r"b\.csv: cannot be read"):
         plan([path], make=make)
-    assert [each is None for each in asked] == [False, True, True]
-    alone = "{parameters: {disturbance.jitter.file: {values: [a.csv]}}}"
+    assert [each is None for each in requested] == [False, True, True]
+    single = "{parameters: {disturbance.jitter.file: {values: [a.csv]}}}"
     text = path.read_text().partition("sweep:")[0].replace("lognormal, sigma: 0.05", "histogram")
-    (valid,) = plan([write(alone, text=text)], make=make).points
-    assert asked[3:] == [None]
+    (valid,) = plan([write(single, text=text)], make=make).points
+    assert requested[3:] == [None]
     (tmp_path / "a.csv").unlink()
     assert valid.scenario.disturbance.jitter.histogram().values == (1, 2)
 

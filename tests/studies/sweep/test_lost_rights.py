@@ -39,12 +39,12 @@ def test_a_folder_that_cannot_be_written_any_more_is_one_line_and_no_row_is_lost
     with started(path, out, "--workers", "2", "--quiet") as running:
         wait_until(lambda: rows_written(out) >= 5, "the first rows")
         out.chmod(mode)
-        _, said = running.communicate(timeout=120)
+        _, message = running.communicate(timeout=120)
     out.chmod(0o755)
     assert running.returncode == 1
-    assert said.startswith(f"dpsim: {out}: cannot be written: ")
-    assert said.endswith("Permission denied\n")
-    assert said.count("\n") == 1
+    assert message.startswith(f"dpsim: {out}: cannot be written: ")
+    assert message.endswith("Permission denied\n")
+    assert message.count("\n") == 1
     wait_until(lambda: not workers(running.pid), "the end of its workers")
     assert rows_written(out) >= 5
     resumed = sweep(path, out, workers=1, resume=True)
@@ -62,20 +62,20 @@ def test_a_folder_that_is_read_only_is_one_line(tmp_path, write, options):
         out.mkdir()
     out.chmod(0o555)
     with started(write(SWEEP), out, "--workers", "1", "--quiet", *options) as running:
-        out_text, said = running.communicate(timeout=120)
+        out_text, message = running.communicate(timeout=120)
     out.chmod(0o755)
     assert (running.returncode, out_text) == (1, "")
-    assert said.count("\n") == 1
-    assert said.startswith(f"dpsim: {out}")
+    assert message.count("\n") == 1
+    assert message.startswith(f"dpsim: {out}")
 
 
-def test_a_manifest_that_cannot_be_read_is_said_to_be_there(tmp_path, write):
+def test_an_unreadable_manifest_is_reported(tmp_path, write):
     out = tmp_path / "out"
     sweep(write(SWEEP), out, workers=1)
     (out / "manifest.json").chmod(0o000)
-    asked = command("", out)
-    asked = [*AS_ANYBODY, *asked[:3], "results", out]
-    done = subprocess.run(asked, capture_output=True, text=True, check=False)
+    requested = command("", out)
+    requested = [*AS_ANYBODY, *requested[:3], "results", out]
+    done = subprocess.run(requested, capture_output=True, text=True, check=False)
     assert done.returncode == 2
     assert done.stderr == f"dpsim: {out / 'manifest.json'}: cannot be read: Permission denied\n"
 
@@ -88,8 +88,8 @@ def test_a_sweep_of_another_user_is_read_and_not_written(tmp_path, write):
         os.chown(path, NOBODY, NOBODY)
     before = {path.name: path.read_bytes() for path in out.iterdir()}
     with started(write(SWEEP), out, "--workers", "1", "--quiet", "--resume") as running:
-        _, said = running.communicate(timeout=120)
-    assert (running.returncode, said) == (
+        _, message = running.communicate(timeout=120)
+    assert (running.returncode, message) == (
         1,
         f"dpsim: {out}: cannot be written: Permission denied\n",
     )
@@ -105,9 +105,9 @@ def test_a_disk_that_fills_up_is_one_line_with_the_folder_and_no_row_is_lost(tmp
         pytest.skip("no small file system can be mounted here")
     try:
         with started(path, full / "out", "--workers", "1", "--quiet") as running:
-            _, said = running.communicate(timeout=120)
+            _, message = running.communicate(timeout=120)
         assert running.returncode == 1
-        assert said == f"dpsim: {full / 'out'}: cannot be written: No space left on device\n"
+        assert message == f"dpsim: {full / 'out'}: cannot be written: No space left on device\n"
         done = rows_written(full / "out")
         assert 0 < done < 60
         subprocess.run(["mount", "-o", "remount,size=8m", full], check=True)

@@ -54,10 +54,10 @@ class Sweeper:
             if done < kills and self._killed(process, out):
                 done += 1
                 continue
-            code, said = process.wait(WITHIN_S), (self.folder / "stderr").read_text()
-            if code == 1 and "no workers" in said:
+            code, message = process.wait(WITHIN_S), (self.folder / "stderr").read_text()
+            if code == 1 and "no workers" in message:
                 continue  # all of a cluster's were killed, and are not back yet
-            assert code == 0, said[-2000:]
+            assert code == 0, message[-2000:]
             return done
 
     def _started(self, out):

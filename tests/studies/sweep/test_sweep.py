@@ -5,8 +5,9 @@ import subprocess
 import sys
 
 import pytest
+from json_docs import documented_keys
 from ruamel.yaml import YAML
-from tiny_sweeps import SWEEP, documented, seeds
+from tiny_sweeps import SWEEP, seeds
 
 from dpsim import load_scenario, simulate, sweep
 from dpsim.base.errors import DpsimError, FailedError
@@ -126,7 +127,7 @@ def test_the_command_says_what_it_did_and_ends_with_3_where_points_failed(dpsim,
     )
     answer = json.loads(out)
     assert (code, answer["skipped"], answer["computed"]) == (3, 12, 0)
-    assert list(answer) == ["schema_version", "kind", *documented("dpsim sweep")]
+    assert list(answer) == ["schema_version", "kind", *documented_keys("dpsim sweep")]
     assert answer["failures"][0] == {
         "point": 6,
         "file": str(tmp_path / "tiny.yaml"),
@@ -188,7 +189,7 @@ def test_check_looks_into_the_sweep(dpsim, write):
     assert "cluster.nodez: is not a known key" in out
 
 
-def test_no_scheduler_is_said_in_a_line(dpsim, write, tmp_path):
+def test_a_missing_scheduler_is_a_one_line_error(dpsim, write, tmp_path):
     pytest.importorskip("distributed")
     code, _, err = dpsim("sweep", write(), "-o", tmp_path / "out", "--dask", "nonsense://x:1")
     assert code == 1
@@ -217,10 +218,10 @@ def test_what_is_no_address_of_a_scheduler_is_refused_before_a_folder_is_made(
 def test_the_python_face_is_the_function_whatever_was_imported_before(before):
     names = "Result, Scenario, load_scenario, simulate, sweep"
     code = f"{before}\nfrom dpsim import {names}\nprint(type(sweep).__name__, sweep.__module__)"
-    said = subprocess.run(
+    output = subprocess.run(
         [sys.executable, "-c", code], check=True, capture_output=True, text=True
     ).stdout
-    assert said == "function dpsim.studies.sweep.begin\n"
+    assert output == "function dpsim.studies.sweep.begin\n"
 
 
 EDGES = (

@@ -1,9 +1,5 @@
 """A scenario that takes milliseconds, and sweeps of it."""
 
-import re
-from pathlib import Path
-
-ROOT = Path(__file__).parents[3]
 TINY = """name: tiny
 cluster:
   nodes: 2
@@ -24,9 +20,3 @@ SWEEP = """{parameters: {
 def seeds(number):
     """A sweep of so many points, of which no two are alike."""
     return f"{{parameters: {{run.seed: {{values: [{', '.join(map(str, range(number)))}]}}}}}}"
-
-
-def documented(heading):
-    """The keys in the tables of one section of docs/json.md."""
-    section = (ROOT / "docs" / "json.md").read_text().split(f"## `{heading}")[1].split("\n##")[0]
-    return re.findall(r"^\| `(\w+)` \|", section, re.MULTILINE)

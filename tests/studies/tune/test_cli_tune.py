@@ -1,14 +1,12 @@
 """``dpsim tune``: what it prints and writes."""
 
 import json
-import re
-from pathlib import Path
 
 import pytest
+from json_docs import documented_keys, section
 
 from dpsim.scenario import load_scenario
 
-JSON_MD = Path(__file__).parents[3] / "docs" / "json.md"
 OVER = [
     "--over",
     "strategy.overlap.kind=sequential,wfbp,priority",
@@ -18,17 +16,16 @@ OVER = [
 
 
 def test_json_has_the_documented_keys_and_the_same_bytes_for_the_same_seed(dpsim, tiny):
-    section = JSON_MD.read_text().split("## `dpsim tune")[1].split("\n## ")[0]
     _, out, _ = dpsim("tune", tiny, *OVER, "--evaluations", "6", "--seed", "7", "--json")
     _, again, _ = dpsim("tune", tiny, *OVER, "--evaluations", "6", "--seed", "7", "--json")
     answer, same = json.loads(out), json.loads(again)
     assert list(answer) == [
         "schema_version",
         "kind",
-        *re.findall(r"^\| `(\w+)` \|", section, re.MULTILINE),
+        *documented_keys("dpsim tune"),
     ]
     for row in (answer["baseline"], answer["best"], *answer["front"], *answer["rows"]):
-        assert list(row) == [name for name in row if f"`{name}`" in section]
+        assert list(row) == [name for name in row if f"`{name}`" in section("dpsim tune")]
     del answer["provenance"], same["provenance"]
     assert answer == same
     assert answer["simulated"] == 6

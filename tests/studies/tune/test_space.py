@@ -1,4 +1,4 @@
-"""What is searched: fields that mean something together, and clear words for those that do not."""
+"""What is searched: fields that are compatible, and clear words for those that do not."""
 
 from pathlib import Path
 
@@ -43,7 +43,7 @@ def test_size_counts_the_choices_of_the_default_space(tiny, objective):
 
 
 def test_every_default_value_is_one_that_its_field_takes(tiny):
-    """Each is tried alone, so that a new name in a list of defaults is a real one."""
+    """Each is tried separately, so that a new name in a list of defaults is a real one."""
     found = tune(tiny, evaluations=1)
     defaults = default_values(load_scenario(tiny), OBJECTIVES["step-time"], Limits())
     assert {each.path: each.plain for each in found.space.dimensions} == {
@@ -51,7 +51,7 @@ def test_every_default_value_is_one_that_its_field_takes(tiny):
     }
 
 
-def test_the_step_time_alone_leaves_batch_learners_and_nodes(tiny):
+def test_the_step_time_is_not_searched_over_batch_learners_and_nodes(tiny):
     scenario = load_scenario(tiny)
     values = {
         name: default_values(scenario, OBJECTIVES[name], Limits(nodes=9))
@@ -131,7 +131,7 @@ def test_without_a_limit_nodes_are_at_most_those_of_the_file(tiny):
         ),
     ],
 )
-def test_what_cannot_be_searched_is_said(tiny, over, message):
+def test_an_impossible_search_is_reported(tiny, over, message):
     with pytest.raises(DpsimError) as raised:
         tune(tiny, over=over)
     assert str(raised.value).startswith(message)

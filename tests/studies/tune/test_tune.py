@@ -227,9 +227,9 @@ def test_a_third_of_a_search_is_for_what_leaves_the_updates_as_they_are(tiny):
         "strategy.sync.kind=bsp,local-sgd,ssp",
     ]
     found = tune(tiny, over=over, evaluations=24)
-    alone = tune(tiny, over=over, limits=Limits(accuracy_penalty=0))
+    single = tune(tiny, over=over, limits=Limits(accuracy_penalty=0))
     assert not found.exhaustive
-    assert found.exact.figure == alone.best.figure
+    assert found.exact.figure == single.best.figure
     assert found.best.figure <= found.exact.figure
     first = found.evaluations[:8]
     assert not any(each.to_json()["changes_updates"] for each in first)

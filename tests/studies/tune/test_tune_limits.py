@@ -44,10 +44,10 @@ def test_what_breaks_a_limit_is_counted_and_not_simulated(tiny, limits, over, ex
     assert found.simulated == found.space.size - sum(expected.values())
 
 
-def test_what_does_not_fit_or_go_together_is_no_error_and_the_rest_is_simulated_once(
+def test_points_that_do_not_fit_or_are_incompatible_are_skipped_and_others_run_once(
     write, monkeypatch
 ):
-    """A GPU needs 1.357 GB with all-reduce, 1.331 GB sharded, and 1.342 GB alone, where gradients
+    """A GPU needs 1.357 GB with all-reduce, 1.331 GB sharded, and 1.342 GB without, where gradients
     need no buckets.
     """
     simulated = []

@@ -74,15 +74,15 @@ def test_a_configuration_that_takes_too_long_leaves_time_for_the_others(tiny, mo
 
 def test_a_long_search_says_how_long_it_takes_and_each_best_so_far(tiny, monkeypatch):
     monkeypatch.setattr(budget, "_A_WHILE", 0.0)
-    said = []
-    found = tune(tiny, over=OVER, say=said.append)
+    output = []
+    found = tune(tiny, over=OVER, say=output.append)
     assert not found.partial
     best = "best: step time [0-9.]+ m?s with strategy.overlap.kind="
-    for line in said:
+    for line in output:
         assert re.match(rf"about \d+ s of the processor, \d of 6 tried; {best}", line)
-    assert said[0].split(", ")[1].startswith("1 of 6 tried")
+    assert output[0].split(", ")[1].startswith("1 of 6 tried")
     values = ", ".join(f"{path}={value}" for path, value in found.best.values.items())
-    assert said[-1].endswith(f"with {values}")
+    assert output[-1].endswith(f"with {values}")
 
 
 def test_events_are_tried_as_vectors_where_these_are_exact(tiny):
@@ -93,11 +93,11 @@ def test_events_are_tried_as_vectors_where_these_are_exact(tiny):
     (best,) = (simulate(load_scenario(tiny, [*events, *found.best.to_json()["set"]])),)
     assert best.engine == "events"
     assert found.best.figure == pytest.approx(best.step_time_s["mean"], rel=1e-9)
-    alone = tune(tiny, over=["strategy.sync.kind=ssp"], overrides=events)
-    assert alone.best.result.engine == "vector"  # SSP over an all-reduce
+    single = tune(tiny, over=["strategy.sync.kind=ssp"], overrides=events)
+    assert single.best.result.engine == "vector"  # SSP over an all-reduce
     servers = [*events, "strategy.aggregation={kind: parameter-server}"]
-    alone = tune(tiny, over=["strategy.sync.kind=ssp"], overrides=servers)
-    assert alone.best.result.engine == "events"
+    single = tune(tiny, over=["strategy.sync.kind=ssp"], overrides=servers)
+    assert single.best.result.engine == "events"
 
 
 def test_an_answer_in_part_ends_with_code_3(dpsim, tiny, tmp_path, time_is_up):

@@ -1,4 +1,4 @@
-"""The total that is asked for: its time and cost stand in the front, and limits are of it."""
+"""The requested total: the front has its time and cost, and limits apply to it."""
 
 from dpsim.studies.tune import Limits, tune
 
@@ -7,7 +7,7 @@ PRICE = ["cost={price_per_gpu_hour: 3, samples: 20000}"]
 DAY = 86400.0
 
 
-def test_the_front_and_the_budget_are_of_the_total_that_is_asked_for(tiny):
+def test_the_front_and_the_budget_use_the_requested_total(tiny):
     found = tune(tiny, over=OVER, objective="throughput", overrides=PRICE)
     assert (found.span, found.unit) == ("of 20,000 samples", "USD")
     for each in found.front:

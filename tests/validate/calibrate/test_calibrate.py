@@ -1,6 +1,6 @@
 """Calibration from records.
 
-What is known is found again, what was fitted on is not counted, and what is missing is said.
+Known values are recovered, rows that were fitted on do not count, and missing ones are reported.
 """
 
 import json
@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 from dpsim.base.errors import DpsimError
-from dpsim.cli import main
 from dpsim.commands.validate.calibrate import calibrate
 from dpsim.hardware.calibration import Transport, load_profile
 from dpsim.topology import TestbedConfig
@@ -112,9 +111,11 @@ def test_bytes_under_way_are_tried_and_found_again():
 
 
 def test_the_residuals_are_of_what_was_held_out(calibrated):
-    profile, told = calibrated
+    profile, reported = calibrated
     assert profile.residuals.counted_on == "held-out rows"
-    assert profile.residuals.n == sum(not record.fitted for record in told) == len(told) // 2
+    assert (
+        profile.residuals.n == sum(not record.fitted for record in reported) == len(reported) // 2
+    )
     assert profile.residuals.mean_ape < 0.05
     assert profile.residuals_by["fitted on"].counted_on == "fitted rows"
     parts = [
@@ -124,42 +125,40 @@ def test_the_residuals_are_of_what_was_held_out(calibrated):
 
 
 def test_a_profile_predicts_the_records_again(calibrated):
-    profile, told = calibrated
-    assert [predicted_s(case_of(record), profile.transport()) for record in told] == [
-        record.predicted_s for record in told
+    profile, reported = calibrated
+    assert [predicted_s(case_of(record), profile.transport()) for record in reported] == [
+        record.predicted_s for record in reported
     ]
 
 
 def test_the_command_writes_a_profile_that_a_scenario_can_use(
-    calibrated, records, tmp_path, monkeypatch, capsys
+    dpsim, calibrated, records, tmp_path, monkeypatch
 ):
     monkeypatch.chdir(tmp_path)
     save_run_records(Path("runs.json.gz"), RunRecords(runs=tuple(records)))
     monkeypatch.setattr(
-        "validate.calibrate.profile.fit", lambda *given, **options: _told(calibrated[0])
+        "validate.calibrate.profile.fit", lambda *given, **options: _fit_of(calibrated[0])
     )
-    command = (
-        "dpsim validate calibrate runs.json.gz -o profile.json --records told.json --every 2 --json"
-    )
-    monkeypatch.setattr("sys.argv", command.split())
-    with pytest.raises(SystemExit) as end:
-        main()
-    assert not end.value.code
-    printed = json.loads(capsys.readouterr().out)
+    options = "runs.json.gz -o profile.json --records records.json --every 2 --json"
+    code, out, _ = dpsim("validate", "calibrate", *options.split())
+    assert code == 0
+    printed = json.loads(out)
     assert printed["schema_version"] == 1
     assert printed["profile"]["runs"] == {"runs.json.gz": len(records)}
     assert printed["choices"]["settings"] > 0
     assert load_profile("profile.json").transport() == calibrated[0].transport()
-    assert sum(record.fitted for record in load_run_records("told.json").runs) == len(records) // 2
+    assert (
+        sum(record.fitted for record in load_run_records("records.json").runs) == len(records) // 2
+    )
 
 
-def _told(profile):
+def _fit_of(profile):
     from validate.calibrate.fit import Fit
 
     return Fit(profile.parameters, profile.transport())
 
 
-def test_too_few_runs_are_said(records):
+def test_too_few_runs_are_reported(records):
     with pytest.raises(
         DpsimError, match="runs must have at least 30 collectives to fit on one of 3, but have 5"
     ):
@@ -173,14 +172,14 @@ def test_a_transport_that_says_too_little_predicts_nothing():
         predicted_s(cases(2)[0], Transport(latency=1e-4))
 
 
-def record(algorithm, measured, told):
+def record(algorithm, measured, reported):
     return RunRecord(
         kind="collective",
         name=algorithm,
         setting="a",
         case={"algorithm": algorithm},
         measured_s=measured,
-        predicted_s=told,
+        predicted_s=reported,
     )
 
 
@@ -228,7 +227,7 @@ def test_a_testbed_in_a_word(text, hosts, rate):
         ("rate=5", "must be a data rate with its unit"),
     ],
 )
-def test_a_testbed_that_is_none_is_said(text, problem):
+def test_an_invalid_testbed_is_reported(text, problem):
     with pytest.raises(DpsimError) as caught:
         parse_testbed(text)
     assert problem in str(caught.value)

@@ -31,14 +31,14 @@ def run_file(what, rows, ranks=1):
         RankPlace(rank=rank, host="h", pid=1, device="cpu", device_name="a processor")
         for rank in range(ranks)
     )
-    told = tuple({"what": what, **row} for row in rows)
+    reported = tuple({"what": what, **row} for row in rows)
     return RunFile(
         what=(what,),
         settings=Settings(what=(what,)),
         backend="gloo",
         ranks=places,
         machine={},
-        rows=told,
+        rows=reported,
     )
 
 
@@ -122,23 +122,23 @@ def two(tmp_path):
 
 class TestScenarios:
     def test_use_the_layer_times_of_a_profile(self, two):
-        plain, told = (
+        plain, reported = (
             simulate(load_scenario(two / "two.yaml", sets))
             for sets in ([], ["calibration=profile.json"])
         )
         assert plain.parts_s["compute"] < 0.1
-        assert told.parts_s["compute"] == pytest.approx(0.4 + 0.8 + 0.01)
-        assert told.parts_s["exposed_comm"] == pytest.approx(
+        assert reported.parts_s["compute"] == pytest.approx(0.4 + 0.8 + 0.01)
+        assert reported.parts_s["exposed_comm"] == pytest.approx(
             plain.parts_s["exposed_comm"], rel=0.05
         ), "links stay as they were"
-        assert told.to_json()["calibration"]["compute"] == "profile"
+        assert reported.to_json()["calibration"]["compute"] == "profile"
 
     def test_of_an_optimiser_that_was_not_measured_the_update_is_computed(self, two):
-        told = simulate(
+        reported = simulate(
             load_scenario(two / "two.yaml", ["calibration=profile.json", "workload.optimizer=adam"])
         )
-        assert told.parts_s["compute"] == pytest.approx(1.2, rel=0.005)
-        assert told.parts_s["compute"] < 1.209
+        assert reported.parts_s["compute"] == pytest.approx(1.2, rel=0.005)
+        assert reported.parts_s["compute"] < 1.209
 
     def test_of_another_model_use_the_catalogue(self, two):
         scenario = load_scenario(
@@ -153,12 +153,12 @@ class TestScenarios:
             {**profile.model_dump(), "kind": "transport", "parameters": {"efficiency": half}}
         )
         (two / "both.json").write_text(both.to_json())
-        plain, told = (
+        plain, reported = (
             simulate(load_scenario(two / "two.yaml", [f"calibration={name}"]))
             for name in ("profile.json", "both.json")
         )
-        assert told.parts_s["compute"] == plain.parts_s["compute"]
-        assert told.parts_s["exposed_comm"] > 1.5 * plain.parts_s["exposed_comm"]
+        assert reported.parts_s["compute"] == plain.parts_s["compute"]
+        assert reported.parts_s["exposed_comm"] > 1.5 * plain.parts_s["exposed_comm"]
 
     def test_a_profile_without_anything_is_refused(self, two):
         empty = json.loads((two / "profile.json").read_text()) | {"compute": []}

@@ -37,10 +37,10 @@ def test_real_collectives_take_about_as_long_as_is_predicted(testbed):
     transport = load_profile(PROFILE).transport()
 
     def measured():
-        heard = []
-        records = list(measure(left, heard.append))
+        received = []
+        records = list(measure(left, received.append))
         assert [case_of(record) for record in records] == left
-        assert heard == [number + 1 for number in range(len(left))]
+        assert received == [number + 1 for number in range(len(left))]
         return records
 
     # Other work can only make a collective longer: what is off is measured again, more often, and

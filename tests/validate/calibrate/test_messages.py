@@ -71,7 +71,7 @@ def test_halves_of_the_duplex_take_twice_as_long_both_ways_but_not_one_way():
     assert sent[0.5, False] == sent[1.0, False] == pytest.approx(sent[1.0, True])
 
 
-def test_too_few_sizes_are_said():
+def test_too_few_sizes_are_reported():
     rows = [one for one in measured(Transport.model_validate(PLAIN)) if one.nbytes < 256 * KIB]
     with pytest.raises(DpsimError, match="one way and both ways of two sizes from 256 KiB on"):
         fit_duplex(rows, Transport.model_validate(PLAIN))

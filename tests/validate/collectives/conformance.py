@@ -101,7 +101,7 @@ def library(world):
 
 
 def a_false_promise(world):
-    """A ring that is said to broadcast leaves sums where rank 0's input was promised."""
+    """A ring that claims to broadcast leaves sums where rank 0's input was promised."""
     phases = ring.ALGORITHM.schedule(world.size).phases
     false = Schedule("broadcast", "ring", world.size, world.size, phases)
     write_row(

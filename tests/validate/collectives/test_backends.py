@@ -11,29 +11,28 @@ from unittest import mock
 
 import pytest
 from again import measured_again
+from json_docs import section
 
-from dpsim import cli
 from validate.backends.matrix import BACKENDS, DEVICES, OPERATIONS, documented
 from validate.ranks.launch import RunFailed, launch, loopback
 
 pytestmark = pytest.mark.torch
-ROOT = Path(__file__).parents[3]
 
 
 @pytest.fixture(scope="module")
 def cells():
     """The rows of ``python -m validate backends --json``, by backend, device and operation."""
-    said = io.StringIO()
-    alone = {name: text for name, text in os.environ.items() if name != "RANK"}
+    message = io.StringIO()
+    single = {name: text for name, text in os.environ.items() if name != "RANK"}
     with (
         mock.patch("sys.argv", ["validate", "backends", "--edition", "classic", "--json"]),
-        mock.patch.dict(os.environ, alone, clear=True),
-        contextlib.redirect_stdout(said),
+        mock.patch.dict(os.environ, single, clear=True),
+        contextlib.redirect_stdout(message),
         pytest.raises(SystemExit) as ended,
     ):
         runpy.run_module("validate", run_name="__main__")
     assert not ended.value.code
-    answer = json.loads(said.getvalue())
+    answer = json.loads(message.getvalue())
     assert list(answer) == ["schema_version", "kind", "edition", "documentation", "classic", "rows"]
     assert answer["edition"] == "classic"
     return {(row["backend"], row["device"], row["operation"]): row for row in answer["rows"]}
@@ -82,7 +81,7 @@ def test_the_classic_edition_is_the_table_of_the_lecture(cells):
             assert row["said"] == row["classic"] == words[mark], (backend, device, operation)
 
 
-def test_the_table_has_the_edition_and_what_differs(monkeypatch, capsys):
+def test_the_table_has_the_edition_and_what_differs(dpsim, monkeypatch):
     from validate.backends.matrix import Cell
 
     gathered = ("not tried", "no GPU", "works", "does not work")
@@ -96,32 +95,23 @@ def test_the_table_has_the_edition_and_what_differs(monkeypatch, capsys):
         "classic": ("no, today: yes, here: yes", "no, today: yes"),
         "today": ("yes, classic: no, here: yes", "yes, classic: no"),
     }.items():
-        monkeypatch.setattr("sys.argv", ["dpsim", "validate", "backends", "--edition", edition])
-        with pytest.raises(SystemExit):
-            cli.main()
-        (row,) = (line for line in capsys.readouterr().out.splitlines() if "reduce_scatter" in line)
+        _, out, _ = dpsim("validate", "backends", "--edition", edition)
+        (row,) = (line for line in out.splitlines() if "reduce_scatter" in line)
         assert tuple(cell.strip() for cell in row.split("│")[1:]) == marks
 
 
-def test_another_edition_is_refused(monkeypatch, capsys):
-    monkeypatch.setattr("sys.argv", ["dpsim", "validate", "backends", "--edition", "old"])
-    with pytest.raises(SystemExit) as ended:
-        cli.main()
-    assert ended.value.code == 2
-    assert "must be a known --edition, but got 'old'" in capsys.readouterr().err
+def test_another_edition_is_refused(dpsim):
+    code, _, err = dpsim("validate", "backends", "--edition", "old")
+    assert code == 2
+    assert "must be a known --edition, but got 'old'" in err
 
 
 def test_keys_are_documented(cells):
-    section = (
-        (ROOT / "docs" / "json.md")
-        .read_text()
-        .split("## `dpsim validate backends")[1]
-        .split("\n## ")[0]
-    )
-    assert all(f"`{key}`" in section for key in next(iter(cells.values())))
+    text = section("dpsim validate backends")
+    assert all(f"`{key}`" in text for key in next(iter(cells.values())))
 
 
-def test_a_failure_is_that_of_its_operation_alone():
+def test_a_failure_affects_only_its_operation():
     """One rank late, one that fails, one that gets nothing, one that dies; the operations in
     between work.
     """
@@ -164,12 +154,10 @@ def test_a_failure_is_that_of_its_operation_alone():
     measured_again(check, measure, 0.3, 2.0, 8.0)
 
 
-def test_one_rank_alone_cannot_try(monkeypatch, capsys):
-    monkeypatch.setattr("sys.argv", ["dpsim", "validate", "backends"])
+def test_a_single_rank_is_refused(dpsim, monkeypatch):
     place = {"RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29500"}
     for name, text in place.items():
         monkeypatch.setenv(name, text)
-    with pytest.raises(SystemExit) as ended:
-        cli.main()
-    assert ended.value.code == 2
-    assert "must be tried by at least 2 ranks, but got 1" in capsys.readouterr().err
+    code, _, err = dpsim("validate", "backends")
+    assert code == 2
+    assert "must be tried by at least 2 ranks, but got 1" in err

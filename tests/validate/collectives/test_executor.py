@@ -49,7 +49,7 @@ def test_nothing_is_wrong(recorded, what):
     assert [row for row in recorded[what] if row["wrong"]] == []
 
 
-def test_the_library_is_asked_for_every_operation(recorded):
+def test_every_operation_calls_the_library(recorded):
     assert {row["case"].split("/")[0] for row in recorded["library"]} == set(OPERATIONS)
 
 

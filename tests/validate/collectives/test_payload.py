@@ -50,7 +50,7 @@ def test_sums_of_sixteen_ranks_are_exact_in_every_type(name):
     assert torch.equal(total.double(), sum(each.double() for each in inputs))
 
 
-def test_inputs_of_ranks_and_places_differ_and_blocks_fit_together():
+def test_inputs_differ_by_rank_and_place_and_are_the_same_in_any_blocks():
     first, second = (values(rank, 0, 1000, torch.float32) for rank in (0, 1))
     assert 100 < int((first == second).sum()) < 200  # one in seven by chance
     assert 100 < int((first[:-37] == first[37:]).sum()) < 200
@@ -107,11 +107,11 @@ def test_a_broken_environment_is_named(changed, message):
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="this is about machines without a GPU")
-def test_tasks_of_another_launcher_are_not_taken_for_one_alone():
+def test_tasks_of_another_launcher_without_ranks_are_refused():
     assert ranks_of_launcher({}) is None
     assert ranks_of_launcher({"SLURM_STEP_NUM_TASKS": "1"}) is None
-    told = {"RANK": "1", "WORLD_SIZE": "4", "MASTER_ADDR": "a", "MASTER_PORT": "29500"}
-    assert ranks_of_launcher({**told, "SLURM_STEP_NUM_TASKS": "4"}) == 4
+    reported = {"RANK": "1", "WORLD_SIZE": "4", "MASTER_ADDR": "a", "MASTER_PORT": "29500"}
+    assert ranks_of_launcher({**reported, "SLURM_STEP_NUM_TASKS": "4"}) == 4
     for name, launcher in (("SLURM_STEP_NUM_TASKS", "srun"), ("OMPI_COMM_WORLD_SIZE", "mpirun")):
         with pytest.raises(DpsimError, match=f"each of the 8 tasks that {launcher} has started"):
             ranks_of_launcher({name: "8"})

@@ -67,7 +67,7 @@ def take(current, rank, wires, buffers):
 
 
 @pytest.mark.parametrize("ranks", [1, 2, 3, 4, 7])
-def test_all_ranks_together_do_what_the_schedule_says(algorithm, ranks):
+def test_all_ranks_execute_the_schedule(algorithm, ranks):
     schedule = algorithm.schedule(ranks)
     for elements in (0, 1, 37):
         inputs = (

@@ -40,9 +40,9 @@ def test_time_is_divided_by_what_a_checkpoint_holds():
     assert sum(parts) == pytest.approx(found.seconds) == pytest.approx(9.5)
     (stop,) = found.stops
     assert (stop.computing_s, stop.detection_s) == pytest.approx((3.7, 0.2))
-    told = compare(found, restart_s=3.3)
-    assert told.predicted == pytest.approx(told.measured)
-    assert told.recovery_error == pytest.approx(0, abs=1e-9)
+    reported = compare(found, restart_s=3.3)
+    assert reported.predicted == pytest.approx(reported.measured)
+    assert reported.recovery_error == pytest.approx(0, abs=1e-9)
 
 
 def test_ranks_that_are_killed_come_back_and_lose_what_no_checkpoint_holds():
@@ -50,10 +50,10 @@ def test_ranks_that_are_killed_come_back_and_lose_what_no_checkpoint_holds():
     job = Job(ranks=2, steps=10, every=5, checkpoint_s=0.1, kills=(0.9,))
 
     def check(found):
-        told = compare(found, mean_restart(found))
-        assert told.measured["lost"] < job.every * job.step_s + 0.5
-        assert told.recovery_error == pytest.approx(0, abs=0.3)
-        assert told.useful_error == pytest.approx(0, abs=0.15)
+        reported = compare(found, mean_restart(found))
+        assert reported.measured["lost"] < job.every * job.step_s + 0.5
+        assert reported.recovery_error == pytest.approx(0, abs=0.3)
+        assert reported.useful_error == pytest.approx(0, abs=0.15)
 
     measured_again(check, lambda: run(job))
 
@@ -66,10 +66,14 @@ def recorded():
 
 def test_recorded_recoveries_are_foretold_from_the_restarts_of_another_job(recorded):
     known = mean_restart(recorded[0])
-    told = [compare(found, known) for found in recorded[1:]]
+    reported = [compare(found, known) for found in recorded[1:]]
     assert known == pytest.approx(2.37, abs=0.01)
-    assert [each.recovery_error for each in told] == pytest.approx([-0.004, 0.026, 0.075], abs=1e-3)
-    assert [each.useful_error for each in told] == pytest.approx([-0.001, -0.007, -0.014], abs=1e-3)
-    pairs = [zip(each.recovery_predicted, each.recovery_measured, strict=True) for each in told]
+    assert [each.recovery_error for each in reported] == pytest.approx(
+        [-0.004, 0.026, 0.075], abs=1e-3
+    )
+    assert [each.useful_error for each in reported] == pytest.approx(
+        [-0.001, -0.007, -0.014], abs=1e-3
+    )
+    pairs = [zip(each.recovery_predicted, each.recovery_measured, strict=True) for each in reported]
     single = [foretold / was - 1 for pair in pairs for foretold, was in pair]
     assert (min(single), max(single)) == pytest.approx((-0.20, 0.27), abs=0.01)

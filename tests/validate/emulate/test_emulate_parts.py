@@ -57,7 +57,7 @@ def test_workers_come_first_and_servers_share_their_hosts_or_have_their_own(brie
 
 
 @pytest.mark.parametrize(
-    ("sets", "said"),
+    ("sets", "message"),
     [
         (
             ["strategy.aggregation={kind: allreduce, library: mpi}"],
@@ -76,9 +76,9 @@ def test_workers_come_first_and_servers_share_their_hosts_or_have_their_own(brie
         (["testbed=null", "cluster={nodes: 1, node: dgx-a100}"], "must have one GPU"),
     ],
 )
-def test_what_ranks_cannot_do_is_refused_with_its_key(brief, sets, said):
+def test_what_ranks_cannot_do_is_refused_with_its_key(brief, sets, message):
     job = Case(brief, tuple(sets)).job()
-    with pytest.raises(DpsimError, match=said):
+    with pytest.raises(DpsimError, match=message):
         check(job)
 
 
@@ -91,7 +91,7 @@ def _rows(ends, waits, **more):
 
 
 @pytest.mark.parametrize(
-    ("sets", "said"),
+    ("sets", "message"),
     [
         ((), r"must have 2 ranks \(2 workers\), but got 3"),
         (
@@ -100,8 +100,8 @@ def _rows(ends, waits, **more):
         ),
     ],
 )
-def test_the_wrong_number_of_ranks_is_an_error_that_says_which(brief, sets, said):
-    with pytest.raises(DpsimError, match=said):
+def test_the_wrong_number_of_ranks_is_an_error_that_says_which(brief, sets, message):
+    with pytest.raises(DpsimError, match=message):
         emulate(Case(brief, sets).job(), SimpleNamespace(size=3), 0, print)
 
 

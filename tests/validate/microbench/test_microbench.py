@@ -7,10 +7,10 @@ import contextlib
 import io
 import json
 import math
-from pathlib import Path
 from unittest import mock
 
 import pytest
+from json_docs import section
 
 from dpsim import cli
 from dpsim.collectives import OPERATIONS
@@ -18,7 +18,6 @@ from dpsim.imports.nccl_tests import parse_nccl_tests
 from dpsim.workload import load_model_profile
 
 pytestmark = pytest.mark.torch
-ROOT = Path(__file__).parents[3]
 FEW = [
     "-b",
     "64",
@@ -44,15 +43,15 @@ def everything(tmp_path_factory):
     paths = ["--output", folder / "run.json", "--profile", folder / "profile.json"]
     many = ["--ranks", "2", "--operation", "all", "--device", "cpu"]
     command = ["dpsim", "validate", "microbench", *many, *FEW, *map(str, paths)]
-    said = io.StringIO()
+    output = io.StringIO()
     with (
         mock.patch("sys.argv", command),
-        contextlib.redirect_stdout(said),
+        contextlib.redirect_stdout(output),
         pytest.raises(SystemExit) as ended,
     ):
         cli.main()
     assert not ended.value.code
-    return folder, said.getvalue()
+    return folder, output.getvalue()
 
 
 @pytest.fixture(scope="module")
@@ -117,7 +116,7 @@ def test_no_collective_was_wrong_and_each_is_counted_as_in_nccl_tests(run):
     assert [by_name[name]["redop"] for name in ("all-reduce", "all-gather")] == ["sum", "none"]
 
 
-def test_a_step_computes_alone_and_beside_an_all_reduce(run):
+def test_a_step_computes_with_and_without_an_all_reduce(run):
     rows = run.of("beside")
     assert [row["bytes"] for row in rows] == [64, 4096]
     for row in rows:
@@ -160,8 +159,8 @@ def test_a_scenario_runs_with_the_profile(everything, tmp_path, monkeypatch, cap
     assert ended.value.code in (0, None)
     assert answer["calibration"] == "profile"
     measured = load_model_profile(everything[0] / "profile.json").measured
-    alone = sum(measured.forward_s[1]) + sum(measured.backward_s[1])
-    assert answer["parts_s"]["compute"] >= alone
+    single = sum(measured.forward_s[1]) + sum(measured.backward_s[1])
+    assert answer["parts_s"]["compute"] >= single
 
 
 def test_learners_share_the_device(run):
@@ -194,17 +193,12 @@ def test_tables_are_printed_and_those_of_collectives_are_nccl_tests(everything):
 
 
 def test_keys_are_documented(run):
-    section = (
-        (ROOT / "docs" / "json.md")
-        .read_text()
-        .split("## `dpsim validate microbench")[1]
-        .split("\n## ")[0]
-    )
+    text = section("dpsim validate microbench")
     keys = {*type(run).model_fields, *(key for row in run.rows for key in row)}
-    assert [key for key in sorted(keys) if f"`{key}`" not in section] == []
+    assert [key for key in sorted(keys) if f"`{key}`" not in text] == []
 
 
-def test_under_torchrun_rank_0_alone_prints(under_torchrun):
+def test_under_torchrun_only_rank_0_prints(under_torchrun):
     first, second = under_torchrun["microbench"]
     assert second == ""
     answer = json.loads(first)

@@ -1,4 +1,4 @@
-"""Words of a scenario's software, as torch is told of them."""
+"""A scenario's software, as torch's settings."""
 
 from dataclasses import dataclass
 
@@ -80,12 +80,12 @@ def test_each_optimiser_moves_alike_by_each_kind_of_kernels(name, kernels):
         optimiser.step()
         moved.append(torch.cat([each.detach().reshape(-1) for each in module.parameters()]))
     torch.testing.assert_close(*moved)
-    told = optimizer_words(name, Words(optimizer_kernels=kernels))
-    assert told == {} or any(told.values()) == (kernels != "loop")
+    reported = optimizer_words(name, Words(optimizer_kernels=kernels))
+    assert reported == {} or any(reported.values()) == (kernels != "loop")
 
 
 @pytest.mark.parametrize(
-    ("execution", "graphs", "told"),
+    ("execution", "graphs", "reported"),
     [
         ("eager", True, None),
         ("compile", True, {}),
@@ -95,15 +95,17 @@ def test_each_optimiser_moves_alike_by_each_kind_of_kernels(name, kernels):
         ("cuda-graph", False, None),
     ],
 )
-def test_how_passes_are_executed(monkeypatch, execution, graphs, told):
-    asked = []
-    monkeypatch.setattr(torch, "compile", lambda forward, **words: asked.append(words) or forward)
+def test_how_passes_are_executed(monkeypatch, execution, graphs, reported):
+    requested = []
+    monkeypatch.setattr(
+        torch, "compile", lambda forward, **words: requested.append(words) or forward
+    )
     executed(network().forward, Words(execution=execution), graphs=graphs)
-    assert asked == ([] if told is None else [told])
+    assert requested == ([] if reported is None else [reported])
 
 
 ON_H100 = {"on_gpu": True, "divides": False, "flat": False}
-SAID = [
+SUBSTITUTED = [
     (Words(), "adamw", {"on_gpu": False, "flat": True}, ""),
     (Words(execution="cuda-graph"), "adamw", {}, ""),
     (Words(execution="cuda-graph"), "adamw", {"on_gpu": False}, "a processor has no CUDA graphs"),
@@ -116,7 +118,7 @@ SAID = [
 ]
 
 
-@pytest.mark.parametrize(("words", "optimizer", "where", "said"), SAID)
-def test_what_is_carried_out_otherwise_is_said(words, optimizer, where, said):
+@pytest.mark.parametrize(("words", "optimizer", "where", "message"), SUBSTITUTED)
+def test_a_substituted_setting_is_reported(words, optimizer, where, message):
     found = [*omitted(words, optimizer, **{**ON_H100, **where})]
-    assert [said in each for each in found] == [True] * bool(said)
+    assert [message in each for each in found] == [True] * bool(message)

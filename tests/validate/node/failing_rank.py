@@ -1,4 +1,4 @@
-"""A rank of `validate.node.plan_runner` on a stand-in for a GPU, which fails as it is told to.
+"""A rank of `validate.node.plan_runner` on a stand-in for a GPU, which fails as configured.
 
 DPSIM_FAILS is ``RANK ITEM HOW``: the rank fails in the middle of the item of that name.
 """
@@ -63,7 +63,7 @@ def main():
                 WAYS[how]()
 
         measure(self, world, reported if world.rank == 0 else lambda row: None)
-        # Rank 0 alone reports: another one fails at the item's end, where the first waits for it.
+        # Only rank 0 reports: another one fails at the item's end, where the first waits for it.
         WAYS[how]()
 
     patch.setattr(Item, "measure", failing)

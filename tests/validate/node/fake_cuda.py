@@ -1,6 +1,7 @@
 """A stand-in for ``torch.cuda``: GPUs whose tensors are on the host.
 
-Their clock is the host's, and runs on by what kernels spin, without waiting. What the product asks of CUDA is written down in ``asked``; a name that is not here fails loudly.
+Their clock is the host's, and runs on by what kernels spin, without waiting. ``calls`` records the
+product's calls of CUDA; a name that is not here fails loudly.
 """
 
 import threading
@@ -24,10 +25,10 @@ class Stream:
         self.name = name
 
     def wait_stream(self, other):
-        self._cuda.asked.append((self.name, "waits for", other.name))
+        self._cuda.calls.append((self.name, "waits for", other.name))
 
     def synchronize(self):
-        self._cuda.asked.append("stream.synchronize")
+        self._cuda.calls.append("stream.synchronize")
 
 
 class Event:
@@ -52,7 +53,7 @@ class FakeCuda:
     def __init__(self, uuids=("GPU-a",), name="NVIDIA H100 80GB HBM3"):
         self.uuids = uuids
         self.name = name
-        self.asked = []
+        self.calls = []
         self.main = Stream(self)
         self.chosen = threading.local()  # as CUDA has it: each thread has a current stream
         self.peak = 0
@@ -75,10 +76,10 @@ class FakeCuda:
         return SimpleNamespace(uuid=self.uuids[index], total_memory=80 * GIB)
 
     def set_device(self, index):
-        self.asked.append(("set_device", index))
+        self.calls.append(("set_device", index))
 
     def synchronize(self, index):
-        self.asked.append("synchronize")
+        self.calls.append("synchronize")
 
     def current_stream(self, index):
         return getattr(self.chosen, "stream", self.main)
@@ -89,22 +90,22 @@ class FakeCuda:
 
     @contextmanager
     def device(self, index):
-        self.asked.append(("device", index))
+        self.calls.append(("device", index))
         yield
 
     @contextmanager
     def stream(self, stream):
         before, self.chosen.stream = self.current_stream(None), stream
-        self.asked.append("stream")
+        self.calls.append("stream")
         yield
         self.chosen.stream = before
 
     def _sleep(self, cycles):
-        self.asked.append(("sleep", cycles))
+        self.calls.append(("sleep", cycles))
         self.spun += cycles / CYCLES_PER_SECOND
 
     def empty_cache(self):
-        self.asked.append("empty_cache")
+        self.calls.append("empty_cache")
 
     def reset_peak_memory_stats(self, index):
         self.peak = 3 * GIB
@@ -123,9 +124,9 @@ class FakeCuda:
         return False
 
 
-def stand_in(patch, **told):
+def stand_in(patch, **reported):
     """Put a `FakeCuda` in the place of torch's."""
-    cuda = FakeCuda(**told)
+    cuda = FakeCuda(**reported)
     names = [name for name in dir(cuda) if not name.startswith("__")]
     for name in names:
         if hasattr(torch.cuda, name):

@@ -29,21 +29,21 @@ from validate.training import METHODS, Training, train
 NO_STAND_IN = ("data-parallel",)
 
 
-def nccl_by_gloo(patch, asked):
+def nccl_by_gloo(patch, requested):
     """Let "nccl" be here, and be gloo; its barrier must name a GPU, as no rank may guess it."""
     group, barrier, new_group = dist.init_process_group, dist.barrier, dist.new_group
 
-    def named(backend, **told):
-        asked.append(("group", backend, sorted(told)))
-        group("gloo", **told)
+    def named(backend, **reported):
+        requested.append(("group", backend, sorted(reported)))
+        group("gloo", **reported)
 
     def barrier_of(group=None, async_op=False, device_ids=None):
-        asked.append(("barrier", device_ids))
+        requested.append(("barrier", device_ids))
         return barrier(group=group, async_op=async_op)
 
-    def apart(ranks=None, backend=None, **told):
-        asked.append(("new group", backend))
-        return new_group(ranks, backend=backend, **told)
+    def apart(ranks=None, backend=None, **reported):
+        requested.append(("new group", backend))
+        return new_group(ranks, backend=backend, **reported)
 
     patch.setattr(dist, "is_nccl_available", lambda: True)
     patch.setattr(dist, "init_process_group", named)
@@ -56,12 +56,14 @@ def without_pinning(patch):
     for name in ("zeros", "empty"):
         make = getattr(torch, name)
         patch.setattr(
-            torch, name, lambda *args, pin_memory=False, make=make, **told: make(*args, **told)
+            torch,
+            name,
+            lambda *args, pin_memory=False, make=make, **reported: make(*args, **reported),
         )
 
 
 def statistics_on_hosts(patch, shared):
-    """SyncBatchNorm, which torch has for GPUs alone, on the host; ``shared`` gets its group's ranks."""
+    """SyncBatchNorm, which torch has for GPUs, on the host; ``shared`` gets its group's ranks."""
 
     def forward(self, images):
         shared.append(dist.get_process_group_ranks(self.process_group))
@@ -72,7 +74,7 @@ def statistics_on_hosts(patch, shared):
 
     patch.setattr(torch.nn.SyncBatchNorm, "forward", forward)
     # DDP refuses such layers where tensors are on the host.
-    patch.setattr(DistributedDataParallel, "_passing_sync_batchnorm_handle", lambda *told: None)
+    patch.setattr(DistributedDataParallel, "_passing_sync_batchnorm_handle", lambda *reported: None)
 
 
 def measured(world):
@@ -97,7 +99,7 @@ def measured(world):
         (schedule, world),
         (schedule, replace(world, backend="gloo")),
     ):
-        run_benchmarks(there, settings.checked(), rows.append, lambda *told: None)
+        run_benchmarks(there, settings.checked(), rows.append, lambda *reported: None)
     return rows
 
 
@@ -114,9 +116,9 @@ def trained(world):
 
 
 def main(folder, file, cases):
-    patch, asked, shared = pytest.MonkeyPatch(), [], []
+    patch, requested, shared = pytest.MonkeyPatch(), [], []
     cuda = stand_in(patch, uuids=("GPU-a", "GPU-b", "GPU-c"))
-    nccl_by_gloo(patch, asked)
+    nccl_by_gloo(patch, requested)
     without_pinning(patch)
     small_products(patch)
     statistics_on_hosts(patch, shared)
@@ -125,15 +127,15 @@ def main(folder, file, cases):
         connected()
         found |= {"backend": world.backend, "kind": world.face.kind, "gpu": world.face.identity}
         found["rows"] = measured(world)
-        begun = len(asked)
+        begun = len(requested)
         found["weights"], found["steps"] = trained(world)
-        found["groups"] = [what for what in asked[begun:] if what[0] == "new group"]
+        found["groups"] = [what for what in requested[begun:] if what[0] == "new group"]
         for name, (sets, compute) in cases.items():
             shared.clear()
             found["scenarios"][name] = carry_out(Case(file, tuple(sets)).job(), world, compute)
             found["shared"][name] = list(shared)
-    found["asked"] = asked
-    found["devices"] = sorted({each[1] for each in cuda.asked if each[0] == "device"})
+    found["asked"] = requested
+    found["devices"] = sorted({each[1] for each in cuda.calls if each[0] == "device"})
     (folder / f"rank-{world.rank}").write_text(json.dumps(found, default=np.ndarray.tolist))
 
 

@@ -1,4 +1,4 @@
-"""A stand-in for ``nvidia-smi``: a program of that name, first in the path, that says what it is told."""
+"""A stand-in for ``nvidia-smi``: a program of that name, first in the path, with given output."""
 
 import json
 import os
@@ -6,21 +6,21 @@ import sys
 
 PROGRAM = """#!{python}
 import json, sys
-told = json.load(open({told!r}))
-if told["fails"]:
-    print(told["fails"])
+answers = json.load(open({answers!r}))
+if answers["fails"]:
+    print(answers["fails"])
     sys.exit(9)
-asked = sys.argv[1]
-if asked == "topo":
-    print(told["topo"])
-elif asked.startswith("--query-compute-apps"):
-    print("\\n".join(told["processes"]))
-elif asked.startswith("--query-gpu"):
-    names = asked.partition("=")[2].split(",")
-    if any(name not in gpu for gpu in told["gpus"] for name in names):
+option = sys.argv[1]
+if option == "topo":
+    print(answers["topo"])
+elif option.startswith("--query-compute-apps"):
+    print("\\n".join(answers["processes"]))
+elif option.startswith("--query-gpu"):
+    names = option.partition("=")[2].split(",")
+    if any(name not in gpu for gpu in answers["gpus"] for name in names):
         print("Field is not a valid field to query.")
         sys.exit(2)
-    for gpu in told["gpus"]:
+    for gpu in answers["gpus"]:
         print(", ".join(gpu[name] for name in names))
 """
 GPU = {
@@ -37,18 +37,18 @@ GPU = {
 
 class FakeSmi:
     def __init__(self, folder, patch):
-        self._told = folder / "smi.json"
+        self._answers = folder / "smi.json"
         program = folder / "nvidia-smi"
-        program.write_text(PROGRAM.format(python=sys.executable, told=str(self._told)))
+        program.write_text(PROGRAM.format(python=sys.executable, answers=str(self._answers)))
         program.chmod(0o755)
         patch.setenv("PATH", str(folder), prepend=os.pathsep)
         self.gpus = [{**GPU, "uuid": f"GPU-{letter}"} for letter in "ab"]
         self.processes, self.topo, self.fails = [], "", ""
         self.say()
 
-    def say(self, **told):
-        """From now on; ``told`` changes every GPU."""
+    def say(self, **changes):
+        """From now on; ``changes`` apply to every GPU."""
         for gpu in self.gpus:
-            gpu.update(told)
+            gpu.update(changes)
         names = ("gpus", "processes", "topo", "fails")
-        self._told.write_text(json.dumps({name: getattr(self, name) for name in names}))
+        self._answers.write_text(json.dumps({name: getattr(self, name) for name in names}))

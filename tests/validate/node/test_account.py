@@ -16,7 +16,7 @@ SCENARIO = str(Path(__file__).parent / "small.yaml")
 
 def test_ranks_that_are_slow_in_turn_wait_for_one_another():
     common = {"step_s": [5.0] * 4, "pauses_s": [0.0] * 4, "parts_s": {}, "carried": [[]] * 4}
-    rows = [{"alone_s": alone, **common} for alone in ([1.0, 3.0], [3.0, 1.0])]
+    rows = [{"alone_s": single, **common} for single in ([1.0, 3.0], [3.0, 1.0])]
     found = steps_of(Case(SCENARIO).job(), rows)
     assert found.compute.T.tolist() == [[1, 3, 1, 3], [3, 1, 3, 1]]
     assert found.straggler_wait.T.tolist() == [[2, 0, 2, 0], [0, 2, 0, 2]]

@@ -5,6 +5,7 @@ import time
 from pathlib import Path
 
 import pytest
+from json_docs import documented_keys
 
 pytest.importorskip("torch")
 
@@ -58,9 +59,9 @@ def test_a_sound_node_has_no_problem_and_a_plan(smi, cuda):
 
 
 def problem(found):
-    (said,) = found["problems"]
-    assert "\n" not in said
-    return said
+    (output,) = found["problems"]
+    assert "\n" not in output
+    return output
 
 
 def test_a_process_on_a_gpu_is_a_problem(smi, cuda):
@@ -110,7 +111,7 @@ def too_old():
     raise RuntimeError("The NVIDIA driver on your system is too old (found version 11040).\nPlease")
 
 
-def test_a_driver_that_is_too_old_for_torch_is_said_at_once(smi, monkeypatch):
+def test_a_driver_too_old_for_torch_is_reported_at_once(smi, monkeypatch):
     monkeypatch.setattr(torch.version, "cuda", "12.8")
     monkeypatch.setattr(torch.cuda, "init", too_old)
     why = "The NVIDIA driver on your system is too old (found version 11040)."
@@ -119,7 +120,7 @@ def test_a_driver_that_is_too_old_for_torch_is_said_at_once(smi, monkeypatch):
         here("cuda")
 
 
-def test_a_driver_that_does_not_answer_is_said_at_once(smi, monkeypatch):
+def test_a_driver_that_does_not_answer_is_reported_at_once(smi, monkeypatch):
     monkeypatch.setattr(torch.version, "cuda", "12.8")
     smi.fails = "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver."
     smi.say()
@@ -128,7 +129,7 @@ def test_a_driver_that_does_not_answer_is_said_at_once(smi, monkeypatch):
 
 def test_a_busy_machine_is_a_problem(monkeypatch):
     monkeypatch.setattr("validate.node.doctor.busy_cores", lambda: 2.0)
-    assert any("other programs keep 2.0 of" in said for said in diagnosis()["problems"])
+    assert any("other programs keep 2.0 of" in output for output in diagnosis()["problems"])
 
 
 def test_what_disturbs_an_item_is_noted_once(smi, cuda, tmp_path, monkeypatch):
@@ -170,7 +171,4 @@ def test_the_command_answers_in_ten_seconds(dpsim):
 
 
 def test_what_it_answers_is_documented(smi, cuda):
-    text = (Path(__file__).parents[3] / "docs" / "json.md").read_text()
-    section = text.split("## `dpsim validate doctor --json`")[1].split("\n## ")[0]
-    keys = [line.split("`")[1] for line in section.splitlines() if line.startswith("| `")]
-    assert list(diagnosis()) == keys
+    assert list(diagnosis()) == documented_keys("dpsim validate doctor --json")

@@ -25,8 +25,10 @@ SIZES = {"begin": 1024, "end": 16384, "factor": 4, "iterations": 1, "warmup": 0}
 
 
 def item(name, ranks=2, **settings):
-    told = Settings(what=(settings.pop("what", "collectives"),), device="cuda", **SIZES, **settings)
-    return Item(name=name, ranks=ranks, backend="nccl", seconds=2.0, settings=told)
+    reported = Settings(
+        what=(settings.pop("what", "collectives"),), device="cuda", **SIZES, **settings
+    )
+    return Item(name=name, ranks=ranks, backend="nccl", seconds=2.0, settings=reported)
 
 
 ITEMS = (item("first"), item("second", operations=("broadcast",)), item("third", what="products"))
@@ -50,7 +52,7 @@ def node(monkeypatch, tmp_path):
             orders,
             device="cuda",
             minutes=minutes,
-            progress=lambda *told: measured.shown.append(told),
+            progress=lambda *reported: measured.shown.append(reported),
         )
         return rows, [each.name for each in left], time.monotonic() - began
 
@@ -73,7 +75,7 @@ FAILURES = {
 
 
 @pytest.mark.parametrize("fails", FAILURES)
-def test_a_rank_that_fails_ends_its_item_alone_and_in_one_sentence(node, fails, capsys):
+def test_a_failing_rank_ends_only_its_item_with_a_one_line_error(node, fails, capsys):
     rows, left, seconds = node(fails)
     assert left == ["second"]
     assert [(each.name, each.ended) for each in rows.attempts] == [
@@ -90,7 +92,7 @@ def test_a_rank_that_fails_ends_its_item_alone_and_in_one_sentence(node, fails, 
     assert seconds < patience_s()
 
 
-def test_what_is_left_over_is_measured_by_a_second_call_alone(node):
+def test_a_second_call_measures_only_what_is_missing(node):
     node("1 second die")
     rows, left, _ = node()
     assert left == []
@@ -101,9 +103,9 @@ def test_what_is_left_over_is_measured_by_a_second_call_alone(node):
 
 
 def test_what_a_launcher_has_too_few_ranks_for_is_not_waited_for(node, capsys):
-    few = (item("alone", ranks=1, what="products"), ITEMS[0])
+    few = (item("single", ranks=1, what="products"), ITEMS[0])
     rows, left, seconds = node(items=few, most=1)
-    assert [(each.name, each.ended) for each in rows.attempts] == [("alone", "done")]
+    assert [(each.name, each.ended) for each in rows.attempts] == [("single", "done")]
     assert left == []
     assert "not by the 1 ranks of the launcher, which are too few: first" in capsys.readouterr().err
     assert seconds < patience_s()
@@ -144,11 +146,11 @@ def test_each_call_gives_an_item_that_was_cut_off_twice_the_time(node, monkeypat
     ]
 
 
-def test_a_rank_alone_goes_on_where_its_memory_was_full(node):
-    alone = [
+def test_a_single_rank_continues_after_its_memory_was_full(node):
+    single = [
         each.model_copy(update={"ranks": 1}) for each in (item("a", what="products"), ITEMS[2])
     ]
-    rows, left, _ = node("0 a full", items=alone)
+    rows, left, _ = node("0 a full", items=single)
     assert left == ["a"]
     assert [each.why for each in rows.attempts] == [
         "OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.",

@@ -95,9 +95,9 @@ def measured(plan, items, *ends):
         rows.write({"begin": item.name, "item": item.identity})
         for rank in range(item.ranks):
             own = {"step_s": [9.0, 9.0, 9.0, 0.1, 0.3, 0.2], "alone_s": 0.1, "carried": [[]] * 6}
-            told = {"device": "cpu", "backend": "gloo", "hides": False, "held_before_bytes": 0}
+            reported = {"device": "cpu", "backend": "gloo", "hides": False, "held_before_bytes": 0}
             sides = {"parts_s": {}, "pauses_s": [0.0] * 6, "peak_bytes": 10**9}
-            rows.write({"of": item.name, "rank": rank, **own, **told, **sides})
+            rows.write({"of": item.name, "rank": rank, **own, **reported, **sides})
         rows.write({"note": "too busy"})
         rows.write({"end": item.name, **end})
     rows.refresh()

@@ -48,37 +48,37 @@ def cuda(monkeypatch):
 @pytest.fixture
 def world(cuda):
     with joined("gloo", "cuda") as found:
-        cuda.asked.clear()
+        cuda.calls.clear()
         yield found
 
 
 def test_the_face_counts_by_events_and_spins_by_cycles(cuda):
-    cuda.host_clock = lambda: 0.0  # what spins alone takes time
+    cuda.host_clock = lambda: 0.0  # only spinning takes time
     face = CudaFace(0)
     face.spin(0.0)
-    assert cuda.asked == []
+    assert cuda.calls == []
     begin = face.mark()
     face.spin(0.02)
     *_, (_, cycles) = sleeps(cuda)
     assert cycles == pytest.approx(0.02 * CYCLES_PER_SECOND)
-    assert cuda.asked[-2] == ("device", 0)
+    assert cuda.calls[-2] == ("device", 0)
     begin = face.mark()
     face.spin(0.03)
     assert face.seconds(begin, face.mark()) == pytest.approx(0.03)
     face.reset_peak()
-    assert "empty_cache" in cuda.asked
+    assert "empty_cache" in cuda.calls
     # 3 GiB reserved at most, and 3 of 80 in use by the driver's account, of which 2 are reserved.
     assert face.peak_bytes() == 4 * GIB
     assert face.capacity == 80 * GIB
 
 
-def test_the_end_of_computing_waits_for_the_compute_stream_alone(cuda):
+def test_the_end_of_computing_waits_only_for_the_compute_stream(cuda):
     CudaFace(0).finish()
-    assert cuda.asked == ["stream.synchronize"]
+    assert cuda.calls == ["stream.synchronize"]
 
 
 def sleeps(cuda):
-    return [asked for asked in cuda.asked if asked[0] == "sleep"]
+    return [requested for requested in cuda.calls if requested[0] == "sleep"]
 
 
 def test_a_gpu_that_is_slow_at_first_does_not_count_its_first_cycles(cuda):
@@ -98,13 +98,13 @@ class Answers:
     """A store in which the other ranks have already written."""
 
     def __init__(self, identities):
-        self._said = {f"gpu/{rank}": each.encode() for rank, each in enumerate(identities)}
+        self._values = {f"gpu/{rank}": each.encode() for rank, each in enumerate(identities)}
 
     def set(self, key, value):
-        assert self._said[key].decode() == value
+        assert self._values[key].decode() == value
 
     def get(self, key):
-        return self._said[key]
+        return self._values[key]
 
 
 def world_of(identities, rank):
@@ -116,8 +116,8 @@ def test_ranks_that_each_see_one_gpu_of_their_own_meet_by_nccl(monkeypatch):
     gpus = [f"GPU-{letter}" for letter in "abcdefgh"]
     for rank in range(8):
         stand_in(monkeypatch, uuids=(gpus[rank],))
-        for asked in ("auto", "nccl"):
-            assert agreed(world_of(gpus, rank), asked).backend == "nccl"
+        for requested in ("auto", "nccl"):
+            assert agreed(world_of(gpus, rank), requested).backend == "nccl"
 
 
 def test_ranks_that_share_a_gpu_say_so(cuda, capsys):
@@ -138,7 +138,7 @@ def test_local_ranks_take_the_gpus_in_turn(monkeypatch):
 
 def test_a_process_computes_on_its_gpu_before_it_joins(cuda):
     with joined("gloo", "cuda"):
-        assert cuda.asked[0] == ("set_device", 0)
+        assert cuda.calls[0] == ("set_device", 0)
 
 
 def test_backends_are_tried_on_the_ranks_own_gpu(cuda, monkeypatch):
@@ -152,10 +152,10 @@ def test_backends_are_tried_on_the_ranks_own_gpu(cuda, monkeypatch):
         lambda world, names: tried.append(world.face.kind) or [],
     )
     module.here()
-    assert (cuda.asked, tried) == ([("set_device", 0)], ["cuda"])
+    assert (cuda.calls, tried) == ([("set_device", 0)], ["cuda"])
 
 
-def test_copies_are_timed_alone_and_say_how_many_copied(world, monkeypatch):
+def test_copies_are_timed_separately_and_say_how_many_copied(world, monkeypatch):
     monkeypatch.setattr(torch, "zeros", without_pinning(torch.zeros))
     settings = Settings(what=("copies",), begin=1024, end=1024, iterations=2, warmup=0)
     rows = list(COPIES.rows(world, settings))
@@ -170,7 +170,7 @@ def without_pinning(function):
 
 
 class Operators(TorchDispatchMode):
-    """What was asked of torch, and the formats of what came out of products."""
+    """The calls of torch, and the formats of the results of products."""
 
     def __init__(self):
         super().__init__()
@@ -189,19 +189,19 @@ def test_products_in_half_precision_are_timed_without_casts(world, monkeypatch, 
     small_products(monkeypatch)
     monkeypatch.setattr(device_rates, "precisions", lambda world: [precision])
     settings = Settings(what=("products",), iterations=3, warmup=0)
-    with Operators() as asked:
+    with Operators() as requested:
         rows = list(PRODUCTS.rows(world, settings))
     assert {row["precision"] for row in rows if row["flop"]} == {precision}
-    assert asked.formats == {FORMATS[precision]}
+    assert requested.formats == {FORMATS[precision]}
     # Seven operands: a square, images and weights, three heads, made before; none in a repetition.
-    assert asked.names.count("_to_copy") == 6
-    assert asked.names.count("mm") == settings.iterations
+    assert requested.names.count("_to_copy") == 6
+    assert requested.names.count("mm") == settings.iterations
 
 
 def test_learners_are_streams_and_layers_are_cut_by_events(world, cuda):
     settings = Settings(what=("learners",), batch_sizes=(2,), learners=(3,), iterations=1, warmup=0)
     (row,) = LEARNERS.rows(world, settings)
-    assert (row["by"], cuda.asked.count("stream")) == ("streams", 3)
+    assert (row["by"], cuda.calls.count("stream")) == ("streams", 3)
     bf16 = settings.model_copy(update={"precision": "bf16"})
     (row,) = LAYERS.rows(world, bf16)
     apart = sum(row[f"{part}_time_s"] for part in ("forward_pass", "backward_pass", "optimizer"))
@@ -211,9 +211,9 @@ def test_learners_are_streams_and_layers_are_cut_by_events(world, cuda):
 
 def test_learners_and_the_average_wait_for_what_the_compute_stream_has_made(world, cuda):
     """Torch's streams wait for nothing by themselves."""
-    told = Training(steps=2, batch=4)
-    train(method_named("sma", learners=2), world, told)
-    order = [asked for asked in cuda.asked if "waits for" in asked]
+    reported = Training(steps=2, batch=4)
+    train(method_named("sma", learners=2), world, reported)
+    order = [requested for requested in cuda.calls if "waits for" in requested]
     average, *learners = [name for name, _, _ in order[:3]]
     begins = [(name, "waits for", "main") for name in (average, *learners)]
     ends = [("main", "waits for", name) for name in (*learners, average)]
@@ -228,11 +228,11 @@ def test_a_batch_that_does_not_fit_ends_a_benchmark_and_no_other(world, monkeypa
     monkeypatch.setattr("validate.microbench.steps.step_of", most)
     monkeypatch.setattr("validate.microbench.layers.step_of", most)
     settings = Settings(what=("layers",), batch_sizes=(2, 4, 8, 16), iterations=1, warmup=0)
-    said = "batch sizes 8, 16: the device has not the memory for 8"
+    output = "batch sizes 8, 16: the device has not the memory for 8"
     for benchmark in (LAYERS, SPREAD):
         *rows, last = benchmark.rows(world, settings)
         assert [row["batch_size"] for row in rows] == [2, 4]
-        assert last["not_run"] == said
+        assert last["not_run"] == output
 
 
 @pytest.mark.parametrize("name", ["NVIDIA H100 80GB HBM3 MIG 1g.10gb", "Voodoo 3"])
@@ -261,38 +261,44 @@ def test_gpus_of_a_node_are_those_of_its_ranks_where_each_sees_one(cuda, monkeyp
     assert (found.cluster.nodes, found.cluster.gpus_per_node) == (2, 8)
 
 
-def test_a_gpu_that_others_use_is_said(cuda):
+def test_a_gpu_in_use_by_others_is_reported(cuda):
     cuda.in_use = 40 * GIB
     rows = [{"rank": 0, "held_before_bytes": 38 * GIB}]
-    (said,) = _crowded(here("cuda"), rows)
-    assert said.startswith("the GPU of rank 0 held 40.8 GB before the run: other processes")
+    (output,) = _crowded(here("cuda"), rows)
+    assert output.startswith("the GPU of rank 0 held 40.8 GB before the run: other processes")
     assert not [*_crowded(here("cuda"), [{"rank": 0, "held_before_bytes": GIB}])]
 
 
-def test_a_library_that_did_not_run_is_said():
+def test_a_library_that_did_not_run_is_reported():
     of_gloo = Case(SCENARIO, ("cluster={nodes: 1, node: dgx-h100}",)).job()
-    (said,) = _by_another_library(of_gloo, "nccl")
-    assert said.startswith("collectives were predicted as gloo's, and ran by nccl: strategy.aggre")
+    (output,) = _by_another_library(of_gloo, "nccl")
+    assert output.startswith(
+        "collectives were predicted as gloo's, and ran by nccl: strategy.aggre"
+    )
     assert [*_by_another_library(of_gloo, "gloo")] == []
     of_none = Case(SCENARIO, ("strategy.aggregation.library=ideal",)).job()
     assert [*_by_another_library(of_none, "gloo")] == []
 
 
-def test_a_processor_that_others_take_away_is_said(cuda, monkeypatch):
+def test_a_processor_in_use_by_others_is_reported(cuda, monkeypatch):
     monkeypatch.setattr("validate.node.run.machine", lambda: {"cores": 2})
     rows = [{"processor_share": 0.95}, {"processor_share": 0.62}]
-    (said,) = _interrupted(Here("cpu", 2, "a processor", GIB), rows)
-    assert said.startswith("a rank that computed had a processor for 62% of the time: other")
+    (output,) = _interrupted(Here("cpu", 2, "a processor", GIB), rows)
+    assert output.startswith("a rank that computed had a processor for 62% of the time: other")
     assert not [*_interrupted(Here("cpu", 2, "a processor", GIB), rows[:1])]
     assert not [*_interrupted(here("cuda"), rows)]  # a host waits for its GPU
     # Four ranks on two cores take turns.
     assert not [*_interrupted(Here("cpu", 4, "a processor", GIB), [{"processor_share": 0.48}] * 4)]
 
 
-def test_nccl_s_own_reason_is_told():
-    said = "NCCL error in: a.cpp:94, unhandled system error\nncclSystemError: System call failed.\n"
-    said += "Last error:\nError while creating shared memory segment /dev/shm/nccl-x (size 9637888)"
-    assert first_line(RuntimeError(said)).endswith(
+def test_the_reason_of_nccl_is_reported():
+    output = (
+        "NCCL error in: a.cpp:94, unhandled system error\nncclSystemError: System call failed.\n"
+    )
+    output += (
+        "Last error:\nError while creating shared memory segment /dev/shm/nccl-x (size 9637888)"
+    )
+    assert first_line(RuntimeError(output)).endswith(
         "unhandled system error (Error while creating shared memory segment /dev/shm/nccl-x "
         "(size 9637888))"
     )
@@ -309,7 +315,7 @@ def test_the_state_of_a_gpu_is_part_of_what_was_measured(tmp_path, monkeypatch):
     assert "gpu_state" not in provenance()
 
 
-def test_versions_of_cuda_and_nccl_are_told_where_torch_has_them(cuda, monkeypatch):
+def test_versions_of_cuda_and_nccl_are_reported_where_torch_has_them(cuda, monkeypatch):
     monkeypatch.setattr(torch.version, "cuda", "12.4")
     monkeypatch.setattr(torch.cuda.nccl, "version", lambda: (2, 21, 5))
     assert (provenance()["cuda"], provenance()["nccl"]) == ("12.4", "2.21.5")
@@ -400,7 +406,7 @@ SHARDED = "strategy.aggregation={kind: sharded}"
 # What torch says of its own modules when they are first loaded.
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 @pytest.mark.parametrize(
-    ("sets", "told"),
+    ("sets", "reported"),
     [
         (("workload.execution=graph",), {"mode": "reduce-overhead"}),
         (("workload.execution=cuda-graph",), {"backend": "cudagraphs"}),
@@ -409,23 +415,27 @@ SHARDED = "strategy.aggregation={kind: sharded}"
         (("workload.execution=cuda-graph", SHARDED), None),
     ],
 )
-def test_graphs_are_captured_on_gpus_where_weights_stay(world, monkeypatch, sets, told):
-    asked, begun = [], []
-    monkeypatch.setattr(torch, "compile", lambda forward, **words: asked.append(words) or forward)
+def test_graphs_are_captured_on_gpus_where_weights_stay(world, monkeypatch, sets, reported):
+    requested, begun = [], []
+    monkeypatch.setattr(
+        torch, "compile", lambda forward, **words: requested.append(words) or forward
+    )
     monkeypatch.setattr(torch.compiler, "cudagraph_mark_step_begin", lambda: begun.append("a step"))
     row = carry_out(Case(SCENARIO, ("cluster.nodes=1", *sets)).job(), world, "real")
-    assert [each for each in asked if each != told] == []
-    assert bool(asked) == (told is not None)
-    # Each step that trains says where it begins, and each alone.
+    assert [each for each in requested if each != reported] == []
+    assert bool(requested) == (reported is not None)
+    # Each training step marks its beginning, and so does each separate one.
     assert len(begun) == len(row["step_s"]) + 3 + len(row["alone_s"])
 
 
 def test_gpus_of_another_kind_and_too_few_of_them_are_one_error(cuda):
     wanted = Case(SCENARIO, ("cluster={nodes: 4, node: dgx1-v100}",))
-    with pytest.raises(DpsimError) as said:
+    with pytest.raises(DpsimError) as output:
         check(wanted.scenario(), here("cuda"), None)
-    assert "its GPUs are v100-sxm2-16gb, and here are NVIDIA H100 80GB HBM3" in str(said.value)
-    assert "it has 32 workers, and here are 1 GPUs. --as-here takes what is here" in str(said.value)
+    assert "its GPUs are v100-sxm2-16gb, and here are NVIDIA H100 80GB HBM3" in str(output.value)
+    assert "it has 32 workers, and here are 1 GPUs. --as-here takes what is here" in str(
+        output.value
+    )
     found = as_here(wanted, here("cuda"), None).scenario()
     assert (found.cluster.accelerator.name, found.cluster.ranks) == ("h100-sxm", 1)
     check(found, here("cuda"), None)

@@ -139,7 +139,7 @@ def test_every_part_of_a_step_is_measured_and_they_make_up_the_step(name, rows):
     assert {row["device"] for row in rows[name]} == {"cpu"}
 
 
-def alone(row):
+def single(row):
     """Seconds of a step by oneself that nothing held up."""
     return float(np.median(row["alone_s"]))
 
@@ -153,8 +153,8 @@ def test_three_passes_take_longer_than_one(checked):
     same = ("ddp", "schedule", "averaged", "hook")
 
     def check(rows):
-        one = min(alone(row) for name in same for row in rows[name])
-        assert min(alone(row) for row in rows["accumulation"]) > 1.5 * one
+        one = min(single(row) for name in same for row in rows[name])
+        assert min(single(row) for row in rows["accumulation"]) > 1.5 * one
 
     checked(check, *same, "accumulation")
 
@@ -167,8 +167,8 @@ def test_buckets_that_go_beside_the_backward_pass_are_timed(rows):
 
 def test_two_learners_on_a_device_take_longer_than_one(checked):
     def check(rows):
-        one = min(alone(row) for row in rows["averaged"])
-        assert min(alone(row) for row in rows["learners"]) > 1.3 * one
+        one = min(single(row) for row in rows["averaged"])
+        assert min(single(row) for row in rows["learners"]) > 1.3 * one
 
     checked(check, "averaged", "learners")
 
@@ -179,7 +179,7 @@ def test_learners_without_a_method_are_refused():
         method_on(case.scenario())
 
 
-SAID = {
+REASONS = {
     "workload.execution=cuda-graph": "a processor has no CUDA graphs",
     "workload.optimizer_kernels=sharded": "each worker updates all weights by one kernel",
     "workload.sync_batch_norm=2": "torch shares statistics on GPUs only; each rank has its own",
@@ -188,11 +188,11 @@ SAID = {
 }
 
 
-@pytest.mark.parametrize("word", SAID)
+@pytest.mark.parametrize("word", REASONS)
 def test_a_word_that_is_carried_out_otherwise_is_a_note(word):
     sync = ("strategy={sync: {kind: sma}}",) if "learners" in word else ()
     found = deviations(Case(SCENARIO, (word, *sync)).scenario(), on_gpu=False)
-    assert [SAID[word] in each for each in found] == [True] * bool(SAID[word])
+    assert [REASONS[word] in each for each in found] == [True] * bool(REASONS[word])
 
 
 def test_a_codec_that_numpy_encodes_is_a_note(monkeypatch):
@@ -203,7 +203,7 @@ def test_a_codec_that_numpy_encodes_is_a_note(monkeypatch):
     assert "strategy.compression int8: it is encoded by numpy in the host's memory" in note
 
 
-def test_encoding_is_told_from_the_rest(rows):
+def test_encoding_is_separated_from_the_rest(rows):
     assert steps("hook", rows).encode[1:].min() > 0
     assert steps("ddp", rows).encode.max() == 0
 
@@ -236,8 +236,8 @@ def test_passes_by_the_clock_take_their_predicted_time(checked):
     predicted = Case(SCENARIO, sets).job().positions[-2, 0]
 
     def check(rows):
-        assert alone(rows["timed"][0]) > predicted
-        assert alone(rows["timed"][0]) < 3 * predicted + 0.1
+        assert single(rows["timed"][0]) > predicted
+        assert single(rows["timed"][0]) < 3 * predicted + 0.1
 
     checked(check, "timed")
 
@@ -324,9 +324,9 @@ def test_passes_by_the_clock_are_never_compiled(monkeypatch):
 def test_without_time_nothing_is_measured_and_all_is_left_over(tmp_path, capsys):
     with pytest.raises(DpsimError, match="must have measurements, but there are none"):
         node_profile(tmp_path / "rows.jsonl", device="cpu", ranks=1, minutes=0.1)
-    said = capsys.readouterr().err
-    assert "left over, about" in said
-    assert "small-cnn in fp32 by 1 ranks; small-transformer in fp32 by 1 ranks" in said
+    output = capsys.readouterr().err
+    assert "left over, about" in output
+    assert "small-cnn in fp32 by 1 ranks; small-transformer in fp32 by 1 ranks" in output
 
 
 def test_rows_of_another_machine_are_refused(tmp_path):

@@ -68,10 +68,10 @@ def test_each_has_a_gpu_of_its_own_and_they_meet_by_nccl(ranks):
     assert [(each["backend"], each["kind"]) for each in ranks] == [("nccl", "cuda")] * 3
     assert [each["gpu"] for each in ranks] == ["GPU-a", "GPU-b", "GPU-c"]
     for each in ranks:
-        # pytorch issue 153960: told a device, NCCL hangs now and then.
+        # pytorch issue 153960: given a device, NCCL hangs at times.
         assert [
-            (backend, "device_id" in told)
-            for what, backend, *told in each["asked"]
+            (backend, "device_id" in reported)
+            for what, backend, *reported in each["asked"]
             if what == "group"
         ] == [("nccl", False)]
         assert {what[0] for what in each["asked"]} == {"group", "barrier", "new group"}
@@ -97,7 +97,7 @@ def test_ways_that_come_to_the_same_weights_do_so_by_nccl_s_calls(ranks):
             np.testing.assert_allclose(each["weights"][name], wanted, atol=1e-10)
 
 
-def test_a_group_of_hosts_is_made_for_those_alone_that_go_by_them(ranks):
+def test_a_group_of_hosts_is_made_only_for_items_by_host(ranks):
     for each in ranks:
         assert each["groups"] == [["new group", "gloo"]] * len(BY_HOST)
 
@@ -115,7 +115,7 @@ def test_workers_of_a_group_share_the_statistics_of_every_layer(ranks):
         assert {name for name, groups in each["shared"].items() if groups} - {"at a server"} == {
             "statistics"
         }
-        # Three layers, in 3 steps and, alone, in 3 that do not count and 3 that do.
+        # Three layers, in 3 steps and, separately, in 3 that do not count and 3 that do.
         assert each["shared"]["statistics"] == [[0, 1, 2]] * 3 * (3 + 3 + 3)
         at_a_server = [[0, 1]] * 3 * (3 + 3 + 3) if number < 2 else []
         assert each["shared"]["at a server"] == at_a_server

@@ -1,4 +1,4 @@
-"""Memory beside public tables: what is known to have run on a GPU must be said to fit there."""
+"""Memory beside public tables: batches known to have run on a GPU must be predicted to fit."""
 
 from functools import cache
 
@@ -13,7 +13,7 @@ from validate.published.tables.scenario_files import ScenarioFolder
 
 @cache
 def shares(folder):
-    """By status, and by what ran: the share of a GPU's memory that it is said to take."""
+    """By status, and by what ran: the predicted share of a GPU's memory."""
     found = {"counted": {}, "apart": {}}
     made = ScenarioFolder(folder, keeps=False)
     for kind, table in (("single-gpu", "single_gpu.csv"), ("scaling", "scaling.csv")):

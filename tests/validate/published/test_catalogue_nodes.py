@@ -24,7 +24,7 @@ BOUNDS = {
 # What does not count for its quality still tells a node that is described wrongly from others: of
 # each such machine half of the rows from 1 MiB on are off by no more than this.
 APART = 0.45
-TOLD = ("partial", "machine_inferred")
+INCOMPLETE = ("partial", "machine_inferred")
 
 TABLE = """\
 case_id,machine,nodes,gpus_per_node,gpu,intra_link,inter_link,op,bytes,time_us,quality
@@ -51,7 +51,7 @@ def test_machines_of_doubtful_quality_contradict_no_node():
     rows: dict[str, list[float]] = {}
     for case in CASES():
         score = case.scores[0]
-        if score.case.quality in TOLD:
+        if score.case.quality in INCOMPLETE:
             large = [row.ape for row in case.scores if row.nbytes >= 2**20]
             rows.setdefault(f"{case.node}: {score.case.machine_name}", []).extend(large)
     off = {name: np.median(errors) for name, errors in rows.items() if errors}

@@ -21,7 +21,7 @@ def test_quantiles_of_a_job_left_out_are_within_the_targets(jobs):
     assert far == pytest.approx(0.123, abs=0.02)
 
 
-def test_runs_of_which_only_quantiles_are_known_are_told_too():
+def test_runs_with_only_quantiles_are_described_too():
     """The misses: two that were disturbed throughout, three with shorter stalls."""
     logs = other_logs()
     assert len(logs) == 22
@@ -29,10 +29,10 @@ def test_runs_of_which_only_quantiles_are_known_are_told_too():
     assert sum(abs(row.ninety_nine) < 0.2 for row in logs) == 17
 
 
-def test_a_slow_down_is_told_by_its_cause_where_that_has_a_usual_size(jobs):
+def test_a_slow_down_of_usual_size_is_attributed_to_its_cause(jobs):
     """The target of 15 % is missed: how far a worker is slowed on purpose has no usual size."""
-    told = [jobs["AR"].slowdown, jobs["ST"].slowdown]
-    assert told == pytest.approx([0.530, 0.065], abs=0.005)
+    reported = [jobs["AR"].slowdown, jobs["ST"].slowdown]
+    assert reported == pytest.approx([0.530, 0.065], abs=0.005)
     by_others = [jobs["AR"].by_others, jobs["ST"].by_others]
     assert by_others == pytest.approx([-0.395, 0.653], abs=0.005)
     # Stragglers that stay are in every step: a job's own steps hardly show them.
@@ -40,7 +40,7 @@ def test_a_slow_down_is_told_by_its_cause_where_that_has_a_usual_size(jobs):
     assert by_own == pytest.approx([-0.494, -0.138], abs=0.005)
 
 
-def test_the_second_half_of_a_job_is_told_from_the_first():
+def test_the_second_half_of_a_job_is_predicted_from_the_first():
     errors = [[abs(error) for error in row.quantiles] for row in second_halves()]
     worst = [max(column) for column in zip(*errors, strict=True)]
     assert worst[0] < 0.01

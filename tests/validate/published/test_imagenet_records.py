@@ -56,7 +56,7 @@ def test_a_record_that_says_all_assumes_next_to_nothing():
     assert cluster.accelerator.name == "p100-sxm2"
 
 
-def test_what_is_not_said_is_assumed_and_listed():
+def test_missing_values_are_assumed_and_listed():
     found = record(epochs="", global_batch="", interconnect="")
     assert set(found.assumed) == {
         "precision fp32", "90 epochs", "global batch of 16,384", "8 devices a node", "network cards of dgx1-p100",
@@ -106,7 +106,7 @@ def test_mlperf_takes_samples_from_the_reference_points():
         ({"model": "BERT-large"}, "samples of an epoch not known"),
     ],
 )
-def test_what_cannot_be_read_is_said(changes, message):
+def test_unreadable_values_are_reported(changes, message):
     with pytest.raises(NotPredictedError, match=message.replace("(", r"\(")):
         record(**changes)
 
@@ -139,9 +139,9 @@ def test_of_several_plans_the_one_that_ends_first_counts(tmp_path):
 def test_scenario_files_are_what_their_rows_say(name):
     """`dpsim validate reference imagenet FILE.csv --write-scenarios FOLDER` writes them anew."""
     (row,) = [row for row in packaged_rows(TABLE) if row.text("record_id") == name]
-    said = dict(read(row).scenario)
-    if not said["workload"]["model"].startswith("bert"):
+    output = dict(read(row).scenario)
+    if not output["workload"]["model"].startswith("bert"):
         images = constants_file(SETTINGS)["assumed"]["samples"]["value"]
-        said["workload"] = {**said["workload"], "dataset": {"samples": images}}
+        output["workload"] = {**output["workload"], "dataset": {"samples": images}}
     file = FOLDER / f"{FILES[name]}.yaml"
-    assert load_scenario(file) == scenario_of_row({**said, "name": FILES[name]})
+    assert load_scenario(file) == scenario_of_row({**output, "name": FILES[name]})

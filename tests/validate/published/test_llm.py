@@ -53,7 +53,7 @@ def scenario_of(step, folder):
     return made.scenario(made.fitting(step))
 
 
-def said(**change: str) -> PublishedStep:
+def output(**change: str) -> PublishedStep:
     """One row as a step."""
     return published(row_of(**change))
 
@@ -75,8 +75,8 @@ def test_what_cannot_be_simulated_says_why(change, reason):
 
 
 def test_networks_that_a_source_does_not_state_are_named(tmp_path):
-    assert said().shown["network"] == "the machine's own (not stated)"
-    stated = said(nic_gbps_per_node="400", gpus="16")
+    assert output().shown["network"] == "the machine's own (not stated)"
+    stated = output(nic_gbps_per_node="400", gpus="16")
     assert stated.shown["network"] == "4 x roce-100g (stated)"
     network = scenario_of(stated, tmp_path).cluster.network
     assert network.nics_per_node == 4
@@ -84,7 +84,7 @@ def test_networks_that_a_source_does_not_state_are_named(tmp_path):
 
 def test_a_row_becomes_the_scenario_that_it_describes(tmp_path):
     note = "mixed precision mode DEFAULT"
-    scenario = scenario_of(said(act_ckpt="full", compiled="1", note=note, gpus="16"), tmp_path)
+    scenario = scenario_of(output(act_ckpt="full", compiled="1", note=note, gpus="16"), tmp_path)
     workload, aggregation = scenario.workload, scenario.strategy.aggregation
     assert (workload.execution, workload.checkpoint) == ("compile", "full")
     assert scenario.cluster.nodes == 2
@@ -98,7 +98,7 @@ def test_a_row_becomes_the_scenario_that_it_describes(tmp_path):
 
 
 def test_interns_gradients_all_reduce_in_buckets_of_half_a_billion(tmp_path):
-    step = said(framework="InternEvo", sharding="zero1", shard_group="node")
+    step = output(framework="InternEvo", sharding="zero1", shard_group="node")
     strategy = scenario_of(step, tmp_path).strategy
     assert strategy.aggregation.gradients.collective == "all-reduce"
     assert strategy.overlap.bucket_size == 2 * 512 * 2**20
@@ -110,7 +110,7 @@ def test_interns_gradients_all_reduce_in_buckets_of_half_a_billion(tmp_path):
     [("8", 0.0), ("16", 0.342), ("1024", 1.82)],
 )
 def test_the_slowest_of_more_gpus_is_slower(gpus, slower, tmp_path):
-    disturbance = scenario_of(said(gpus=gpus), tmp_path).disturbance
+    disturbance = scenario_of(output(gpus=gpus), tmp_path).disturbance
     found = [entry.factor - 1 for entry in disturbance.slow]
     assert sum(found) == pytest.approx(0.015 * slower, rel=0.03)
 
@@ -122,7 +122,7 @@ def test_the_slowest_of_more_gpus_is_slower(gpus, slower, tmp_path):
 def test_a_shard_group_that_is_not_stated_is_what_the_sharding_means(
     sharding, stated, taken, tmp_path
 ):
-    step = said(sharding=sharding, shard_group=stated, gpus="16")
+    step = output(sharding=sharding, shard_group=stated, gpus="16")
     assert scenario_of(step, tmp_path).strategy.aggregation.shard_group == taken
 
 
@@ -154,9 +154,9 @@ def test_calibrated_rows_stand_beside_constant_tokens_a_second(tmp_path):
     assert found["naive"]["n"] == 1
 
 
-# Rows of one model on one cluster stand together: of four neighbours one says most of it.
+# Rows of one model on one cluster are neighbours: one of four shows most of it.
 @pytest.mark.parametrize("step", [4, pytest.param(1, marks=pytest.mark.wide)])
-def test_whatever_ran_is_said_to_fit(step, tmp_path):
+def test_published_runs_are_predicted_to_fit_in_memory(step, tmp_path):
     """Rows that the table calls ok, among them those that fill their GPUs."""
     found = []
     for row in fitted()[::step]:
@@ -168,7 +168,7 @@ def test_whatever_ran_is_said_to_fit(step, tmp_path):
 
 
 def test_a_compiler_gains_what_it_gained_in_torchtitan(tmp_path):
-    """Two rows that differ in this alone, by constants that saw none of its rows."""
+    """Two rows that differ only in this, by constants that saw none of its rows."""
     found = compare_steps(_file(tmp_path, "titan-h100-8b-bf16"), "llm")
     rows = {row.step.scenario["workload"]["execution"]: row for row in found.every}
     assert {row.constants for row in rows.values()} == {

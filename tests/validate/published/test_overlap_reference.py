@@ -48,8 +48,8 @@ def test_the_page_of_accuracy_says_what_is_measured(whole, heading, group):
         re.MULTILINE,
     )
     errors = whole.groups[group]
-    said = [f"{100 * errors[name]:.1f} %" for name in ("median_ape", "mean_ape", "worst_ape")]
-    assert [cell.strip() for cell in cells.split("|")] == [str(errors["n"]), *said]
+    message = [f"{100 * errors[name]:.1f} %" for name in ("median_ape", "mean_ape", "worst_ape")]
+    assert [cell.strip() for cell in cells.split("|")] == [str(errors["n"]), *message]
 
 
 def read(tmp_path, *rows):

@@ -1,4 +1,4 @@
-"""Predictions beside tables: what counts, what is left out, what is said about it."""
+"""Predictions beside tables: what counts, what is left out, and the notes on it."""
 
 import csv
 import json

@@ -9,7 +9,7 @@ from sites_local_sgd import compute_shares, seconds_on_graphs
 from sites_windows import left_out_conditions, left_out_links
 
 
-def test_transfers_over_added_delay_are_told_by_those_over_others():
+def test_transfers_over_an_added_delay_are_predicted_from_other_delays():
     errors = np.abs(left_out_conditions())
     assert len(errors) == 20
     assert errors.mean() == pytest.approx(0.023, abs=0.003)
@@ -57,6 +57,6 @@ def test_on_graphs_of_the_stated_rates_both_runs_computed_within_five_points():
     errors = {share.name: share.on_graphs - share.published for share in compute_shares()}
     assert errors["intellect1-us"] == pytest.approx(-0.011, abs=0.001)
     assert errors["opendiloco-1b"] == pytest.approx(0.048, abs=0.001)
-    # Whichever pair has which rate, the links alone do not need the 300 s that were published.
+    # Whichever pair has which rate, the links do not need the 300 s that were published.
     seconds = seconds_on_graphs("opendiloco-1b")
     assert (seconds.min(), seconds.max()) == pytest.approx((63, 140), abs=1)

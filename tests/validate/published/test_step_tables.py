@@ -107,7 +107,7 @@ def test_no_prediction_reads_its_own_measurement(kind, tmp_path):
 
 
 @pytest.mark.parametrize("kind", [kind for kind in CALIBRATED if not KINDS[kind].plans])
-def test_a_calibrated_prediction_reads_the_known_row_alone(kind, tmp_path):
+def test_a_calibrated_prediction_reads_only_the_known_row(kind, tmp_path):
     rows = lines(kind, FEW[kind])
     path = few(kind, tmp_path / "few.csv")
     before = by_id(compare_steps(path, kind, regime="calibrated").to_json())
@@ -130,8 +130,8 @@ def test_a_calibrated_prediction_reads_the_known_row_alone(kind, tmp_path):
 def test_each_scenario_that_is_written_gives_the_same_step(kind, regime, tmp_path, dpsim):
     folder = tmp_path / "scenarios"
     path = few(kind, tmp_path / "few.csv")
-    asked = ("--regime", regime, "--write-scenarios", folder, "--json")
-    _, out, _ = dpsim("validate", "reference", kind, path, *asked)
+    requested = ("--regime", regime, "--write-scenarios", folder, "--json")
+    _, out, _ = dpsim("validate", "reference", kind, path, *requested)
     rows = by_id(json.loads(out))
     predicted = {key: row for key, row in rows.items() if row["predicted_ms"] is not None}
     assert {file.stem for file in folder.glob("*.yaml")} == {*map(file_name, predicted)}
@@ -242,7 +242,7 @@ def test_a_row_that_times_one_of_many_passes_is_a_step_of_all_of_them(tmp_path):
     assert [row.measured / result.counted[0].measured for row in result.counted] == [1, 2, 4]
 
 
-def test_constants_are_fitted_to_as_many_known_rows_as_are_asked_for(tmp_path):
+def test_constants_are_fitted_to_the_given_number_of_known_rows(tmp_path):
     """Steps of one model on 1 to 16 GPUs of a cluster, which are made from known constants."""
     rows = [
         {**row, "step_time_ms": str(100 + float(row["local_bsz"]))}
@@ -268,7 +268,7 @@ def test_rows_that_constants_saw_say_so(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("said", "words"),
+    ("message", "words"),
     [
         ("mlperf v1.0 | MXNet NVIDIA Release 21.05", ("mlperf", "channels_last", "sharded")),
         ("mlperf v0.6 | MXNet NVIDIA Release 19.05", ("mlperf", "channels_last", "fused")),
@@ -278,8 +278,8 @@ def test_rows_that_constants_saw_say_so(tmp_path):
         ("PyTorch AdaptDL", ("reference", "channels_first", "loop")),
     ],
 )
-def test_software_follows_from_what_a_row_states(said, words):
-    found = software_in(said)
+def test_software_follows_from_what_a_row_states(message, words):
+    found = software_in(message)
     assert (found["software"], found["memory_format"], found["optimizer_kernels"]) == words
 
 

@@ -34,7 +34,7 @@ def orderer(folder):
     orders = orders_here()
     if orders is None:
         return
-    said = {"most": orders.most}
+    message = {"most": orders.most}
     for name, ranks, failing in (("a", 3, ""), ("b", 3, "2"), ("c", 2, ""), ("d", 3, "hang")):
         program = Program((sys.executable, __file__, str(folder), name, failing), ("torch",))
         began = time.monotonic()
@@ -45,12 +45,12 @@ def orderer(folder):
 
         try:
             orders.carry_out(program, ranks, look)
-            said[name] = "done"
+            message[name] = "done"
         except (FailedError, HangsError) as error:
-            said[name] = str(error)
-        said[f"{name}_s"] = time.monotonic() - began
+            message[name] = str(error)
+        message[f"{name}_s"] = time.monotonic() - began
     orders.close()
-    (folder / "said").write_text(json.dumps(said))
+    (folder / "said").write_text(json.dumps(message))
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ PROCESS = str(Path(__file__).with_name("launcher_process.py"))
 
 
 @pytest.fixture(scope="module")
-def said(tmp_path_factory):
+def message(tmp_path_factory):
     folder = tmp_path_factory.mktemp("orders")
     # Three processes, as torchrun starts them: they are no ranks themselves.
     run = launch(
@@ -27,23 +27,23 @@ def said(tmp_path_factory):
     return found.pop("said") | found
 
 
-def test_all_processes_start_the_rank_of_their_place(said):
-    assert (said["most"], said["a"]) == (3, "done")
-    assert said["met-a"] == [[0, 3], [1, 3], [2, 3]]
+def test_all_processes_start_the_rank_of_their_place(message):
+    assert (message["most"], message["a"]) == (3, "done")
+    assert message["met-a"] == [[0, 3], [1, 3], [2, 3]]
 
 
-def test_one_rank_s_failure_ends_the_order_on_all_and_says_which(said):
-    assert said["b"].startswith("rank 2 on ")
-    assert said["b"].endswith(": RuntimeError: this rank has had enough")
+def test_one_rank_s_failure_ends_the_order_on_all_and_says_which(message):
+    assert message["b"].startswith("rank 2 on ")
+    assert message["b"].endswith(": RuntimeError: this rank has had enough")
     # Not after the 60 s that ranks wait for one another.
-    assert said["b_s"] < 30
+    assert message["b_s"] < 30
 
 
-def test_the_next_order_follows_also_by_fewer_ranks(said):
-    assert said["c"] == "done"
-    assert said["met-c"] == [[0, 2], [1, 2]]
+def test_the_next_order_follows_also_by_fewer_ranks(message):
+    assert message["c"] == "done"
+    assert message["met-c"] == [[0, 2], [1, 2]]
 
 
-def test_an_order_that_rank_0_ends_is_over_everywhere(said):
-    assert said["d"] == "it hangs"
-    assert said["d_s"] < 30
+def test_an_order_that_rank_0_ends_is_over_everywhere(message):
+    assert message["d"] == "it hangs"
+    assert message["d_s"] < 30

@@ -4,7 +4,6 @@ On loopback under a launcher, on a testbed, and what it says where it cannot.
 """
 
 import json
-import re
 import sys
 from functools import cache
 from pathlib import Path
@@ -12,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from again import measured_again
+from json_docs import documented_keys
 
 pytestmark = pytest.mark.torch
 
@@ -40,13 +40,6 @@ def measured_once():
         yield known
 
 
-def documented():
-    section = (
-        (ROOT / "docs" / "json.md").read_text().split("## `dpsim validate run")[1].split("\n## ")[0]
-    )
-    return set(re.findall(r"^\| `(\w+)` \|", section, re.MULTILINE))
-
-
 def test_ranks_of_a_launcher_run_it_and_rank_0_answers():
     """As torchrun does: RANK and WORLD_SIZE in the environment."""
     from validate.ranks.launch import launch, loopback
@@ -73,7 +66,7 @@ def test_ranks_of_a_launcher_run_it_and_rank_0_answers():
 
 
 def check_emulated(content):
-    assert set(content) - {"schema_version", "kind"} == documented()
+    assert set(content) - {"schema_version", "kind"} == set(documented_keys("dpsim validate run"))
     predicted, measured = content["predicted"], content["measured"]
     assert set(predicted) == set(measured)
     assert measured["parts_s"]["compute"] == pytest.approx(0.152, rel=0.2)
@@ -88,7 +81,7 @@ def check_emulated(content):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (["--compute", "both"], "--compute must be real or timed"),
         (["--timeout", "soon"], "--timeout"),
@@ -111,10 +104,10 @@ def check_emulated(content):
         ),
     ],
 )
-def test_what_cannot_be_run_is_exit_code_2_with_the_reason(dpsim, arguments, said):
+def test_what_cannot_be_run_is_exit_code_2_with_the_reason(dpsim, arguments, message):
     code, out, err = dpsim(SCENARIO, *arguments)
     assert (code, out) == (2, "")
-    assert said in err
+    assert message in err
 
 
 @pytest.mark.testbed
@@ -158,7 +151,7 @@ def test_a_run_that_does_not_end_in_time_fails_and_keeps_what_it_measured(dpsim,
         assert record.partial
         assert limit in record.notes[0]
 
-    # Where starting alone takes the first of them, there is nothing to keep.
+    # Where the start takes the first of them, there is nothing to keep.
     measured_again(check, measure, "2 s", "8 s", "30 s")
 
 

@@ -158,12 +158,12 @@ def sharded(*sets, **words):
 
 
 def test_no_rank_of_a_sharded_run_builds_a_whole_model(workload, monkeypatch):
-    def whole(*told):
+    def whole(*reported):
         raise AssertionError("a whole model was built")
 
     workload()
     monkeypatch.setattr(Subject, "module", whole)
-    # Computing alone is then timed before the run, too.
+    # Computing is then timed separately before the run, too.
     row = sharded("disturbance.slow=[{workers: [0], factor: 1.5}]")
     assert len(row["step_s"]) == 3
     assert min(row["step_s"]) > min(row["alone_s"]) / 2 > 0
@@ -174,7 +174,7 @@ def test_a_model_that_is_divided_is_compiled_block_by_block(workload, monkeypatc
     compiled = []
     monkeypatch.setattr(torch, "compile", lambda forward: compiled.append(forward) or forward)
     sharded(execution="compile")
-    # In the run, and alone.
+    # In the run, and separately.
     assert [forward.__self__.__class__.__name__ for forward in compiled] == ["FSDPGptBlock"] * 4 * 2
 
 
@@ -184,9 +184,9 @@ def test_zero_1_broadcasts_what_a_rank_has_updated_in_one_piece(workload, monkey
     sent = []
     usual = torch.distributed.broadcast
 
-    def broadcast(tensor, *told, **named):
+    def broadcast(tensor, *reported, **named):
         sent.append(tensor.numel())
-        return usual(tensor, *told, **named)
+        return usual(tensor, *reported, **named)
 
     monkeypatch.setattr(torch.distributed, "broadcast", broadcast)
     steps = len(sharded("strategy.aggregation={kind: sharded, stage: 1}")["step_s"])

@@ -1,4 +1,4 @@
-"""``dpsim validate train``: methods beside their replay, and what is said where one is not it."""
+"""``dpsim validate train``: methods beside their replay, and the report where they differ."""
 
 import json
 
@@ -23,17 +23,17 @@ def test_names_are_those_of_methods():
 
 
 def record(training, wanted, **changes):
-    told = {"losses": wanted.losses[0], "step_s": [0.1] * training.steps}
+    reported = {"losses": wanted.losses[0], "step_s": [0.1] * training.steps}
     parts = {"parts_s": {"compute": [0.05] * training.steps}, "weights": wanted.weights}
-    return RankRecord("whole-batch", 0, 1, **{**told, **parts, **changes})
+    return RankRecord("whole-batch", 0, 1, **{**reported, **parts, **changes})
 
 
-def test_too_few_ranks_are_told_before_any_starts():
+def test_too_few_ranks_are_reported_before_any_starts():
     with pytest.raises(DpsimError, match="backup: ranks must be at least 3, but got 2"):
         prove(["library", "backup"], Training(), ranks=2)
 
 
-def test_what_is_not_its_replay_is_told():
+def test_a_run_that_differs_from_its_replay_is_reported():
     training = Training(steps=2, batch=4)
     wanted = replay(module.method_named("whole-batch"), [RankRecord("whole-batch", 0, 1)], training)
     right = module._proof("whole-batch", [record(training, wanted)], training)

@@ -85,9 +85,9 @@ COMPRESSED = {f"codec-{kind}": ("compressed", {"codec": {"kind": kind}}) for kin
 
 def cases(methods, models=MODELS, **settings):
     """Name and model to method and settings of training."""
-    told = {"steps": STEPS, "batch": 8, "learning_rate": 0.1, "momentum": 0.5, **settings}
+    reported = {"steps": STEPS, "batch": 8, "learning_rate": 0.1, "momentum": 0.5, **settings}
     return {
-        (name, model): (method_named(kind, **options), Training(model=model, **told))
+        (name, model): (method_named(kind, **options), Training(model=model, **reported))
         for name, (kind, options) in methods.items()
         for model in models
     }
@@ -102,13 +102,13 @@ CASES = {
     **cases(ORDERED, pauses_s=SLOW),
     **cases(COMPRESSED, models=["cnn"]),
 }
-# A method sees gradients, of whatever model: with the transformer these alone are tried often.
+# A method sees gradients, of whatever model: with the transformer only these are tried often.
 OFTEN = ("ddp", "fsdp", "bsp", "whole-batch")
 WIDE = {(name, model) for name, model in CASES if model == "transformer" and name not in OFTEN}
 
 
 def with_model(names):
-    """Parameters ``name`` and ``model``: what is tried by `make test-wide` alone is marked."""
+    """Parameters ``name`` and ``model``: those tried only by `make test-wide` are marked."""
     return pytest.mark.parametrize(
         ("name", "model"),
         [
@@ -232,8 +232,8 @@ def test_what_is_replayed_was_not_in_step(model, four):
 
     Workers were apart, gradients were old, and no run is the bulk-synchronous one.
     """
-    alone = four["whole-batch", model][0].weights
-    assert all(np.abs(four[name, model][0].weights - alone).max() > 1e-6 for name in ORDERED)
+    single = four["whole-batch", model][0].weights
+    assert all(np.abs(four[name, model][0].weights - single).max() > 1e-6 for name in ORDERED)
     assert max(clock_gaps(four["asp", model][3].log, 3)) > STALENESS
     assert max(version_gaps(four["asp", model][3].log)) > 0
     assert any(event.what == "dropped" for event in four["backup", model][3].log)
@@ -288,11 +288,11 @@ def test_models_are_averaged_after_every_so_many_local_steps_and_at_the_end(name
 )
 def test_a_worker_hears_from_its_neighbours_in_the_graph(name, first, second, four):
     log = four[name, "cnn"][0].log
-    heard = [
+    received = [
         sorted(event.worker for event in log if (event.what, event.clock) == ("heard", step))
         for step in (0, 1)
     ]
-    assert heard == [first, second]
+    assert received == [first, second]
 
 
 def test_models_and_optimisers_are_replicated_with_buffers_and_state(four):

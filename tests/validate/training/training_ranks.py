@@ -24,7 +24,7 @@ BUCKET_MIB = 0.001  # small enough for several buckets
 
 
 def after_replication(world):
-    """A model with buffers, and an optimiser with state: trained on rank 0 alone, then
+    """A model with buffers, and an optimiser with state: trained only on rank 0, then
     replicated.
     """
     torch.manual_seed(world.rank)
@@ -52,14 +52,14 @@ def buckets(world):
     ddp = DistributedDataParallel(theirs.model, bucket_cap_mb=BUCKET_MIB)
     for _ in range(3):  # DDP tells of its new buckets in the third iteration
         theirs.compute_gradient(images, labels, ddp)
-    told = ddp._get_ddp_logging_data()["rebuilt_per_bucket_param_indices"]
+    reported = ddp._get_ddp_logging_data()["rebuilt_per_bucket_param_indices"]
     ready, start = [], reducer._start
     reducer._start = lambda bucket: (ready.append(len(reducer._arrived)), start(bucket))
     ours.compute_gradient(images, labels)
     reducer.finish()
     return (
         reducer.buckets,
-        [[int(place) for place in bucket.split()] for bucket in told.split(",")],
+        [[int(place) for place in bucket.split()] for bucket in reported.split(",")],
         ready,
     )
 

@@ -14,7 +14,7 @@ from dpsim.base.errors import DpsimError
 from validate.ranks import testbed
 from validate.ranks.launch import ENDED_WITHIN_S, RunFailed, launch, loopback
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="forks are for Linux alone")
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="forks are only for Linux")
 
 BEGIN = """
 import atexit, os, signal, sys, time
@@ -36,7 +36,7 @@ def program(tmp_path):
 
 
 LIMITS_S = (0.5, 4, 16)
-"""Of runs that are ended: where the machine is busy, starting alone may take the first of them."""
+"""Of runs that are ended: where the machine is busy, the start may take the first of them."""
 
 
 def failure(command, ranks=2, preload=("json",), **options):
@@ -70,8 +70,8 @@ def test_a_fork_finds_what_a_started_rank_finds(program, module, tmp_path):
     found = []
     for preload in ((), ["json"]):
         run = launch(command, loopback(2), preload=preload, environment=environment)
-        told = [row for row in run.rows if "variables" in row]
-        found.append((told, [(rank.stdout, rank.stderr) for rank in run.ranks]))
+        reported = [row for row in run.rows if "variables" in row]
+        found.append((reported, [(rank.stdout, rank.stderr) for rank in run.ranks]))
     assert found[0] == found[1]
     assert found[0][1] == [("one\nbye\n", "bad\n")] * 2
 
@@ -96,11 +96,11 @@ ENDS = {
 
 
 @pytest.mark.parametrize("how", ENDS)
-def test_an_end_is_told_as_that_of_a_started_rank(program, how):
-    code, exit_code, killed_by, said = ENDS[how]
+def test_an_end_is_reported_as_that_of_a_started_rank(program, how):
+    code, exit_code, killed_by, output = ENDS[how]
     error = failure(program(f"if rank == 1: {code}\ntime.sleep(60)"))
     assert (error.rank, error.exit_code, error.signal) == (1, exit_code, killed_by)
-    assert error.last_words.endswith(said)
+    assert error.last_words.endswith(output)
     assert [rank.exit_code for rank in error.run.ranks] == [None, exit_code]
 
 
@@ -128,7 +128,7 @@ def test_what_cannot_be_imported_is_for_the_rank_to_say(program):
     assert error.last_words.endswith("ModuleNotFoundError: No module named 'no'")
 
 
-def test_an_interpreter_that_does_not_run_is_said_and_leaves_nothing_open(tmp_path):
+def test_an_interpreter_that_does_not_run_is_reported_and_leaves_nothing_open(tmp_path):
     broken = tmp_path / "broken"
     broken.write_text("#!/no/such/interpreter\n")
     broken.chmod(0o755)

@@ -27,7 +27,7 @@ write_row({"pid": os.getpid()})
 
 
 LIMITS_S = (0.8, 4, 16)
-"""Of runs that are ended: where the machine is busy, starting alone may take the first of them."""
+"""Of runs that are ended: where the machine is busy, the start may take the first of them."""
 
 
 def python(code, begin=BEGIN):
@@ -101,12 +101,12 @@ write_row({"port": place[1]})
 
 
 def test_output_is_handed_on_by_line_and_kept():
-    said = []
+    message = []
     code = 'print("one"); print("two", end=""); print("bad", file=sys.stderr)'
-    run = launch(python(code), loopback(2), on_line=lambda *line: said.append(line))
+    run = launch(python(code), loopback(2), on_line=lambda *line: message.append(line))
     assert [(rank.stdout, rank.stderr) for rank in run.ranks] == [("one\ntwo", "bad\n")] * 2
     lines = [("stdout", "one"), ("stdout", "two"), ("stderr", "bad")]
-    assert sorted(said) == sorted((rank, *line) for rank in (0, 1) for line in lines)
+    assert sorted(message) == sorted((rank, *line) for rank in (0, 1) for line in lines)
 
 
 def test_the_end_of_endless_output_is_kept():
@@ -192,7 +192,7 @@ def test_a_rank_that_finishes_is_not_named_as_hanging():
     measured_again(check, measure, *LIMITS_S)
 
 
-def test_a_rank_that_cannot_connect_ends_the_run_with_what_it_said():
+def test_a_rank_that_cannot_connect_ends_the_run_with_its_output():
     code = 'if rank == 1: socket.create_connection((os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])))\ntime.sleep(60)'
     error = failure(code, ranks=2)
     assert error.rank == 1
@@ -304,9 +304,9 @@ BAD = {
 
 
 @pytest.mark.parametrize("name", BAD)
-def test_what_cannot_be_launched_is_said(name):
-    arguments, options, said = BAD[name]
-    with pytest.raises(DpsimError, match=said):
+def test_a_failed_launch_is_reported(name):
+    arguments, options, message = BAD[name]
+    with pytest.raises(DpsimError, match=message):
         launch(*arguments, **options)
 
 

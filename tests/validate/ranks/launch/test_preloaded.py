@@ -7,11 +7,11 @@ import pytest
 pytestmark = pytest.mark.torch
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="forks are for Linux alone")
+@pytest.mark.skipif(sys.platform != "linux", reason="forks are only for Linux")
 def test_it_starts_no_thread_and_asks_nothing_of_a_gpu(warm):
     """As the process has seen of which the ranks of other tests are forks."""
-    told = warm.imported()
+    reported = warm.imported()
     wanted = {"validate.emulate.ranks", "validate.node.run", "validate.training.proof"}
-    assert wanted < {*told["modules"]}
-    assert told["threads"] == 1
-    assert told["asked"] == []
+    assert wanted < {*reported["modules"]}
+    assert reported["threads"] == 1
+    assert reported["asked"] == []

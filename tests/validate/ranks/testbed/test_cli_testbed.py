@@ -5,14 +5,13 @@ What it prints where, its exit codes, and what it says where there can be no tes
 
 import json
 import os
-import re
 import sys
 from importlib import import_module
 from pathlib import Path
 
 import pytest
+from json_docs import documented_keys
 
-ROOT = Path(__file__).parents[4]
 TWO_RACKS = Path(__file__).with_name("two-racks.yaml")
 
 
@@ -25,18 +24,8 @@ def dpsim(dpsim):
 
 @pytest.fixture
 def short_patterns(monkeypatch):
-    """Shorter still: what is measured is told, whatever it is."""
+    """Shorter still: any measurement is reported."""
     monkeypatch.setattr(import_module("validate.ranks.testbed.check"), "_SECONDS", 0.02)
-
-
-def documented_keys():
-    section = (
-        (ROOT / "docs" / "json.md")
-        .read_text()
-        .split("## `dpsim validate testbed")[1]
-        .split("\n## ")[0]
-    )
-    return re.findall(r"^\| `(\w+)` \|", section, re.MULTILINE)
 
 
 @pytest.mark.testbed
@@ -54,7 +43,7 @@ def test_json_of_the_self_check_has_the_documented_keys(dpsim, tmp_path):
     code, out, _ = dpsim("--topology", file, "--rates", "100 Mbit/s, 200 Mbit/s", "--json")
     answer = json.loads(out)
     assert code == 0
-    assert list(answer) == ["schema_version", "kind", *documented_keys()]
+    assert list(answer) == ["schema_version", "kind", *documented_keys("dpsim validate testbed")]
     racks = {"racks": [[0], [1]], "uplink_Bps": 6.25e6}
     assert answer["testbed"] == {
         "hosts": 2,
@@ -144,10 +133,10 @@ BAD = {
 
 @pytest.mark.parametrize("name", BAD)
 def test_what_cannot_be_used_is_exit_code_2_and_says_why(name, dpsim):
-    options, said = BAD[name]
+    options, output = BAD[name]
     code, out, err = dpsim(*options)
     assert (code, out) == (2, "")
-    assert said in err
+    assert output in err
 
 
 def test_without_root_it_says_so_with_exit_code_1(dpsim, monkeypatch):

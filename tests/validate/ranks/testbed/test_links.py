@@ -44,18 +44,18 @@ def ratios(rows):
 
 
 def test_a_link_with_another_rate_is_off_however_often_it_is_measured(monkeypatch):
-    """The links have 60 Mbit/s where 100 are said: every pattern takes 5 / 3 of its time, or more
+    """The links have 60 Mbit/s where 100 are stated: every pattern takes 5 / 3 of its time, or more
     where other work holds it up.
     """
-    said = testbed.TestbedConfig(hosts=2, rate="100 Mbit/s")
+    message = testbed.TestbedConfig(hosts=2, rate="100 Mbit/s")
     made = testbed.Testbed
 
     def slower(config):
         return made(config.model_copy(update={"rate": 7.5e6}))
 
     monkeypatch.setattr(testbed, "Testbed", slower)
-    monkeypatch.setattr(testbed, "check", partial(as_if, said, testbed.check))
-    rows = measured(said, tries=3)
+    monkeypatch.setattr(testbed, "check", partial(as_if, message, testbed.check))
+    rows = measured(message, tries=3)
     assert [len(row.runs_s) for row in rows.values()] == [3] * len(rows)
     assert min(ratios(rows).values()) > 5 / 3 - LOOSE
 
@@ -94,7 +94,7 @@ def test_the_uplink_between_two_racks_is_shared():
     )
     rate = {name: row.bytes / row.measured_s for name, row in rows.items()}
     assert rate["flow"] == pytest.approx(25e6, rel=LOOSE)  # within the rack
-    assert rate["uplink"] == pytest.approx(12.5e6, rel=LOOSE)  # both hosts of the rack together
+    assert rate["uplink"] == pytest.approx(12.5e6, rel=LOOSE)  # the sum of both hosts of the rack
 
 
 def test_three_racks_meet_in_the_middle():

@@ -28,7 +28,7 @@ def names(pid):
 
 
 def links():
-    """The machine's own links: a testbed's are in its namespaces alone."""
+    """The machine's own links: a testbed's are only in its namespaces."""
     return [
         line["ifname"]
         for line in json.loads(
@@ -81,7 +81,7 @@ def test_ranks_run_on_their_hosts():
 
 
 ENOUGH = (30, 30, 30)  # seconds that a run has, each time that it is tried
-BRIEF = (0.8, 3, 9)  # starting alone may take the first of them
+BRIEF = (0.8, 3, 9)  # the start may take the first of them
 FAULTS = {
     "exits": ("raise SystemExit('no more paper')", ENOUGH, "exited with code 1 after"),
     "is killed": ("os.kill(os.getpid(), 9)", ENOUGH, "was killed by SIGKILL after"),
@@ -105,7 +105,7 @@ FAULTS = {
     ],
 )
 def test_a_rank_that_fails_ends_the_run_and_keeps_what_was_measured(fault):
-    does, limits, said = FAULTS[fault]
+    does, limits, message = FAULTS[fault]
     code = f"""
 for number in range(20): write_row({{"pid": os.getpid(), "number": number}}); time.sleep(0.01)
 if os.environ["RANK"] == "1": {does}
@@ -122,7 +122,7 @@ for number in range(600): write_row({{"pid": os.getpid(), "number": 20 + number}
 
     def check(found):
         limit, error = found
-        assert "rank 1 on host1 " + said.format(limit=limit) in str(error)
+        assert "rank 1 on host1 " + message.format(limit=limit) in str(error)
         assert [row["number"] for row in error.run.ranks[1].rows] == list(range(20))
         other = [row["number"] for row in error.run.ranks[0].rows]
         assert other == list(range(len(other))) != []
@@ -206,7 +206,7 @@ def test_what_a_killed_one_leaves_the_next_start_removes():
     assert not any(runs(pid) for rank in pids for pid in rank)
 
 
-def test_the_testbeds_of_the_living_are_left_alone():
+def test_testbeds_of_running_processes_are_kept():
     with testbed.Testbed(SMALL) as first:
         there = names(os.getpid())
         assert not set(there) & set(testbed.remove_leftovers())
@@ -240,6 +240,6 @@ def test_a_missing_part_of_the_kernel_is_named_and_nothing_is_left(tmp_path, mon
     fake.write_text("#!/bin/sh\necho 'Error: Specified qdisc kind is unknown.' >&2\nexit 2\n")
     fake.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
-    said = "the testbed must have the limiter tbf, but 'tc -n .* -batch -' failed: Error: Specified qdisc kind is unknown."
-    with pytest.raises(testbed.TestbedError, match=said), testbed.Testbed(SMALL):
+    message = "the testbed must have the limiter tbf, but 'tc -n .* -batch -' failed: Error: Specified qdisc kind is unknown."
+    with pytest.raises(testbed.TestbedError, match=message), testbed.Testbed(SMALL):
         pass

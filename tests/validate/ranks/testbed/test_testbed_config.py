@@ -46,7 +46,7 @@ BAD = {
 
 
 @pytest.mark.parametrize("text", BAD)
-def test_a_bad_file_is_said_with_its_place(text, tmp_path, monkeypatch):
+def test_an_invalid_file_is_reported_with_its_place(text, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("file.yaml").write_text(text)
     with pytest.raises(ScenarioError) as caught:

@@ -1,12 +1,12 @@
-"""What can be asked of a sweep's folder."""
+"""Queries of a sweep's folder."""
 
 import csv
 import io
 import json
-import re
 
 import pytest
-from tiny_sweeps import ROOT, SWEEP, TINY, documented
+from json_docs import documented_keys
+from tiny_sweeps import SWEEP, TINY
 
 from dpsim import sweep
 from dpsim.base.errors import DpsimError
@@ -16,7 +16,7 @@ from dpsim.studies.sweep import Answer, pareto_points, query
 @pytest.fixture(scope="module")
 def swept(tmp_path_factory):
     """The sweep of the tiny scenario, which questions leave as it is."""
-    folder = tmp_path_factory.mktemp("asked")
+    folder = tmp_path_factory.mktemp("queried")
     path = folder / "tiny.yaml"
     path.write_text(f"{TINY}sweep: {SWEEP}\n")
     return sweep(path, folder / "out", workers=1)
@@ -29,7 +29,7 @@ def test_results_come_as_table_json_and_csv(dpsim, swept):
     assert "batch_per_gpu" in table
     code, text, _ = dpsim("results", swept.folder, "--sql", sql, "--json")
     answer = json.loads(text)
-    assert list(answer) == ["schema_version", "kind", *documented("dpsim results")]
+    assert list(answer) == ["schema_version", "kind", *documented_keys("dpsim results")]
     assert (answer["points"], answer["done"]) == (16, 16)
     _, text, _ = dpsim("results", swept.folder, "--sql", sql, "--csv")
     header, *rows = csv.reader(io.StringIO(text))
@@ -40,15 +40,10 @@ def test_results_come_as_table_json_and_csv(dpsim, swept):
 
 
 def test_the_columns_are_documented(swept):
-    section = (
-        (ROOT / "docs" / "json.md")
-        .read_text()
-        .split("### The table `results`")[1]
-        .split("\n## ")[0]
-    )
-    names = re.findall(r"^\| `(\w+)` \|", section, re.MULTILINE)
     varied = {"batch_per_gpu", "strategy.aggregation.kind", "strategy.overlap.kind"}
-    assert [name for name in swept.query().columns if name not in varied] == names
+    assert [name for name in swept.query().columns if name not in varied] == documented_keys(
+        "results"
+    )
 
 
 NOT_ASKED = {
@@ -92,9 +87,9 @@ def test_values_that_json_does_not_know_are_null_or_text(swept):
 
 def test_the_front_has_the_points_that_no_other_beats_in_both(dpsim, swept, tmp_path):
     everything = json.loads(dpsim("results", swept.folder, "--json")[1])["rows"]
-    asked = ("--pareto", "memory,step_time_s")
+    requested = ("--pareto", "memory,step_time_s")
     drawn = tmp_path / "front.html"
-    code, text, err = dpsim("results", swept.folder, *asked, "--json", "--plot", drawn)
+    code, text, err = dpsim("results", swept.folder, *requested, "--json", "--plot", drawn)
     assert code == 0, err
     found = [(row["memory_bytes"], row["step_time_s"]) for row in json.loads(text)["rows"]]
     done = [row for row in everything if not row["error"]]
