@@ -22,7 +22,7 @@ from typing import Any, TypeVar
 
 from dpsim.base.budget import (
     OverTimeError,
-    ask_by_signal,
+    check_by_signal,
     limited,
     memory_here,
     over_time,
@@ -195,7 +195,7 @@ def _serve(parent: int) -> None:
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # output of libraries must not mix with answers
     end_with(parent)
-    ask_by_signal()
+    check_by_signal()
     _hold_memory()
 
     def send(kind: str, content: object) -> None:

@@ -30,17 +30,17 @@ class ScaledCompute(Config):
         """Return the factor on compute times.
 
         ``computed`` is how long the slowest kind of GPU computes in a step, by the catalogue (s).
-        Raises DpsimError where ``fit`` finds no factor.
+        Raises DpsimError if ``fit`` finds no factor.
         """
 
     @property
     def fitted_to(self) -> str | None:
-        """The source of the measured step that the factor is fitted to; None where it is given."""
+        """The source of the measured step that the factor is fitted to; None for a given factor."""
         return None
 
     @abstractmethod
     def known_on(self, cluster: ClusterConfig, batch: int) -> tuple[KnownRun, ...]:
-        """Return the measured runs behind the factor, in a scenario of that cluster and batch."""
+        """Return the measured runs behind the factor, for that cluster and batch."""
 
     @property
     @abstractmethod
@@ -49,7 +49,7 @@ class ScaledCompute(Config):
 
 
 class MeasuredStep(ScaledCompute):
-    """A measured step of this very scenario on fewer nodes.
+    """A measured step of this scenario on fewer nodes.
 
     Compute times are scaled until the prediction there equals it.
     """
@@ -75,7 +75,7 @@ class MeasuredStep(ScaledCompute):
 
     @property
     def description(self) -> str:
-        """A sentence on where it is exact, and what is predicted."""
+        """A sentence on the measured nodes, and the predicted ones."""
         return (
             f"compute times are scaled to a measured step, {human(self.step_time, TIME)} on "
             f"{plural(self.nodes, 'node')} ({self.source}). "
@@ -87,7 +87,7 @@ class MeasuredStep(ScaledCompute):
 class MeasuredCell(ScaledCompute):
     """Workers are cells of several GPUs that split a model among them, each a replica.
 
-    What a cell does inside (tensor or pipeline parallelism, say) is measured, not simulated.
+    The work inside a cell (such as tensor or pipeline parallelism) is measured, not simulated.
     """
 
     cell: Annotated[int, Field(ge=2, le=2**20)] = Field(
@@ -123,7 +123,7 @@ class MeasuredCell(ScaledCompute):
 
     @property
     def description(self) -> str:
-        """A sentence on what is measured, and what is predicted."""
+        """A sentence on the measured and the predicted part."""
         return (
             f"cells of {self.cell} GPUs take the measured {human(self.step_time, TIME)} "
             f"({self.source}); what they exchange is predicted."

@@ -42,7 +42,7 @@ class _Located:
 
 def problems(errors: Iterable[ErrorDetails], model: type[BaseModel], root: Node) -> list[Problem]:
     """Return the problems of the values under ``root``, from pydantic's errors for ``model``."""
-    return _settled([_locate(error, model, root) for error in errors], root, 0)
+    return _one_per_union([_locate(error, model, root) for error in errors], root, 0)
 
 
 def _locate(error: ErrorDetails, model: type[BaseModel], root: Node) -> _Located:
@@ -77,8 +77,8 @@ def _is_bare(part: object, given: Node | None) -> bool:
     return part == "value" and given is not None and not isinstance(given.value, dict)
 
 
-def _settled(found: list[_Located], root: Node, level: int) -> list[Problem]:
-    """Return the problems of errors, reduced to one for each union.
+def _one_per_union(found: list[_Located], root: Node, level: int) -> list[Problem]:
+    """Reduce the errors to one problem for each union.
 
     It is the problem of the best-matching member, or all members' problems joined.
     """
@@ -92,7 +92,7 @@ def _settled(found: list[_Located], root: Node, level: int) -> list[Problem]:
         # A member whose errors are all below the union had the right type, and is the intended one.
         meant = [errors for errors in members.values() if all(_is_below(path, e) for e in errors)]
         if meant:
-            result += _settled(min(meant, key=len), root, level + 1)
+            result += _one_per_union(min(meant, key=len), root, level + 1)
         else:
             everything = [one for errors in members.values() for one in errors]
             of_union = [one for one in everything if not _is_below(path, one)]
@@ -107,7 +107,7 @@ def _is_below(path: Path, found: _Located) -> bool:
 
 def _joined(alternatives: list[Problem]) -> Problem:
     """Return one problem that lists all rules: ``must be text or a mapping, but got 5``."""
-    # A member that began to read a file was meant: what others would take does not matter then.
+    # A member that began to read a file was meant; the others do not matter.
     unread = [one for one in alternatives if not one.rule.startswith("must ")]
     if unread:
         return unread[0]
@@ -140,7 +140,7 @@ def _problem(found: _Located, root: Node) -> Problem:
         return Problem(node.place, path, "is missing")
     if found.type == "value_error" and given:
         return Problem(_changed(given), path, _rule(found, given))
-    # A referenced entry may be wrong where the file has only its name.
+    # A referenced entry may be wrong although the file has only its name.
     wrong = given or Node(_shown(found.error["input"]), node.place)
     return Problem(node.place, path, _rule(found, wrong))
 

@@ -29,7 +29,7 @@ def test_the_factor_is_no_change_and_another_factor_is_one():
 
 def test_a_slow_worker_costs_what_it_would_beside_workers_that_are_as_fast_as_before(open_page):
     page = open_page("stragglers", preset=MEASURED.preset, set=QUICK, choices={"sync": "bsp"})
-    (kept,) = re.findall(r"Beside slow workers BSP keeps (\d+)% of its throughput", html(page))
+    (kept,) = re.findall(r"With slow workers BSP keeps (\d+)% of its throughput", html(page))
     # Twice the compute time in steps of which nearly all is computing.
     assert 50 <= int(kept) <= 60
 

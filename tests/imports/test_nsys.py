@@ -109,7 +109,7 @@ def test_a_profile_that_cannot_be_written_is_one_line(dpsim, export, tmp_path):
     path = two_steps(export).done()
     code, _, err = dpsim("import", "nsys", path, "-o", tmp_path / "p.json")
     assert code == 2
-    assert f"{path}: makes no profile of layers: no NVTX ranges of torch's operators" in err
+    assert f"{path}: has no layer profile: no NVTX ranges of torch's operators" in err
 
 
 def broken(change):

@@ -79,5 +79,5 @@ def test_of_every_node_no_device_stands_on_another_and_nothing_sent_is_said(node
     devices = figure.data[-1]
     places = list(zip(devices.x, devices.y, strict=True))
     assert len(set(places)) == len(places)
-    assert figure.layout.title.subtitle.text == "nothing is sent"
+    assert figure.layout.title.subtitle.text == "no traffic"
     assert figure.layout.title.text == "Load of the links"

@@ -134,11 +134,11 @@ def utilisation_figure(runs: _RUNS) -> go.Figure:
             marker=marker_of(number, size=8),
             hovertemplate="batch %{x:,}: %{y:.3g}<extra></extra>",
         )
-    up = "share of the peak (MFU)" if known else "samples/s of a GPU"
+    up = "share of the peak (MFU)" if known else "samples/s per GPU"
     axis = {"rangemode": "tozero", **({"tickformat": ".0%"} if known else {})}
     across = counts_axis([_batch(each) for each in answers])
     title = "Utilisation against the batch"
-    return styled(figure, title, "batch of a GPU (samples)", up, xaxis=across, yaxis=axis)
+    return styled(figure, title, "batch per GPU (samples)", up, xaxis=across, yaxis=axis)
 
 
 def learners_figure(runs: Sequence[tuple[int, Result | Answer]]) -> go.Figure:
@@ -182,7 +182,7 @@ def cost_figure(
     for name, which, look in (
         ("every run", range(len(answers)), {"mode": "markers"}),
         # In steps: nothing was simulated between two runs of the front that a slope could show.
-        ("no run beats these in both", best, {"mode": "lines+markers", "line": {"shape": "hv"}}),
+        ("Pareto front", best, {"mode": "lines+markers", "line": {"shape": "hv"}}),
     ):
         figure.add_scatter(
             name=name,

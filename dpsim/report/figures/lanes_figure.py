@@ -39,10 +39,10 @@ _DOING = {
 }
 _CALLED = {"update": "optimiser"}
 _SEEN: dict[Seen, tuple[str, str]] = {
-    "guaranteed": (COLOUR["blue"], "seen by all: what SSP promises"),
+    "guaranteed": (COLOUR["blue"], "seen by all: guaranteed by SSP"),
     "own": (COLOUR["bluish green"], "its own: always seen"),
-    "in the window": (COLOUR["sky blue"], "in the window, and come by chance"),
-    "not yet": (COLOUR["grey"], "in the window, not come yet"),
+    "in the window": (COLOUR["sky blue"], "in the window, arrived by chance"),
+    "not yet": (COLOUR["grey"], "in the window, not arrived yet"),
 }
 
 

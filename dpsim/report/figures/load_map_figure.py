@@ -62,7 +62,7 @@ def load_map_figure(classes: Sequence[LinkClass]) -> go.Figure:
 
 def _title(classes: Sequence[LinkClass]) -> str:
     if not classes or classes[0].share <= 0:
-        return "Load of the links<br><sub>nothing is sent</sub>"
+        return "Load of the links<br><sub>no traffic</sub>"
     busiest = classes[0]
     one, other = (TITLES.get(end, end) for end in busiest.ends)
     meaning = "share of its rate over the step, of the busiest link of a kind"
