@@ -36,7 +36,7 @@ _MARGIN = 2.0  # safety factor, because later steps may be faster than the first
 
 _ROUGH = 8.0  # safety factor of estimates before the first step, which are up to five times off
 
-_WAY_OUT = "take fewer nodes or steps, or larger buckets"
+_REMEDY = "take fewer nodes or steps, or larger buckets"
 
 
 @dataclass(slots=True)
@@ -88,8 +88,8 @@ def limited(seconds: float | None = None, whole: float | None = None) -> Iterato
                 raise
             reason = f": {error}" if str(error) else ""
             raise FailedError(
-                f"needs more memory than this machine has ({memory_here() / 1e9:.3g} GB)"
-                f"{reason}; {_WAY_OUT}"
+                f"needs more memory than this machine has ({available_memory() / 1e9:.3g} GB)"
+                f"{reason}; {_REMEDY}"
             ) from None
         finally:
             _end(before, by_signal=by_signal)
@@ -112,10 +112,10 @@ def check_by_signal() -> None:
 
     Only for dpsim's own programs, because it takes the signal SIGPROF, if the system has it.
     """
-    if not hasattr(signal, "setitimer") or signal.getsignal(signal.SIGPROF) is _ask:
+    if not hasattr(signal, "setitimer") or signal.getsignal(signal.SIGPROF) is _on_signal:
         return
     if threading.current_thread() is threading.main_thread():
-        signal.signal(signal.SIGPROF, _ask)
+        signal.signal(signal.SIGPROF, _on_signal)
         sys.unraisablehook = partial(_ignored, sys.unraisablehook)
 
 
@@ -130,10 +130,10 @@ def _ignored(
 
 def _signal_checks() -> bool:
     is_main = threading.current_thread() is threading.main_thread()
-    return is_main and hasattr(signal, "SIGPROF") and signal.getsignal(signal.SIGPROF) is _ask
+    return is_main and hasattr(signal, "SIGPROF") and signal.getsignal(signal.SIGPROF) is _on_signal
 
 
-def _ask(number: int, frame: FrameType | None) -> None:
+def _on_signal(number: int, frame: FrameType | None) -> None:
     # Do not interrupt an import, because later imports would find a half-imported module.
     while frame is not None:
         if frame.f_code.co_filename == "<frozen importlib._bootstrap>":
@@ -164,8 +164,7 @@ class OverTimeError(FailedError):
 def over_time(seconds: float) -> OverTimeError:
     """Return the error for code that took more than the limit of ``seconds``."""
     return OverTimeError(
-        f"takes more than {seconds:,.4g} CPU seconds, the limit: {_WAY_OUT}, or "
-        f"set {TIME_LIMIT} (s)"
+        f"takes more than {seconds:,.4g} CPU seconds, the limit: {_REMEDY}, or set {TIME_LIMIT} (s)"
     )
 
 
@@ -290,7 +289,7 @@ class Forecast:
         return OverTimeError(
             f"would take about {seconds:,.0f} CPU seconds for {self.total:,} "
             f"step{'s' * (self.total > 1)} ({basis}), the limit is {limit.seconds:,.4g} s: "
-            f"{self.quicker()}{_WAY_OUT}, or set {TIME_LIMIT} (s)"
+            f"{self.quicker()}{_REMEDY}, or set {TIME_LIMIT} (s)"
         )
 
 
@@ -311,14 +310,14 @@ def time_limit() -> float:
     return seconds
 
 
-def check_memory(nbytes: float, what: str, way_out: str = _WAY_OUT) -> None:
-    """Raise FailedError, with ``way_out``, if ``what`` needs more bytes than available."""
-    if nbytes > memory_here():
-        here = f"this machine has {memory_here() / 1e9:.3g} GB"
-        raise FailedError(f"{what} would need about {nbytes / 1e9:,.3g} GB, and {here}: {way_out}")
+def check_memory(nbytes: float, what: str, remedy: str = _REMEDY) -> None:
+    """Raise FailedError, with ``remedy``, if ``what`` needs more bytes than available."""
+    if nbytes > available_memory():
+        here = f"this machine has {available_memory() / 1e9:.3g} GB"
+        raise FailedError(f"{what} would need about {nbytes / 1e9:,.3g} GB, and {here}: {remedy}")
 
 
-def memory_here() -> float:
+def available_memory() -> float:
     """Return the bytes of memory that this process can have.
 
     The machine's memory, or the limit set for the process (``ulimit -v``).

@@ -22,9 +22,9 @@ from typing import Any, TypeVar
 
 from dpsim.base.budget import (
     OverTimeError,
+    available_memory,
     check_by_signal,
     limited,
-    memory_here,
     over_time,
     time_left,
 )
@@ -237,7 +237,7 @@ def _hold_memory() -> None:
         import resource  # not on every system
 
         _, most = resource.getrlimit(resource.RLIMIT_DATA)
-        resource.setrlimit(resource.RLIMIT_DATA, (int(memory_here()), most))
+        resource.setrlimit(resource.RLIMIT_DATA, (int(available_memory()), most))
 
 
 if __name__ == "__main__":

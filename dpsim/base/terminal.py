@@ -117,7 +117,7 @@ def _wrapped(line: str, width: int) -> str:
 
 
 def show_json(content: dict[str, Any], rows: list[dict[str, Any]] | None = None) -> None:
-    """Print an object as JSON on stdout, or as `answer_goes` requests; ``rows`` are its CSV."""
+    """Print an object as JSON, or as `set_answer_output` requests; ``rows`` are its CSV."""
     path, is_csv = _answer.get()
     text = (
         _as_csv({"rows": rows} if rows else content)
@@ -135,7 +135,7 @@ def show_answer(kind: str, /, **content: Any) -> None:
     show_json({"schema_version": 1, "kind": kind, **content})
 
 
-def answer_goes(path: Path | None = None, *, is_csv: bool = False) -> None:
+def set_answer_output(path: Path | None = None, *, is_csv: bool = False) -> None:
     """From now on, write the answer to ``path``; as CSV, its ``rows`` or itself as the only row."""
     before = _answer.get()
     _answer.set((path or before[0], is_csv or before[1]))

@@ -122,17 +122,17 @@ def _show(calibration: Calibration, output: Path | None) -> None:
     if calibration.jitter is not None:
         jitter = ", ".join(f"{name} {value}" for name, value in calibration.jitter.items())
         show(f"jitter      {jitter}")
-    show(*_steps_words(calibration))
+    show(*_step_lines(calibration))
     show(*(f"warning     {each}" for each in calibration.warnings))
     if calibration.proposed:
         show("measure next (and the remaining share of the spread of the scenario's step):")
         for each in (run.to_json() for run in calibration.proposed):
-            show(f"  {_run_words(each)}: {each['spread_left']:.0%}")
+            show(f"  {_run_text(each)}: {each['spread_left']:.0%}")
     if output is not None:
         show(f"written to {output}: use it by calibration: {output.name}, beside the scenario")
 
 
-def _steps_words(calibration: Calibration) -> Iterator[str]:
+def _step_lines(calibration: Calibration) -> Iterator[str]:
     """Yield slow ranks, what they cost, and how well the fit reproduces single steps."""
     block, quantiles = calibration.disturbance
     for entry in (block or {}).get("slow", []):
@@ -166,12 +166,12 @@ def _show_plan(proposed: list[dict[str, Any]], *, as_json: bool) -> None:
         show_answer("calibrate-plan", measure_next=proposed)
         return
     show("the four most informative runs; a few hundred steps each, without the first dozen:")
-    show(*(f"  {_run_words(each)}" for each in proposed))
+    show(*(f"  {_run_text(each)}" for each in proposed))
     show("then write one row for each into a table:")
     show("  cluster.nodes,cluster.gpus_per_node,workload.batch_per_gpu,step_time_ms")
 
 
-def _run_words(run: dict[str, Any]) -> str:
+def _run_text(run: dict[str, Any]) -> str:
     from dpsim.base.units import plural
 
     nodes = plural(run["cluster.nodes"], "node")

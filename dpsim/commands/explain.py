@@ -89,14 +89,14 @@ def scenario(
         show_json(found.to_json())
         return
     from dpsim.report.text.explanation import (
+        alternatives_table,
         explanation_notes,
         knobs_table,
         path_table,
-        refused_ways,
+        refused_alternatives,
         straggler_notes,
         uncertainty_notes,
         uncertainty_table,
-        ways_table,
     )
 
     show(
@@ -108,8 +108,8 @@ def scenario(
     )
     if found.stragglers is not None:
         stragglers = found.stragglers
-        show("", *straggler_notes(stragglers), "", ways_table(stragglers))
-        show(*refused_ways(stragglers))
+        show("", *straggler_notes(stragglers), "", alternatives_table(stragglers))
+        show(*refused_alternatives(stragglers))
     if found.uncertainty is not None:
         show("", uncertainty_table(found.uncertainty), "", *uncertainty_notes(found.uncertainty))
 

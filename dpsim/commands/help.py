@@ -21,7 +21,7 @@ from typer.core import TyperCommand, TyperGroup
 from dpsim.base.budget import limited
 from dpsim.base.errors import DpsimError
 from dpsim.base.files import refuse_code
-from dpsim.base.terminal import Verbosity, answer_goes, clear_line, narrate, set_verbosity
+from dpsim.base.terminal import Verbosity, clear_line, narrate, set_answer_output, set_verbosity
 
 _EXAMPLE = "\nExample: "
 _OF_ALL = ("quiet", "verbose")
@@ -129,14 +129,14 @@ class Group(_FullSentence, TyperGroup):
         try:
             return super().make_context(*args, **settings)
         except Exception as error:
-            _say_clearly(error)
+            _raise_plainly(error)
             raise
 
     def invoke(self, ctx: Any) -> Any:
         try:
             return super().invoke(ctx)
         except Exception as error:
-            _say_clearly(error)
+            _raise_plainly(error)
             raise
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
@@ -153,7 +153,7 @@ class Group(_FullSentence, TyperGroup):
                 )
 
 
-def _say_clearly(error: Exception) -> None:
+def _raise_plainly(error: Exception) -> None:
     """Raise DpsimError instead of a usage error: one line with place, rule and value."""
     # Only pydantic's errors have a list of them; help must not wait for its import.
     cause: Any = error.__cause__
@@ -236,13 +236,13 @@ def _to_file(ctx: typer.Context, path: Path | None) -> None:
                 "results.parquet"
             )
         ctx.meta[_ANSWER] = True
-        answer_goes(path, is_csv=path.suffix == ".csv")
+        set_answer_output(path, is_csv=path.suffix == ".csv")
 
 
 def _as_csv(ctx: typer.Context, is_given: bool) -> None:
     if is_given:
         ctx.meta[_ANSWER] = True
-        answer_goes(is_csv=True)
+        set_answer_output(is_csv=True)
 
 
 def _no_code(is_given: bool) -> None:
@@ -311,7 +311,7 @@ def _nothing() -> None:
     """Do nothing: the callback of a group."""
 
 
-def _say_version(is_asked: bool) -> None:
+def _version(is_asked: bool) -> None:
     if is_asked:
         from dpsim.base.provenance import __version__
 
@@ -322,7 +322,7 @@ def _say_version(is_asked: bool) -> None:
 def _program(
     version: Annotated[
         bool,
-        typer.Option("--version", callback=_say_version, is_eager=True, help="Print the version."),
+        typer.Option("--version", callback=_version, is_eager=True, help="Print the version."),
     ] = False,
 ) -> None:
     """Do nothing: the callback of the program."""

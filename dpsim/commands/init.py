@@ -159,7 +159,7 @@ def _drafted(values: dict[str, Any], output: Path | None) -> ScenarioDraft:
     from dpsim.imports.first_scenario import Answers, names_file, strategy_named
 
     if sys.stdin.isatty():
-        _ask(values)
+        _prompt(values)
     if "node" in values and "gpu" not in values:
         values["gpu"] = catalogue_nodes()[values["node"]].gpu.name
     tried = _TRIED
@@ -183,7 +183,7 @@ def _drafted(values: dict[str, Any], output: Path | None) -> ScenarioDraft:
     return _refused(answers, output)
 
 
-def _ask(values: dict[str, Any]) -> None:
+def _prompt(values: dict[str, Any]) -> None:
     """Ask for the missing values."""
     from dpsim.imports.first_scenario import STRATEGIES, Answers, machine_for
     from dpsim.workload import MODELS
@@ -195,9 +195,9 @@ def _ask(values: dict[str, Any]) -> None:
             values[name] = typer.prompt(question, default=getattr(usual, name), type=kind, err=True)
     machine = values.get("node") or machine_for(values["gpu"], values.get("gpus_per_node"))
     if "network" not in values and values["nodes"] > 1:
-        own = f"the {machine}'s own"
-        network = typer.prompt("Network card's link (25GbE, NDR, ...)", default=own, err=True)
-        values |= {} if network == own else {"network": network}
+        link = f"the {machine}'s own"
+        network = typer.prompt("Network card's link (25GbE, NDR, ...)", default=link, err=True)
+        values |= {} if network == link else {"network": network}
     if "model" not in values:
         narrate(f"models: {len(MODELS)} names, such as resnet50, gpt2, llama3-8b, mixtral-8x7b")
         values["model"] = typer.prompt("Model", default=usual.model, err=True)

@@ -167,8 +167,8 @@ def _study(
     end_if_partial(study)
 
 
-def _sizes(own: int, batches: str | None) -> list[int]:
+def _sizes(batch: int, batches: str | None) -> list[int]:
     """Return the given batches per GPU, or a quarter to four times the scenario's own."""
     if batches is not None:
         return whole_numbers("--batches", batches)
-    return sorted({max(1, own // 4), max(1, own // 2), own, 2 * own, 4 * own})
+    return sorted({max(1, batch // 4), max(1, batch // 2), batch, 2 * batch, 4 * batch})

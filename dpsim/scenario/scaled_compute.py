@@ -39,7 +39,7 @@ class ScaledCompute(Config):
         return None
 
     @abstractmethod
-    def known_on(self, cluster: ClusterConfig, batch: int) -> tuple[KnownRun, ...]:
+    def measured_runs(self, cluster: ClusterConfig, batch: int) -> tuple[KnownRun, ...]:
         """Return the measured runs behind the factor, for that cluster and batch."""
 
     @property
@@ -69,7 +69,7 @@ class MeasuredStep(ScaledCompute):
         """The source of the step."""
         return self.source
 
-    def known_on(self, cluster: ClusterConfig, batch: int) -> tuple[KnownRun, ...]:
+    def measured_runs(self, cluster: ClusterConfig, batch: int) -> tuple[KnownRun, ...]:
         """Return the measured step, of the same batch on full nodes."""
         return (KnownRun(nodes=self.nodes, gpus_per_node=fullest(cluster), batch=batch),)
 
@@ -116,7 +116,7 @@ class MeasuredCell(ScaledCompute):
         """The source of the cell's step."""
         return self.source
 
-    def known_on(self, cluster: ClusterConfig, batch: int) -> tuple[KnownRun, ...]:
+    def measured_runs(self, cluster: ClusterConfig, batch: int) -> tuple[KnownRun, ...]:
         """Return the step of a cell, of the same batch."""
         inside = min(self.cell, fullest(cluster))
         return (KnownRun(nodes=self.cell // inside, gpus_per_node=inside, batch=batch),)
@@ -151,7 +151,7 @@ class ComputeScale(ScaledCompute):
         """Return the given factor."""
         return self.compute_scale
 
-    def known_on(self, cluster: ClusterConfig, batch: int) -> tuple[KnownRun, ...]:
+    def measured_runs(self, cluster: ClusterConfig, batch: int) -> tuple[KnownRun, ...]:
         """Return the given runs."""
         return self.known
 

@@ -148,8 +148,8 @@ class Scenario(Config):
     @classmethod
     def _as_a_whole(cls, data: Any, fields: ModelWrapValidatorHandler[Scenario]) -> Scenario:
         """Take the cluster from the testbed before validation, and check cells afterwards."""
-        says_no_cluster = isinstance(data, dict) and data.get("cluster") is None
-        if says_no_cluster and data.get("testbed") is not None:
+        lacks_cluster = isinstance(data, dict) and data.get("cluster") is None
+        if lacks_cluster and data.get("testbed") is not None:
             data = {**data, "cluster": _cluster_of(data["testbed"])}
         scenario = fields(data)
         # Only calibrations measured on cells have a cell size.
@@ -269,7 +269,7 @@ class Scenario(Config):
         if profile is not None and profile.step is not None:
             return profile.known
         batch = self.workload.batch_per_gpu
-        return () if scaling is None else scaling.known_on(self.cluster, batch)
+        return () if scaling is None else scaling.measured_runs(self.cluster, batch)
 
     @property
     def fitted_to(self) -> str | None:

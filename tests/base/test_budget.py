@@ -159,7 +159,7 @@ def test_a_limit_that_is_none(text, monkeypatch):
 
 
 def test_memory_that_is_not_there_is_said_with_its_bytes():
-    assert 1e6 < budget.memory_here() < math.inf
+    assert 1e6 < budget.available_memory() < math.inf
     with pytest.raises(
         FailedError,
         match=r"a cube would need about 1e\+09 GB, and this machine has [\d.e+]+ GB: take fewer",
@@ -226,14 +226,14 @@ class AskingError(MemoryError):
     """An error in whose handler the signal comes."""
 
     def __str__(self):
-        budget._ask(0, None)
+        budget._on_signal(0, None)
         return "shown"
 
 
 def test_a_signal_while_an_error_is_handled_is_the_limit_s_error():
     with pytest.raises(FailedError, match=r"takes more than 0 CPU seconds"), budget.limited(0.0):
         raise AskingError
-    budget._ask(0, None)  # no limit is left
+    budget._on_signal(0, None)  # no limit is left
 
 
 def test_a_signal_in_a_finalizer_prints_nothing_and_asks_again():

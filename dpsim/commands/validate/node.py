@@ -97,7 +97,7 @@ def node(
         content = profile.model_dump(mode="json")
         show_answer("validate-node", profile=content)
     else:
-        show(_errors(profile), "", *_said(profile))
+        show(_errors(profile), "", *_summary(profile))
 
 
 def _errors(profile: CalibrationProfile) -> Table:
@@ -108,7 +108,7 @@ def _errors(profile: CalibrationProfile) -> Table:
     return errors_table(title, "what", errors)
 
 
-def _said(profile: CalibrationProfile) -> list[str]:
+def _summary(profile: CalibrationProfile) -> list[str]:
     reached = ", ".join(f"{name} {each.value:.3g}" for name, each in profile.constants.items())
     models = ", ".join(f"{model.model} in {model.precision}" for model in profile.compute)
     tables = ", ".join(f"{table.operation} on {table.ranks}" for table in profile.network)

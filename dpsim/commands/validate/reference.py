@@ -153,10 +153,10 @@ def _show(result: Reference | StepReference) -> None:
     if result.fitted:
         show(f"known, and not counted: {len(result.fitted)} rows")
     if isinstance(result, StepReference):
-        _show_apart(result.apart_by_reason)
+        _show_not_counted(result.apart_by_reason)
         _show_refused(result)
     elif result.apart:
-        _show_apart({"quality": result.to_json()["overall_apart"]})
+        _show_not_counted({"quality": result.to_json()["overall_apart"]})
     elif result.notes:
         show(
             "",
@@ -165,7 +165,7 @@ def _show(result: Reference | StepReference) -> None:
         )
 
 
-def _show_apart(errors: Mapping[str, Mapping[str, float | int]]) -> None:
+def _show_not_counted(errors: Mapping[str, Mapping[str, float | int]]) -> None:
     """Show how many rows do not count, by reason, and their errors."""
     for reason, of_rows in errors.items():
         off = f"{of_rows['mean_ape']:.1%}"

@@ -83,11 +83,11 @@ def time_to_target_figure(runs: _RUNS) -> go.Figure:
         lines.setdefault(_batch(each) if by_gpus else 0, []).append(each)
 
     figure = go.Figure()
-    for number, (batch, own) in enumerate(sorted(lines.items())):
-        own.sort(key=lambda each: int(each["to_target"]["global_batch"]))
-        targets = [each["to_target"] for each in own]
+    for number, (batch, group) in enumerate(sorted(lines.items())):
+        group.sort(key=lambda each: int(each["to_target"]["global_batch"]))
+        targets = [each["to_target"] for each in group]
         figure.add_scatter(
-            x=[_across(each, by_gpus) for each in own],
+            x=[_across(each, by_gpus) for each in group],
             y=[factor * target["time_s"] for target in targets],
             error_y={
                 "array": [factor * (target["high_s"] - target["time_s"]) for target in targets],
@@ -123,10 +123,10 @@ def utilisation_figure(runs: _RUNS) -> go.Figure:
         lines.setdefault(each["workers"], []).append(each)
 
     figure = go.Figure()
-    for number, (gpus, own) in enumerate(sorted(lines.items())):
+    for number, (gpus, group) in enumerate(sorted(lines.items())):
         figure.add_scatter(
-            x=[_batch(each) for each in own],
-            y=[each["mfu"] if known else each["throughput_samples_per_s"] / gpus for each in own],
+            x=[_batch(each) for each in group],
+            y=[each["mfu"] if known else each["throughput_samples_per_s"] / gpus for each in group],
             mode="lines+markers",
             name=f"{gpus:,} GPUs",
             showlegend=len(lines) > 1,

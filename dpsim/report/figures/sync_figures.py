@@ -50,11 +50,11 @@ def straggler_cost_figure(
     # plotly puts the first bar at the bottom.
     axis = {"autorange": "reversed"}
     height = 120 + 52 * max(len(names), 1)
-    title = _keeps_most(names, kept)
+    title = _kept_title(names, kept)
     return styled(figure, title, "throughput kept (%)", "", yaxis=axis, height=height)
 
 
-def _keeps_most(names: Sequence[str], kept: Mapping[str, float]) -> str:
+def _kept_title(names: Sequence[str], kept: Mapping[str, float]) -> str:
     if not names:
         return "Cost of slow workers"
     first, last = names[0], names[-1]

@@ -98,7 +98,7 @@ def _shares(waited: tuple[WaitedFor, ...]) -> str:
     return ", ".join(f"{each.name} {each.share:.0%}" for each in waited[:3])
 
 
-def ways_table(found: StragglerCost) -> Table:
+def alternatives_table(found: StragglerCost) -> Table:
     """Return a table of other ways to synchronise with the same stragglers, the fastest first."""
     rows = []
     for way in sorted(found.ways, key=lambda way: -(way.throughput_samples_per_s or 0.0)):
@@ -119,7 +119,7 @@ def ways_table(found: StragglerCost) -> Table:
     return table("", headings, rows, left=(headings[0], headings[-1]))
 
 
-def refused_ways(found: StragglerCost) -> list[str]:
+def refused_alternatives(found: StragglerCost) -> list[str]:
     """Return the impossible ways, a line for each reason."""
     titles: dict[str, list[str]] = {}
     for way in found.ways:

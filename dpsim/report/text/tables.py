@@ -308,14 +308,14 @@ def to_target_notes(target: TimeToTarget) -> list[str]:
     """
     reached = f"{target.task.target} on {target.task.dataset}"
     return [
-        f"to target   {_training_words(target.training, reached)}",
+        f"to target   {_training_text(target.training, reached)}",
         f"batch       {target.batch.verdict}: {target.batch.text}",
         f"rate        {target.learning_rate.text}",
         *(f"note        {note}" for note in target.notes),
     ]
 
 
-def _training_words(training: Training | None, target: str) -> str:
+def _training_text(training: Training | None, target: str) -> str:
     if training is None:
         return f"the steps to {target} are not known"
     time, low, high = map(_hours, (training.time_s, training.low_s, training.high_s))

@@ -70,7 +70,7 @@ def test_no_more_workers_than_points_and_none_without_memory_are_started(
     monkeypatch.setattr("dpsim.studies.sweep.begin.execute", noted)
     found = sweep(write(SWEEP), tmp_path / "many", workers=1_000)
     assert started == [len(found.missing)]
-    monkeypatch.setattr("dpsim.base.budget.memory_here", lambda: 1e8)
+    monkeypatch.setattr("dpsim.base.budget.available_memory", lambda: 1e8)
     with pytest.raises(FailedError, match=r"workers would need .* take fewer workers"):
         sweep(write(SWEEP), tmp_path / "more", workers=2)
 
