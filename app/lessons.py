@@ -17,7 +17,7 @@ from dpsim.network import MessageCosts, schedule_on
 from dpsim.studies.growing_batch import Growth, growing_batch
 from dpsim.studies.lanes import VIEWS, Timelines, four, slowed, timelines_of
 from dpsim.studies.replay import Paths, weight_paths
-from dpsim.studies.walkthrough import Walkthrough, walk
+from dpsim.studies.walkthrough import Walkthrough, walk_through
 from dpsim.topology import Network, UniformSwitch, build_cluster
 
 _AVERAGED = {
@@ -57,12 +57,12 @@ def walkthroughs(
     else:
         ranks, rate, latency = where
         network = UniformSwitch(ranks, parse(rate, RATE), parse(latency, TIME))
-    walks = []
+    walkthroughs = []
     for done, name in enumerate(algorithms):
         report(done, len(algorithms))
         schedule = schedule_on(network, algorithm(name, operation))
-        walks.append(walk(schedule, round(parse(size, DATA)), network, costs))
-    return walks
+        walkthroughs.append(walk_through(schedule, round(parse(size, DATA)), network, costs))
+    return walkthroughs
 
 
 def timelines(spec: Spec, of: str, slower: str, report: Report) -> Timelines:

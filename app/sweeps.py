@@ -54,7 +54,7 @@ def draw() -> None:
         return
     if len(rows) < points:
         st.warning(
-            f"{len(rows):,} of {points:,} points are done; dpsim sweep --resume computes the "
+            f"{len(rows):,} of {points:,} points are computed; dpsim sweep --resume computes the "
             "others."
         )
     if not rows:

@@ -39,30 +39,30 @@ def draw() -> None:
     with st.container(horizontal=True):
         size = controls.slide("each rank's vector", _SIZES, "size", "1 MiB")
         place = _switch() if where == _SWITCH else _cluster()
-    walks = finished("executing the schedule", walkthroughs, names, operation, size, place)
-    if walks is None:
+    found = finished("executing the schedule", walkthroughs, names, operation, size, place)
+    if found is None:
         return
 
-    sentence(_verdict(names, walks))
-    data = [drawn(walk) for walk in walks]
+    sentence(_verdict(names, found))
+    data = [drawn(walkthrough) for walkthrough in found]
     _player()(key="steps", data={"walks": data})
 
 
-def _verdict(names: Sequence[str], walks: Sequence[Walkthrough]) -> str:
+def _verdict(names: Sequence[str], walkthroughs: Sequence[Walkthrough]) -> str:
     """Return time, rounds and the busiest rank's traffic of each algorithm, the fastest first."""
-    known = sorted(zip(names, walks, strict=True), key=lambda each: _seconds(each[1]))
-    return "; ".join(f"{name}: {_summary(walk)}" for name, walk in known) + "."
+    known = sorted(zip(names, walkthroughs, strict=True), key=lambda each: _seconds(each[1]))
+    return "; ".join(f"{name}: {_summary(walkthrough)}" for name, walkthrough in known) + "."
 
 
-def _seconds(walk: Walkthrough) -> float:
+def _seconds(walkthrough: Walkthrough) -> float:
     """Return the time at which the last rank has ended the last round."""
-    return (walk.rounds[-1].seconds or 0.0) if walk.rounds else 0.0
+    return (walkthrough.rounds[-1].seconds or 0.0) if walkthrough.rounds else 0.0
 
 
-def _summary(walk: Walkthrough) -> str:
-    sent = walk.rounds[-1].sent_by_busiest if walk.rounds else 0
-    several = "" if len(walk.rounds) == 1 else "s"
-    took = f"{human(_seconds(walk), TIME, 4)} in {len(walk.rounds)} round{several}"
+def _summary(walkthrough: Walkthrough) -> str:
+    sent = walkthrough.rounds[-1].sent_by_busiest if walkthrough.rounds else 0
+    several = "" if len(walkthrough.rounds) == 1 else "s"
+    took = f"{human(_seconds(walkthrough), TIME, 4)} in {len(walkthrough.rounds)} round{several}"
     return f"{took}, {human(sent, DATA, 4)} sent by the busiest rank"
 
 

@@ -27,25 +27,24 @@ from dpsim.base.errors import DpsimError, FailedError
 # The environment variable with the seconds that one simulation may take.
 TIME_LIMIT = "DPSIM_TIME_LIMIT"
 MOST_SECONDS = 3600.0
-# The part of the limit, and the seconds at most, after which the steps done so far say how long all
-# will take.
+# The part of the limit, and the maximum seconds, after which the steps so far give a forecast.
 _SURE, _SURE_S = 0.02, 0.5
-_ASKS_EVERY = 0.1  # s of the processor between two signals beyond the limit
+_ASKS_EVERY = 0.1  # CPU seconds between two signals beyond the limit
 _LOOKS = 0.002  # s between two forecasts
 _A_WHILE = 5.0  # s from which a forecast is reported
 _MARGIN = 2.0  # safety factor, because later steps may be faster than the first ones
 
 _ROUGH = 8.0  # safety factor of estimates before the first step, which are up to five times off
 
-_WAY_OUT = "take fewer nodes or steps, or larger buckets"
+_REMEDY = "take fewer nodes or steps, or larger buckets"
 
 
 @dataclass(slots=True)
 class _Limit:
     """The time limit of a simulation.
 
-    ``seconds`` is the length that errors name, ``end`` is in s of its thread; it cannot be reached
-    before ``look``, in s of the clock.
+    ``seconds`` is the length that errors name, ``end`` is in s of its thread; ``look`` is the
+    earliest time of the clock at which it can be reached, in s.
     """
 
     seconds: float
@@ -67,7 +66,7 @@ def limited(seconds: float | None = None, whole: float | None = None) -> Iterato
     ``whole`` is the limit that errors name, if ``seconds`` are only the rest of it. Nested contexts
     keep the outer limit, which also ends the code around them.
 
-    Raises FailedError, from `check`, if it takes longer, and if it needs more memory than there is.
+    Raises FailedError, from `check`, if it takes longer, or needs more memory than is available.
     """
     before = limit = _limit.get()
     if limit is None:
@@ -75,48 +74,48 @@ def limited(seconds: float | None = None, whole: float | None = None) -> Iterato
         named = seconds if whole is None else whole
         limit = _Limit(named, thread_time() + seconds, monotonic() + seconds)
     _limit.set(limit)
-    asks = before is None and _signal_asks() and math.isfinite(time_left())
+    by_signal = before is None and _signal_checks() and math.isfinite(time_left())
     try:
         try:
-            if asks:
+            if by_signal:
                 signal.setitimer(signal.ITIMER_PROF, max(time_left(), _ASKS_EVERY), _ASKS_EVERY)
             yield
         except Exception as error:
             # A C library may turn the signal's exception into an error of its own, as DuckDB does.
-            if asks and not isinstance(error, DpsimError) and not time_left():
+            if by_signal and not isinstance(error, DpsimError) and not time_left():
                 raise over_time(limit.seconds) from None
             if not isinstance(error, MemoryError):
                 raise
             reason = f": {error}" if str(error) else ""
             raise FailedError(
-                f"needs more memory than this machine gives ({memory_here() / 1e9:.3g} GB)"
-                f"{reason}; {_WAY_OUT}"
+                f"needs more memory than this machine has ({available_memory() / 1e9:.3g} GB)"
+                f"{reason}; {_REMEDY}"
             ) from None
         finally:
-            _end(before, asks=asks)
+            _end(before, by_signal=by_signal)
     except _TimeIsUp:
         # The signal may come at any instruction until then, in the lines above too.
-        _end(before, asks=asks)
+        _end(before, by_signal=by_signal)
         if before is not None:
             raise
         raise over_time(limit.seconds) from None
 
 
-def _end(before: _Limit | None, *, asks: bool) -> None:
+def _end(before: _Limit | None, *, by_signal: bool) -> None:
     _limit.set(before)  # a signal that comes now finds no limit
-    if asks:
+    if by_signal:
         signal.setitimer(signal.ITIMER_PROF, 0.0)
 
 
-def ask_by_signal() -> None:
+def check_by_signal() -> None:
     """From now on, check the limit by a signal too, in the main thread.
 
     Only for dpsim's own programs, because it takes the signal SIGPROF, if the system has it.
     """
-    if not hasattr(signal, "setitimer") or signal.getsignal(signal.SIGPROF) is _ask:
+    if not hasattr(signal, "setitimer") or signal.getsignal(signal.SIGPROF) is _on_signal:
         return
     if threading.current_thread() is threading.main_thread():
-        signal.signal(signal.SIGPROF, _ask)
+        signal.signal(signal.SIGPROF, _on_signal)
         sys.unraisablehook = partial(_ignored, sys.unraisablehook)
 
 
@@ -124,17 +123,17 @@ def _ignored(
     hook: Callable[[sys.UnraisableHookArgs], object], what: sys.UnraisableHookArgs
 ) -> None:
     # Python swallows exceptions in finalizers and in callbacks of weak references. The next signal
-    # asks again.
+    # checks again.
     if not isinstance(what.exc_value, _TimeIsUp):
         hook(what)
 
 
-def _signal_asks() -> bool:
+def _signal_checks() -> bool:
     is_main = threading.current_thread() is threading.main_thread()
-    return is_main and hasattr(signal, "SIGPROF") and signal.getsignal(signal.SIGPROF) is _ask
+    return is_main and hasattr(signal, "SIGPROF") and signal.getsignal(signal.SIGPROF) is _on_signal
 
 
-def _ask(number: int, frame: FrameType | None) -> None:
+def _on_signal(number: int, frame: FrameType | None) -> None:
     # Do not interrupt an import, because later imports would find a half-imported module.
     while frame is not None:
         if frame.f_code.co_filename == "<frozen importlib._bootstrap>":
@@ -165,8 +164,7 @@ class OverTimeError(FailedError):
 def over_time(seconds: float) -> OverTimeError:
     """Return the error for code that took more than the limit of ``seconds``."""
     return OverTimeError(
-        f"takes more than {seconds:,.4g} s of the processor, the limit: {_WAY_OUT}, or "
-        f"set {TIME_LIMIT} (s)"
+        f"takes more than {seconds:,.4g} CPU seconds, the limit: {_REMEDY}, or set {TIME_LIMIT} (s)"
     )
 
 
@@ -205,7 +203,7 @@ class Budget:
     def stream(self, say: Callable[[str], None], done: int, total: int, found: str) -> bool:
         """Report what was ``found`` and how long all will take, unless that is a few seconds.
 
-        Returns whether it was said.
+        Returns whether it was reported.
         """
         whole = (thread_time() - self._begun) / max(done, 1) * total
         if whole >= _A_WHILE:
@@ -220,7 +218,7 @@ class Budget:
         return f"about {simulations} simulations of {seconds:.2g} s each: {self._about(whole)}"
 
     def watch(self, say: Callable[[str], None], steps: int) -> Callable[[int], None]:
-        """Return a simulation's ``progress`` that says once, after a while, how long it takes."""
+        """Return a simulation's ``progress`` that once reports how long it takes."""
         look = monotonic() + _A_WHILE
 
         def progress(done: int) -> None:
@@ -236,7 +234,7 @@ class Budget:
     def _about(self, whole: float) -> str:
         """Return a forecast of ``whole`` seconds, with how many are allowed if they are fewer."""
         allowed = f", of which {self._whole:,.4g} s are allowed" if whole > self._whole else ""
-        return f"about {whole:,.0f} s of the processor{allowed}"
+        return f"about {whole:,.0f} CPU seconds{allowed}"
 
 
 @dataclass(slots=True)
@@ -287,11 +285,11 @@ class Forecast:
             raise self._too_long(seconds, "a rough estimate", limit)
 
     def _too_long(self, seconds: float, basis: str, limit: _Limit) -> OverTimeError:
-        # Not a plain FailedError: who gave it a short time may give it a longer one.
+        # Not a plain FailedError: the caller may give it more time.
         return OverTimeError(
-            f"would take about {seconds:,.0f} s of the processor for {self.total:,} "
+            f"would take about {seconds:,.0f} CPU seconds for {self.total:,} "
             f"step{'s' * (self.total > 1)} ({basis}), the limit is {limit.seconds:,.4g} s: "
-            f"{self.quicker()}{_WAY_OUT}, or set {TIME_LIMIT} (s)"
+            f"{self.quicker()}{_REMEDY}, or set {TIME_LIMIT} (s)"
         )
 
 
@@ -312,14 +310,14 @@ def time_limit() -> float:
     return seconds
 
 
-def check_memory(nbytes: float, what: str, way_out: str = _WAY_OUT) -> None:
-    """Raise FailedError, with ``way_out``, if ``what`` needs more bytes than available."""
-    if nbytes > memory_here():
-        here = f"this machine has {memory_here() / 1e9:.3g} GB"
-        raise FailedError(f"{what} would need about {nbytes / 1e9:,.3g} GB, and {here}: {way_out}")
+def check_memory(nbytes: float, what: str, remedy: str = _REMEDY) -> None:
+    """Raise FailedError, with ``remedy``, if ``what`` needs more bytes than available."""
+    if nbytes > available_memory():
+        here = f"this machine has {available_memory() / 1e9:.3g} GB"
+        raise FailedError(f"{what} would need about {nbytes / 1e9:,.3g} GB, and {here}: {remedy}")
 
 
-def memory_here() -> float:
+def available_memory() -> float:
     """Return the bytes of memory that this process can have.
 
     The machine's memory, or the limit set for the process (``ulimit -v``).

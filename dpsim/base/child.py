@@ -22,9 +22,9 @@ from typing import Any, TypeVar
 
 from dpsim.base.budget import (
     OverTimeError,
-    ask_by_signal,
+    available_memory,
+    check_by_signal,
     limited,
-    memory_here,
     over_time,
     time_left,
 )
@@ -195,7 +195,7 @@ def _serve(parent: int) -> None:
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # output of libraries must not mix with answers
     end_with(parent)
-    ask_by_signal()
+    check_by_signal()
     _hold_memory()
 
     def send(kind: str, content: object) -> None:
@@ -237,7 +237,7 @@ def _hold_memory() -> None:
         import resource  # not on every system
 
         _, most = resource.getrlimit(resource.RLIMIT_DATA)
-        resource.setrlimit(resource.RLIMIT_DATA, (int(memory_here()), most))
+        resource.setrlimit(resource.RLIMIT_DATA, (int(available_memory()), most))
 
 
 if __name__ == "__main__":

@@ -150,8 +150,8 @@ def beside_scenario(path: str, info: ValidationInfo) -> str:
 
 def as_content(path: str, info: SerializationInfo) -> str:
     """Return the path, or the file's digest if it is dumped with ``BY_CONTENT``."""
-    is_asked = (info.context or {}).get("by_content", False)
-    return digest(path) if is_asked and Path(path).is_file() else path
+    is_by_content = (info.context or {}).get("by_content", False)
+    return digest(path) if is_by_content and Path(path).is_file() else path
 
 
 # The context of a dump that represents files by their content, so that two dumps are equal only if

@@ -40,7 +40,7 @@ class FailedError(DpsimError):
     status = 1
 
 
-def without_ways_out(error: DpsimError) -> str:
+def without_remedies(error: DpsimError) -> str:
     """Return only the problem; messages state remedies after a semicolon."""
     return str(error).partition(";")[0]
 

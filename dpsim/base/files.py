@@ -139,7 +139,7 @@ def digest(path: str | os.PathLike[str]) -> str:
 
 
 def _all(number: int, most: int) -> bytes:
-    """Return what there is to read, up to one byte over the limit: devices have no end."""
+    """Read up to one byte over the limit, because devices have no end."""
     parts, left = [], most + 1
     while left > 0:
         part = os.read(number, min(left, 2**20))

@@ -35,7 +35,7 @@ class KindConfig(Config):
     """The base of models that are selected by their ``kind``."""
 
     label: ClassVar[str] = ""
-    """How the dashboard shows the kind, such as "local SGD"; "" where that is its name."""
+    """Label of the kind in the dashboard, such as "local SGD"; "" if it is its name."""
 
     if TYPE_CHECKING:
         # A Literal in each kind, among whose fields it has its place.
@@ -78,7 +78,7 @@ class Kinds:
 
     @cached_property
     def _modules(self) -> dict[str, str]:
-        """Each kind that there may be, and its module."""
+        """Every possible kind, and its module."""
         modules = [module.name for module in iter_modules(self._folders)]
         return {**{name.replace("_", "-"): name for name in modules}, **self._elsewhere}
 

@@ -48,7 +48,7 @@ def on_demand(package: str, file: str) -> tuple[Callable[[str], Any], Callable[[
 
 
 class Shown:
-    """An answer that a notebook displays as its command prints it.
+    """An answer that a notebook displays like its command's output.
 
     The code for that is imported on demand: packages that compute do not depend on the display.
     """

@@ -80,7 +80,7 @@ def show(*parts: Table | str, as_message: bool = False) -> None:
     """
     from rich.console import Console
 
-    if as_message and not says(Talk.NORMAL):
+    if as_message and not shows_messages(Verbosity.NORMAL):
         return
     width = min(_WIDE, shutil.get_terminal_size().columns) if sys.stdout.isatty() else _WIDE
     # Without markup, because names may contain square brackets, which it would read as styles.
@@ -117,7 +117,7 @@ def _wrapped(line: str, width: int) -> str:
 
 
 def show_json(content: dict[str, Any], rows: list[dict[str, Any]] | None = None) -> None:
-    """Print an object as JSON on stdout, or as `answer_goes` requests; ``rows`` are its CSV."""
+    """Print an object as JSON, or as `set_answer_output` requests; ``rows`` are its CSV."""
     path, is_csv = _answer.get()
     text = (
         _as_csv({"rows": rows} if rows else content)
@@ -135,7 +135,7 @@ def show_answer(kind: str, /, **content: Any) -> None:
     show_json({"schema_version": 1, "kind": kind, **content})
 
 
-def answer_goes(path: Path | None = None, *, is_csv: bool = False) -> None:
+def set_answer_output(path: Path | None = None, *, is_csv: bool = False) -> None:
     """From now on, write the answer to ``path``; as CSV, its ``rows`` or itself as the only row."""
     before = _answer.get()
     _answer.set((path or before[0], is_csv or before[1]))
@@ -198,7 +198,7 @@ def flush() -> None:
         raise
 
 
-class Talk(IntEnum):
+class Verbosity(IntEnum):
     """The amount of messages on stderr apart from errors."""
 
     QUIET = 0  # nothing
@@ -206,24 +206,24 @@ class Talk(IntEnum):
     VERBOSE = 2  # also times, and the traceback of an unexpected error
 
 
-_talk: ContextVar[Talk] = ContextVar("talk", default=Talk.NORMAL)
+_verbosity: ContextVar[Verbosity] = ContextVar("verbosity", default=Verbosity.NORMAL)
 # The file for the answer, stdout if None, and whether it is CSV.
 _answer: ContextVar[tuple[Path | None, bool]] = ContextVar("answer", default=(None, False))
 
 
-def set_talk(talk: Talk) -> None:
+def set_verbosity(verbosity: Verbosity) -> None:
     """Set the amount of messages from now on."""
-    _talk.set(talk)
+    _verbosity.set(verbosity)
 
 
-def says(talk: Talk) -> bool:
-    """Return whether messages of level ``talk`` are shown."""
-    return _talk.get() >= talk
+def shows_messages(verbosity: Verbosity) -> bool:
+    """Return whether messages of level ``verbosity`` are shown."""
+    return _verbosity.get() >= verbosity
 
 
-def narrate(text: str, talk: Talk = Talk.NORMAL) -> None:
+def narrate(text: str, verbosity: Verbosity = Verbosity.NORMAL) -> None:
     """Write a message on stderr about what is being done or assumed."""
-    if says(talk):
+    if shows_messages(verbosity):
         sys.stderr.write(f"{spelled_out(text)}\n")
 
 

@@ -54,10 +54,10 @@ class Source(NamedTuple):
 class PredictionInterval:
     """The range, in seconds or bytes, of a prediction with probability ``confidence``.
 
-    ``basis``: the measurements by which the models were judged. ``extrapolated``: the properties
-    unlike all of them, for which whole generations were left out; a sentence each. ``sources``: the
-    interval by each source of error alone. ``nearest``: the most similar measurements. ``samples``:
-    the prediction under each draw of the errors, if it was drawn.
+    ``basis``: the measurements by which the models were judged. ``extrapolated``: properties
+    outside the measurements, whose error is from held-out generations; a sentence each.
+    ``sources``: the interval by each source of error alone. ``nearest``: the most similar
+    measurements. ``samples``: the prediction under each draw of the errors, if it was drawn.
     """
 
     low: float

@@ -23,7 +23,7 @@ def advise(
     ],
     as_json: Json = False,
 ) -> None:
-    """Say which buckets, or which sharding, would suit a traced step, and the code to write.
+    """Recommend buckets, or sharding, for a traced step, with the code to write.
 
     Example: dpsim advise trace.json
     """

@@ -58,24 +58,24 @@ def calibrate(
 ) -> None:
     """Fit how a cluster's steps differ from its description, from a few measured ones.
 
-    Time a sample, host time, and what collectives really take inside and between nodes: the engine
-    predicts each measured run, with priors for what no run tells. Then predict any other run with
+    Fits the time per sample, host time, and the time of collectives inside and between nodes; a
+    constant that the runs do not determine stays at its prior. Then predict any other run with
     calibration: PROFILE.json.
 
-    A row of the table is a run. Its columns are fields of the scenario (cluster.nodes,
+    A row of the table is a run. The columns are fields of the scenario (cluster.nodes,
     cluster.gpus_per_node, workload.batch_per_gpu, any other), or placement (4+3+1) for unequal
     nodes, and step_time_ms. Instead of step_time_ms a column log names a file beside the table:
-    what torchtitan, DeepSpeed, Megatron-LM, Composer (with SpeedMonitor), or a progress bar of
-    Lightning, accelerate or transformers has printed, or metrics.csv of Lightning's CSVLogger with
-    ThroughputMonitor. Its median counts, without the first ten steps. exposed_ms is exposed
-    communication where you measured it. A column trace names a PyTorch profiler's trace, or a
-    folder with one of each rank: it tells exposed communication, and the step where nothing else
-    does. Rows with held_out=yes are predicted and not fitted to. Name a profile of dpsim validate
-    node in the scenario's calibration: the new profile keeps it.
+    output of torchtitan, DeepSpeed, Megatron-LM, Composer (with SpeedMonitor), or of a progress bar
+    of Lightning, accelerate or transformers, or metrics.csv of Lightning's CSVLogger with
+    ThroughputMonitor. The median counts, without the first ten steps. exposed_ms is exposed
+    communication, if you measured it. A column trace names a PyTorch profiler's trace, or a folder
+    with one per rank: it gives exposed communication, and the step time if no other column does.
+    Rows with held_out=yes are predicted and not fitted. If the scenario's calibration names a
+    profile of dpsim validate node, the new profile includes it.
 
-    Logs of every step also tell jitter; a log that is a CSV file with the columns step_ms, rank and
-    node tells slow ranks, delays and stalls. The profile has the jitter of whole steps.
-    --disturbance writes all of it as a block for a scenario without this profile.
+    Logs of every step also give jitter; a CSV log with the columns step_ms, rank and node gives
+    slow ranks, delays and stalls. The profile has the jitter of whole steps. --disturbance writes
+    all of them as a block for a scenario without this profile.
 
     Example: dpsim calibrate mine.yaml --plan
     Example: dpsim calibrate mine.yaml steps.csv -o profile.json
@@ -120,19 +120,19 @@ def _show(calibration: Calibration, output: Path | None) -> None:
         middle, worst = off["median_ape"], off["worst_ape"]
         show(f"held out    {middle:.1%} off in the median, {worst:.1%} at worst")
     if calibration.jitter is not None:
-        told = ", ".join(f"{name} {value}" for name, value in calibration.jitter.items())
-        show(f"jitter      {told}")
-    show(*_steps_words(calibration))
+        jitter = ", ".join(f"{name} {value}" for name, value in calibration.jitter.items())
+        show(f"jitter      {jitter}")
+    show(*_step_lines(calibration))
     show(*(f"warning     {each}" for each in calibration.warnings))
     if calibration.proposed:
-        show("measure next, by what it leaves of the spread of the scenario's own step:")
+        show("measure next (and the remaining share of the spread of the scenario's step):")
         for each in (run.to_json() for run in calibration.proposed):
-            show(f"  {_run_words(each)}: {each['spread_left']:.0%}")
+            show(f"  {_run_text(each)}: {each['spread_left']:.0%}")
     if output is not None:
-        show(f"written to {output}: take it by calibration: {output.name} beside the scenario")
+        show(f"written to {output}: use it by calibration: {output.name}, beside the scenario")
 
 
-def _steps_words(calibration: Calibration) -> Iterator[str]:
+def _step_lines(calibration: Calibration) -> Iterator[str]:
     """Yield slow ranks, what they cost, and how well the fit reproduces single steps."""
     block, quantiles = calibration.disturbance
     for entry in (block or {}).get("slow", []):
@@ -150,14 +150,14 @@ def _steps_words(calibration: Calibration) -> Iterator[str]:
 
 
 def _constants(found: Fitted) -> Table:
-    headings = ("constant", "value", "90 % of it", "prior", "told by the runs")
+    headings = ("constant", "value", "90% interval", "prior", "determined")
     rows = []
     for index, prior in enumerate(found.free):
         low, high = found.interval(index)
         value = getattr(found.constants, prior.name)
         cells = [_number(each, prior.unit) for each in (value, low, high, prior.value)]
-        told = "yes" if found.is_identified(index) else "hardly"
-        rows.append((prior.name, cells[0], f"{cells[1]} to {cells[2]}", cells[3], told))
+        determined = "yes" if found.is_identified(index) else "weakly"
+        rows.append((prior.name, cells[0], f"{cells[1]} to {cells[2]}", cells[3], determined))
     return table("constants of this cluster", headings, rows, left=headings)
 
 
@@ -165,13 +165,13 @@ def _show_plan(proposed: list[dict[str, Any]], *, as_json: bool) -> None:
     if as_json:
         show_answer("calibrate-plan", measure_next=proposed)
         return
-    show("four runs that tell most; a few hundred steps each, the first dozen left out:")
-    show(*(f"  {_run_words(each)}" for each in proposed))
+    show("the four most informative runs; a few hundred steps each, without the first dozen:")
+    show(*(f"  {_run_text(each)}" for each in proposed))
     show("then write one row for each into a table:")
     show("  cluster.nodes,cluster.gpus_per_node,workload.batch_per_gpu,step_time_ms")
 
 
-def _run_words(run: dict[str, Any]) -> str:
+def _run_text(run: dict[str, Any]) -> str:
     from dpsim.base.units import plural
 
     nodes = plural(run["cluster.nodes"], "node")
@@ -213,7 +213,7 @@ def _runs_of(file: Path, steps: Path, overrides: Sequence[str]) -> list[Measured
 
 
 def _gpus_per_node(run: Scenario) -> int | None:
-    """Return the ranks of each node of a run; None where nodes differ."""
+    """Return the ranks of each node of a run; None if nodes differ."""
     counts = {part.gpus for part in run.cluster.parts}
     return counts.pop() if len(counts) == 1 else None
 

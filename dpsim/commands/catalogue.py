@@ -27,9 +27,9 @@ def catalogue(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """List what is known, of one with its sources, or add a GPU, link or node of your own.
+    """List the catalogue, show an entry with its sources, or add your own GPU, link or node.
 
-    Your own are kept in ~/.config/dpsim/catalogue, or where DPSIM_CATALOGUE says.
+    Your own entries are in ~/.config/dpsim/catalogue, or in the folder DPSIM_CATALOGUE.
 
     Example: dpsim catalogue nodes
     Example: dpsim catalogue gpus h100
@@ -69,4 +69,4 @@ def _add(file: str | None, as_json: bool) -> None:
         return
     show(f"added {added.name} to the {added.catalogue}: {added.path}")
     if added.replaces:
-        narrate(f"it stands before the {added.name} that was known so far")
+        narrate(f"it replaces the {added.name} of the catalogue")

@@ -19,7 +19,7 @@ def check(
 ) -> None:
     """Check scenario files: every problem with its line, column, path and rule.
 
-    The exit code is 2 where there is one.
+    The exit code is 2 if there is a problem.
 
     Example: dpsim check scenarios/quickstart.yaml
     Example: dpsim check scenarios/*.yaml --json

@@ -195,7 +195,7 @@ def collective(
 def _of_run(
     cluster: str, nodes: int | None, sets: list[str], network_model: str, seed: int
 ) -> tuple[str, int]:
-    """Return the network model and the seed; those of the scenario's run where --set gives them."""
+    """Return the network model and the seed; from the scenario's run if --set gives them."""
     from dpsim.studies.collective import chosen_path, named_scenario
 
     given, run = set(map(chosen_path, sets)), named_scenario(cluster, nodes, sets).run

@@ -62,7 +62,7 @@ def write_steps(
     from dpsim.network import MessageCosts, schedule_on
     from dpsim.report.pages.steps_page import MOST_BESIDE, steps_page
     from dpsim.studies.collective import algorithms_named, parse_size
-    from dpsim.studies.walkthrough import MOST_RANKS, walk
+    from dpsim.studies.walkthrough import MOST_RANKS, walk_through
 
     names = algorithms_named(algorithms, operation)
     if len(names) > MOST_BESIDE:
@@ -75,12 +75,12 @@ def write_steps(
         raise DpsimError(f"--html: --ranks must be from 1 to {MOST_RANKS}, but {got}")
 
     nbytes = read_option("-b", parse_size, size)
-    walks = []
+    walkthroughs = []
     for name in names:
         of = known(name, operation)
         schedule = of.schedule(ranks or 1) if network is None else schedule_on(network, of)
-        walks.append(walk(schedule, nbytes, network, costs, itemsize))
-    save(html, steps_page(walks))
+        walkthroughs.append(walk_through(schedule, nbytes, network, costs, itemsize))
+    save(html, steps_page(walkthroughs))
 
 
 def write_nccl_tuner(

@@ -72,8 +72,8 @@ def compare(
 ) -> None:
     """Predict scenarios, or variants of one, side by side, best first.
 
-    Fields of the strategy and of other sections may be named without them: sync.kind. The exit
-    code is 3 where the time limit left some out.
+    Fields of the strategy and of other sections may be named without them: sync.kind. The exit code
+    is 3 if the time limit left some out.
 
     Example: dpsim compare scenarios/quickstart.yaml
         --vary strategy.aggregation.algorithm=ring,tree,butterfly

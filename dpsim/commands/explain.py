@@ -39,7 +39,7 @@ Algorithm = Annotated[
 
 
 class _FileOrCommand(Group):
-    """A group where ``dpsim explain FILE`` is ``dpsim explain scenario FILE``."""
+    """A group in which ``dpsim explain FILE`` is ``dpsim explain scenario FILE``."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Treat a first word that is not a command's name as a file, or as an option before one."""
@@ -54,8 +54,8 @@ explain_app = Commands(
     cls=_FileOrCommand,
 )
 _TERMS = {
-    "latency": "latency: what the call takes with next to nothing to send",
-    "transfer": "transfer: the bytes at the rate that the largest sizes reach",
+    "latency": "latency: the time of a call with almost no data",
+    "transfer": "transfer: the bytes at the rate of the largest sizes",
     "ramp": "ramp: filling the pipeline, less what overlaps",
 }
 
@@ -72,7 +72,7 @@ def scenario(
     uncertainty: Uncertain = False,
     as_json: Json = False,
 ) -> None:
-    """Say what limits a scenario: its critical path, what turning each knob gains, and what to try.
+    """Explain what limits a scenario: its critical path, the gain of each knob, and what to try.
 
     The word scenario may be left out.
 
@@ -89,14 +89,14 @@ def scenario(
         show_json(found.to_json())
         return
     from dpsim.report.text.explanation import (
+        alternatives_table,
         explanation_notes,
         knobs_table,
         path_table,
-        refused_ways,
+        refused_alternatives,
         straggler_notes,
         uncertainty_notes,
         uncertainty_table,
-        ways_table,
     )
 
     show(
@@ -108,8 +108,8 @@ def scenario(
     )
     if found.stragglers is not None:
         stragglers = found.stragglers
-        show("", *straggler_notes(stragglers), "", ways_table(stragglers))
-        show(*refused_ways(stragglers))
+        show("", *straggler_notes(stragglers), "", alternatives_table(stragglers))
+        show(*refused_alternatives(stragglers))
     if found.uncertainty is not None:
         show("", uncertainty_table(found.uncertainty), "", *uncertainty_notes(found.uncertainty))
 
@@ -125,9 +125,9 @@ def collective(
     itemsize: Itemsize = 4,
     as_json: Json = False,
 ) -> None:
-    """Say which algorithm and protocol a library takes for a collective, and why.
+    """Show which algorithm and protocol a library chooses for a collective, and why.
 
-    Also from which sizes on it would choose otherwise.
+    Also shows from which sizes on it would choose differently.
 
     Example: dpsim explain collective --cluster dgx-h100 --library nccl -b 1M
     """

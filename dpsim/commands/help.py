@@ -1,4 +1,4 @@
-"""Commands and groups of commands: what all of them take, and the import of their modules.
+"""Commands and groups of commands: their common options, and the import of their modules.
 
 Help is Typer's, with each example on a line of its own, ready to be copied, and with sentences that
 are not cut. A group that names the homes of its commands imports each on demand.
@@ -21,13 +21,13 @@ from typer.core import TyperCommand, TyperGroup
 from dpsim.base.budget import limited
 from dpsim.base.errors import DpsimError
 from dpsim.base.files import refuse_code
-from dpsim.base.terminal import Talk, answer_goes, clear_line, narrate, set_talk
+from dpsim.base.terminal import Verbosity, clear_line, narrate, set_answer_output, set_verbosity
 
 _EXAMPLE = "\nExample: "
 _OF_ALL = ("quiet", "verbose")
-# Commands that limit the time of each of many simulations, or of their study, whose answer they
-# print thereafter, or simulate nothing. All others have a limit as a whole. "scenario" is
-# ``dpsim explain FILE``.
+# Commands that limit the time of each simulation or of their study and then print its answer, or
+# that simulate nothing. All others have one limit for the whole command. "scenario" is ``dpsim
+# explain FILE``.
 _LONG = ("run", "sweep", "validate", "app", "scenario", "compare", "scale", "tune")
 _ANSWER = "dpsim.answer"  # whether the answer goes to a file, or in another form
 _OPTION = re.compile(r"--[a-z-]*")
@@ -80,11 +80,11 @@ class Command(_FullSentence, TyperCommand):
     def _refuse_options_as_values(self, ctx: Any, args: list[str]) -> None:
         names = {name for param in self.params for name in (*param.opts, *param.secondary_opts)}
         # As text, since the parser has no types yet. A repeated option has a list.
-        given, _, _ = self.make_parser(ctx).parse_args(args=args)
+        parsed, _, _ = self.make_parser(ctx).parse_args(args=args)
         for param in self.params:
             if param.param_type_name != "option":
                 continue
-            value = given.get(param.name)
+            value = parsed.get(param.name)
             for text in value if isinstance(value, list) else [value]:
                 if isinstance(text, str) and (text in names or _OPTION.fullmatch(text)):
                     option = param.opts[0]
@@ -98,7 +98,7 @@ class Command(_FullSentence, TyperCommand):
             ctx.params["as_json"] = True
         with nullcontext() if {*ctx.command_path.split()} & {*_LONG} else limited():
             answer = super().invoke(ctx)
-        narrate(f"took {time.perf_counter() - start:.3g} s", Talk.VERBOSE)
+        narrate(f"took {time.perf_counter() - start:.3g} s", Verbosity.VERBOSE)
         return answer
 
 
@@ -129,14 +129,14 @@ class Group(_FullSentence, TyperGroup):
         try:
             return super().make_context(*args, **settings)
         except Exception as error:
-            _say_clearly(error)
+            _raise_plainly(error)
             raise
 
     def invoke(self, ctx: Any) -> Any:
         try:
             return super().invoke(ctx)
         except Exception as error:
-            _say_clearly(error)
+            _raise_plainly(error)
             raise
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
@@ -153,7 +153,7 @@ class Group(_FullSentence, TyperGroup):
                 )
 
 
-def _say_clearly(error: Exception) -> None:
+def _raise_plainly(error: Exception) -> None:
     """Raise DpsimError instead of a usage error: one line with place, rule and value."""
     # Only pydantic's errors have a list of them; help must not wait for its import.
     cause: Any = error.__cause__
@@ -163,8 +163,8 @@ def _say_clearly(error: Exception) -> None:
         _, rule, given = first_problem(cause)
         option = error.param.opts[0]  # type: ignore[attr-defined]
         raise DpsimError(f"{option}: {rule}, but got {given!r:.60}") from None
-    # Only click's usage errors have it; messages of others are not for users. One of them is no
-    # error: it shows the help of a group called without a command.
+    # Only click's usage errors have it; other messages are not for users. One usage error is none:
+    # it shows the help of a group called without a command.
     if not hasattr(error, "format_message") or type(error).__name__ == "NoArgsIsHelpError":
         return
     message = clear_line(error.format_message()).rstrip(".")
@@ -174,8 +174,8 @@ def _say_clearly(error: Exception) -> None:
         names.insert(0, context.info_name)
         context = context.parent
     where = f"{' '.join(names)}: " if names else ""
-    asked = " ".join(["dpsim", *names, "--help"])
-    raise DpsimError(f"{where}{message[0].lower()}{message[1:]} ({asked})") from None
+    help_call = " ".join(["dpsim", *names, "--help"])
+    raise DpsimError(f"{where}{message[0].lower()}{message[1:]} ({help_call})") from None
 
 
 class Commands(typer.Typer):
@@ -220,12 +220,12 @@ class Commands(typer.Typer):
 
 def _quiet(is_given: bool) -> None:
     if is_given:
-        set_talk(Talk.QUIET)
+        set_verbosity(Verbosity.QUIET)
 
 
 def _verbose(is_given: bool) -> None:
     if is_given:
-        set_talk(Talk.VERBOSE)
+        set_verbosity(Verbosity.VERBOSE)
 
 
 def _to_file(ctx: typer.Context, path: Path | None) -> None:
@@ -236,13 +236,13 @@ def _to_file(ctx: typer.Context, path: Path | None) -> None:
                 "results.parquet"
             )
         ctx.meta[_ANSWER] = True
-        answer_goes(path, is_csv=path.suffix == ".csv")
+        set_answer_output(path, is_csv=path.suffix == ".csv")
 
 
 def _as_csv(ctx: typer.Context, is_given: bool) -> None:
     if is_given:
         ctx.meta[_ANSWER] = True
-        answer_goes(is_csv=True)
+        set_answer_output(is_csv=True)
 
 
 def _no_code(is_given: bool) -> None:
@@ -302,16 +302,16 @@ def _in_every_command(
 @cache
 def _common_options() -> list[Any]:
     # Typer only makes options from a function's signature.
-    alone = typer.Typer(add_completion=False)
-    alone.command()(_in_every_command)
-    return typer.main.get_command(alone).params
+    single = typer.Typer(add_completion=False)
+    single.command()(_in_every_command)
+    return typer.main.get_command(single).params
 
 
 def _nothing() -> None:
     """Do nothing: the callback of a group."""
 
 
-def _say_version(is_asked: bool) -> None:
+def _version(is_asked: bool) -> None:
     if is_asked:
         from dpsim.base.provenance import __version__
 
@@ -322,7 +322,7 @@ def _say_version(is_asked: bool) -> None:
 def _program(
     version: Annotated[
         bool,
-        typer.Option("--version", callback=_say_version, is_eager=True, help="Print the version."),
+        typer.Option("--version", callback=_version, is_eager=True, help="Print the version."),
     ] = False,
 ) -> None:
     """Do nothing: the callback of the program."""
@@ -337,6 +337,6 @@ def _loaded(name: str, home: str) -> Any:
         command.name = name
         return command
     # With one command and no callback Typer makes that command itself, without a group.
-    alone = Commands()
-    alone.command(name)(found)
-    return typer.main.get_command(alone)
+    single = Commands()
+    single.command(name)(found)
+    return typer.main.get_command(single)

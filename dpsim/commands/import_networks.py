@@ -1,4 +1,4 @@
-"""``dpsim import``: networks, from what schedulers know of them."""
+"""``dpsim import``: networks, from schedulers' configuration."""
 
 from __future__ import annotations
 

@@ -84,7 +84,7 @@ def kineto(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Turn a PyTorch profiler trace into a profile; for a folder of all ranks, say which are slow.
+    """Turn a PyTorch profiler trace into a profile; for a folder of all ranks, list slow ones.
 
     The profile has measured times of the layers, gradients and NCCL calls; the longest layers, the
     update and idle time are listed. A folder also gives the jitter of a scenario, and each rank's
@@ -199,7 +199,7 @@ def nsys(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Say what the steps of an Nsight Systems profile consist of, and profile their layers.
+    """Break down the steps of an Nsight Systems profile, and profile their layers.
 
     Layers need NVTX ranges of torch's operators: torch.autograd.profiler.emit_nvtx.
 
@@ -209,7 +209,7 @@ def nsys(
 
     report = read_nsys_profile(file, batch=batch, steps=steps)
     if report.profile is None and output is not None:
-        raise DpsimError(f"{file}: makes no profile of layers: {report.why_none}")
+        raise DpsimError(f"{file}: has no layer profile: {report.why_none}")
     taken = [f"{len(report.steps)} steps"]
     if report.profile is None:
         summarise_notes(

@@ -96,7 +96,7 @@ _node_command(
 _node_command(
     "nccl-topo",
     "The XML that NCCL writes to NCCL_TOPO_DUMP_FILE.",
-    "Turn NCCL's topology file into a node for the catalogue; options replace what the file says.",
+    "Turn NCCL's topology file into a node for the catalogue; options override the file.",
     "dpsim import nccl-topo topo.xml -o node.yaml",
 )
 
@@ -145,8 +145,8 @@ def nccl_tests(
     deliver_profile(profile, output, as_json)
 
 
-# By program: the function that reads its configuration, what that file is, what becomes a scenario,
-# and an example.
+# By program: the function that reads its configuration, help for the file, the words for it in the
+# command's help, and an example.
 _CONFIGURATIONS = {
     "deepspeed": (
         "deepspeed:scenario_from_deepspeed",

@@ -118,7 +118,7 @@ def init(
 ) -> None:
     """Write a first scenario file, with a comment on each value.
 
-    In a terminal it asks for what no option gives; elsewhere it uses defaults.
+    In a terminal it asks for values without an option; elsewhere it uses defaults.
 
     Example: dpsim init -o first.yaml
     Example: dpsim init --gpu H100 --nodes 4 --model llama3-8b --global-batch 1024 -o llama.yaml
@@ -141,84 +141,84 @@ def init(
         "precision": precision,
     }
     # Values without an option are asked for in a terminal, and otherwise have defaults.
-    said = {name: value for name, value in given.items() if value is not None}
+    values = {name: value for name, value in given.items() if value is not None}
     try:
-        draft = _drafted(said, output)
+        draft = _drafted(values, output)
     except UnknownNameError as error:
         option = _NAMED_BY.get(error.what)
         raise DpsimError(f"{option}: {error}" if option else str(error)) from None
     # Validated again with its batch, so that no invalid file is written.
-    _say_which(said.get("gpu"), _scenario(draft, output))
+    _report_which(values.get("gpu"), _scenario(draft, output))
     more = f": dpsim run {output}"
     deliver(draft.to_yaml(), output, as_json, "init", draft.to_json(), more)
 
 
-def _drafted(said: dict[str, Any], output: Path | None) -> ScenarioDraft:
+def _drafted(values: dict[str, Any], output: Path | None) -> ScenarioDraft:
     """Return the scenario from options, answers in a terminal, and defaults."""
     from dpsim.hardware import nodes as catalogue_nodes
     from dpsim.imports.first_scenario import Answers, names_file, strategy_named
 
     if sys.stdin.isatty():
-        _ask(said)
-    if "node" in said and "gpu" not in said:
-        said["gpu"] = catalogue_nodes()[said["node"]].gpu.name
+        _prompt(values)
+    if "node" in values and "gpu" not in values:
+        values["gpu"] = catalogue_nodes()[values["node"]].gpu.name
     tried = _TRIED
-    if "strategy" in said:
-        said["strategy"] = strategy_named(said["strategy"])
+    if "strategy" in values:
+        values["strategy"] = strategy_named(values["strategy"])
         # A requested strategy is kept: only recomputing activations makes it smaller.
-        tried = tuple((said["strategy"], checkpoint) for checkpoint in (False, True))
-    if Path(said.get("model", ""), "config.json").is_file():
-        said["model"] = str(Path(said["model"], "config.json"))
+        tried = tuple((values["strategy"], checkpoint) for checkpoint in (False, True))
+    if Path(values.get("model", ""), "config.json").is_file():
+        values["model"] = str(Path(values["model"], "config.json"))
     # The file's path is relative to the scenario.
-    if names_file(said.get("model", "")):
+    if names_file(values.get("model", "")):
         folder = Path.cwd() if output is None else output.parent
-        said["model"] = os.path.relpath(said["model"], folder)
+        values["model"] = os.path.relpath(values["model"], folder)
 
     # A scenario that may not fit, by the model's error, is only used if no other is found.
     for headroom, (strategy, checkpoint) in product((True, False), tried):
-        answers = Answers(**{**said, "strategy": strategy, "checkpoint": checkpoint})
-        drafted = _with_batch(answers, output, said.get("batch"), headroom=headroom)
+        answers = Answers(**{**values, "strategy": strategy, "checkpoint": checkpoint})
+        drafted = _with_batch(answers, output, values.get("batch"), headroom=headroom)
         if drafted is not None:
             return drafted
     return _refused(answers, output)
 
 
-def _ask(said: dict[str, Any]) -> None:
+def _prompt(values: dict[str, Any]) -> None:
     """Ask for the missing values."""
     from dpsim.imports.first_scenario import STRATEGIES, Answers, machine_for
     from dpsim.workload import MODELS
 
     usual = Answers()
     for name, question, kind in (("gpu", "GPU", str), ("nodes", "Number of machines", int)):
-        if name not in said and not (name == "gpu" and "node" in said):
+        if name not in values and not (name == "gpu" and "node" in values):
             # On stderr, since the scenario itself may go to stdout.
-            said[name] = typer.prompt(question, default=getattr(usual, name), type=kind, err=True)
-    machine = said.get("node") or machine_for(said["gpu"], said.get("gpus_per_node"))
-    if "network" not in said and said["nodes"] > 1:
-        own = f"the {machine}'s own"
-        network = typer.prompt("Network card's link (25GbE, NDR, ...)", default=own, err=True)
-        said |= {} if network == own else {"network": network}
-    if "model" not in said:
+            values[name] = typer.prompt(question, default=getattr(usual, name), type=kind, err=True)
+    machine = values.get("node") or machine_for(values["gpu"], values.get("gpus_per_node"))
+    if "network" not in values and values["nodes"] > 1:
+        link = f"the {machine}'s own"
+        network = typer.prompt("Network card's link (25GbE, NDR, ...)", default=link, err=True)
+        values |= {} if network == link else {"network": network}
+    if "model" not in values:
         narrate(f"models: {len(MODELS)} names, such as resnet50, gpt2, llama3-8b, mixtral-8x7b")
-        said["model"] = typer.prompt("Model", default=usual.model, err=True)
-    if "strategy" not in said:
+        values["model"] = typer.prompt("Model", default=usual.model, err=True)
+    if "strategy" not in values:
         for name, recipe in STRATEGIES.items():
             narrate(f"  {name:17} {recipe.about}")
         strategy = typer.prompt("Strategy", default="what fits", err=True)
-        said |= {} if strategy == "what fits" else {"strategy": strategy}
+        values |= {} if strategy == "what fits" else {"strategy": strategy}
 
 
-def _say_which(asked: str | None, scenario: Scenario) -> None:
-    """Say which GPU and machine stand for a name that several GPUs of the catalogue share."""
+def _report_which(name: str | None, scenario: Scenario) -> None:
+    """Report which GPU and machine are used for a name that several GPUs of the catalogue share."""
     from dpsim.hardware import gpus
 
     part = scenario.cluster.parts[0]
-    taken, words = part.accelerator.name, (asked or "").lower().replace(" ", "-")
+    taken, words = part.accelerator.name, (name or "").lower().replace(" ", "-")
     alike = [name for name in gpus() if {*words.split("-")} <= {*name.split("-")}]
     others = [name for name in alike if name != taken]
-    if asked and words != taken and others:
+    if name and words != taken and others:
         narrate(
-            f"note: --gpu {asked} is taken as {taken}, {part.ranks // part.nodes} in each "
+            f"note: --gpu {name} is taken as {taken}, {part.ranks // part.nodes} in each "
             f"{part.node.name}; others: {', '.join(others)}"
         )
 
@@ -252,11 +252,11 @@ def _batch(scenario: Scenario, most: int) -> int:
 
     For a stated global batch, the largest number up to ``most`` that divides a GPU's share instead.
     """
-    together = scenario.workload.global_batch
-    if together is None:
+    global_batch = scenario.workload.global_batch
+    if global_batch is None:
         # The largest power of two that is not above ``most``.
         return 1 << most.bit_length() - 1
-    share = together // scenario.cluster.ranks
+    share = global_batch // scenario.cluster.ranks
     return next(size for size in range(min(most, share), 0, -1) if share % size == 0)
 
 

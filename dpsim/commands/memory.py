@@ -13,7 +13,7 @@ def memory(
     set_: Sets = None,
     as_json: Json = False,
 ) -> None:
-    """Show what fits in a GPU's memory and by how much.
+    """Show the memory on a GPU, and whether the scenario fits.
 
     Lists the parts, the largest batch, sharding stages and the smallest remedy.
 

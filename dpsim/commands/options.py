@@ -71,7 +71,7 @@ def check_plot(path: Path | None) -> None:
 
 
 def draw(path: Path | None, answer: object) -> None:
-    """Draw an answer, its JSON, or a sweep's folder to ``--plot``, where that is given."""
+    """Draw an answer, its JSON, or a sweep's folder to ``--plot``, if given."""
     if path is None:
         return
     from dpsim.report.plots.figure import figure_of
@@ -82,7 +82,7 @@ def draw(path: Path | None, answer: object) -> None:
 
 
 def end_if_partial(study: Tuning | Comparison | Scaling | BatchStudy) -> None:
-    """End with code 3 if time did not suffice for a whole ``study``, whose answer was shown."""
+    """End with code 3 if time ran out before the ``study`` was complete; its answer was shown."""
     # Neither 0, since some is missing, nor 1, since the rest is usable.
     if study.partial:
         raise typer.Exit(3)
@@ -105,14 +105,14 @@ def with_amount(
     """
     from dpsim.base.units import count
 
-    asked = {"tokens": tokens, "samples": samples, "epochs": epochs}
-    given = {name: text for name, text in asked.items() if text is not None}
+    amounts = {"tokens": tokens, "samples": samples, "epochs": epochs}
+    given = {name: text for name, text in amounts.items() if text is not None}
     if len(given) > 1:
         several = " and ".join(f"--{name}" for name in given)
         raise DpsimError(f"must have one of --tokens, --samples and --epochs, but got {several}")
     # The file's other amounts would conflict with the given one.
     numbers = {name: read_option(f"--{name}", count, text) for name, text in given.items()}
-    others = [f"cost.{name}=null" for name in asked if given and name not in given]
+    others = [f"cost.{name}=null" for name in amounts if given and name not in given]
     return [*(overrides or ()), *others, *(f"cost.{name}={n!r}" for name, n in numbers.items())]
 
 

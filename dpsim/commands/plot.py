@@ -37,7 +37,7 @@ def plot(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Draw what another command printed with --json to a file.
+    """Draw another command's --json output to a file.
 
     Example: dpsim scale scenarios/quickstart.yaml --json > scale.json &&
         dpsim plot scale.json -o scale.html
@@ -51,10 +51,10 @@ def plot(
         write_figure(figure, output)
         narrate(f"wrote {output}")
     if as_json:
-        told = {"output": None if output is None else str(output)}
+        answer = {"output": None if output is None else str(output)}
         # Encoded by plotly, which supports its arrays, and parsed again.
         drawn = json.loads(figure.to_json())
-        show_answer("plot", **told, figure=drawn)
+        show_answer("plot", **answer, figure=drawn)
     elif output is None:
         raise DpsimError("must have -o FILE to draw to, or --json, but got neither")
 

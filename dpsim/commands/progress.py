@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from time import monotonic
 from typing import TYPE_CHECKING
 
-from dpsim.base.terminal import Talk, says
+from dpsim.base.terminal import Verbosity, shows_messages
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def progress(what: str, total: int) -> Iterator[Callable[[int], None]]:
-    """Show one progress bar, as `bars` do; it is told how many of ``total`` are done."""
+    """Show one progress bar, as `bars` does; call it with how many of ``total`` are done."""
     with bars() as report:
         yield lambda done: report(what, done, total)
 
@@ -25,10 +25,10 @@ def progress(what: str, total: int) -> Iterator[Callable[[int], None]]:
 def bars() -> Iterator[Callable[[str, int, int | None], None]]:
     """Show progress bars on stderr, one for each kind of work, once it takes longer than a moment.
 
-    It is told the kind of work, how much is done, and the total, None if unknown. Shows nothing if
-    stderr is no terminal.
+    Call it with the kind of work, how much is done, and the total, None if unknown. Shows nothing
+    if stderr is no terminal.
     """
-    if not (sys.stderr.isatty() and says(Talk.NORMAL)):
+    if not (sys.stderr.isatty() and shows_messages(Verbosity.NORMAL)):
         yield lambda what, done, total: None
         return
     start = monotonic()

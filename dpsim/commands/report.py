@@ -24,7 +24,7 @@ def report(
 ) -> None:
     """Write results as one self-contained HTML page.
 
-    It has the table, figures, assumptions, calibration and what is not modelled.
+    It has the table, figures, assumptions, calibration and omissions.
 
     Example: dpsim run scenarios/quickstart.yaml --json > run.json &&
         dpsim report run.json --html report.html

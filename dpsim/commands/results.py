@@ -34,9 +34,8 @@ def results(
     """Show a sweep's results, or query them in SQL (DuckDB).
 
     Without SQL the table has the varied fields and five results; JSON and CSV have all columns.
-    Each point is a row, and a varied field is named by its last word.
-
-    Where two of them share that word, they have their full paths: "strategy.sync.kind".
+    Each point is a row. A varied field is named by its last word, or by its full path if
+    two share that word: "strategy.sync.kind".
 
     Example: dpsim results results/
     Example: dpsim results results/
@@ -62,7 +61,7 @@ def results(
         narrate(f"note: {answer.damage}")
     if answer.done < answer.points:
         narrate(
-            f"note: {answer.done:,} of {answer.points:,} points are there; dpsim sweep --resume "
+            f"note: {answer.done:,} of {answer.points:,} points are computed; dpsim sweep --resume "
             "computes the others"
         )
     if as_json:

@@ -68,7 +68,7 @@ def run(
     scenario = load_scenario(file, with_amount(set_, tokens, samples, epochs))
     if scenario.sweep is not None:
         narrate(
-            f"note: {file} is a batch, of which this is the base, nothing varied: dpsim sweep "
+            f"note: {file} is a sweep, and this is its base, with nothing varied: dpsim sweep "
             f"{file} -o FOLDER computes its points"
         )
 

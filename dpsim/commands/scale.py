@@ -76,8 +76,8 @@ def scale(
 ) -> None:
     """Predict a scenario on more and more nodes, or with larger and larger batches.
 
-    Says where it saturates, or which batch is best. The exit code is 3 where the time limit left
-    some out.
+    Shows where it saturates, or which batch is best. The exit code is 3 if the time limit left some
+    out.
 
     Example: dpsim scale scenarios/quickstart.yaml --nodes 1,2,4,8,16
     Example: dpsim scale scenarios/quickstart.yaml --by workers --fixed-global-batch
@@ -156,10 +156,10 @@ def _study(
         )
 
     how = {"by": by, "fixed_global_batch": fixed_global_batch}
-    told = {"schema_version": 1, "kind": "scale", **how, **study.to_json()}
-    draw(plot, told)
+    answer = {"schema_version": 1, "kind": "scale", **how, **study.to_json()}
+    draw(plot, answer)
     if as_json:
-        show_json(told)
+        show_json(answer)
     else:
         from dpsim.report.text.batch_study import batch_study_notes, batch_study_table
 
@@ -167,8 +167,8 @@ def _study(
     end_if_partial(study)
 
 
-def _sizes(own: int, batches: str | None) -> list[int]:
+def _sizes(batch: int, batches: str | None) -> list[int]:
     """Return the given batches per GPU, or a quarter to four times the scenario's own."""
     if batches is not None:
         return whole_numbers("--batches", batches)
-    return sorted({max(1, own // 4), max(1, own // 2), own, 2 * own, 4 * own})
+    return sorted({max(1, batch // 4), max(1, batch // 2), batch, 2 * batch, 4 * batch})

@@ -17,7 +17,7 @@ _INTERRUPTED = 130  # like shells: 128 and the signal's number
 
 
 def run_program(program: Callable[[], Any]) -> None:
-    """Call what ``program`` makes; end by SystemExit.
+    """Call the command that ``program`` returns; end by SystemExit.
 
     Users' mistakes give one clear message and code 2. Ctrl-C at any moment gives "interrupted" and
     code 130.
@@ -53,13 +53,13 @@ def run_program(program: Callable[[], Any]) -> None:
 
 def _run(program: Any) -> None:
     # Imported here, since importing takes a while, in which users may interrupt.
-    from dpsim.base.budget import ask_by_signal
+    from dpsim.base.budget import check_by_signal
     from dpsim.base.errors import DpsimError
     from dpsim.base.files import files_read, shown_path
-    from dpsim.base.terminal import Talk, flush, says
+    from dpsim.base.terminal import Verbosity, flush, shows_messages
 
     files_read.set(set())
-    ask_by_signal()
+    check_by_signal()
     try:
         try:
             program()
@@ -81,10 +81,10 @@ def _run(program: Any) -> None:
         _fail(f"{named}{error.strerror or error}", 1)
     except Exception as error:
         if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-            # Code in C may raise an error of its own where Ctrl-C ended what it called, as numpy
-            # does when it compares structured arrays.
+            # C code may turn the KeyboardInterrupt of a call into another error, as numpy does when
+            # it compares structured arrays.
             raise KeyboardInterrupt from error
-        if says(Talk.VERBOSE) or os.environ.get("DPSIM_DEBUG"):
+        if shows_messages(Verbosity.VERBOSE) or os.environ.get("DPSIM_DEBUG"):
             raise
         _fail(f"failed: {type(error).__name__}: {error} (-v shows where)", 1)
 

@@ -69,7 +69,7 @@ def sweep(
 ) -> None:
     """Predict many scenarios: every point of files with a sweep block, every file of a folder.
 
-    The exit code is 3 where some failed.
+    The exit code is 3 if some failed.
 
     If it is killed, only the scenarios in progress are lost; --resume computes the rest.
 
@@ -82,7 +82,7 @@ def sweep(
     check_plot(plot)
     if workers is not None and dask is not None:
         raise DpsimError(
-            "--workers must not be given with --dask, whose cluster has workers of its own, but "
+            "--workers must not be given with --dask, whose cluster has its own workers, but "
             f"got {workers}"
         )
     # The number of scenarios is only known when the sweep starts.
@@ -108,10 +108,10 @@ def sweep(
     if as_json:
         show_json(swept.to_json())
     else:
-        show(*_said(swept))
+        show(*_summary_lines(swept))
         _show_best(swept)
         typer.echo(
-            f"ask it: dpsim results {swept.folder} --sql 'select * from results order by "
+            f"query it: dpsim results {swept.folder} --sql 'select * from results order by "
             "step_time_s limit 10'"
         )
     # Neither 0, since some failed, nor 1, since the rest is usable.
@@ -131,21 +131,20 @@ def _narrate(swept: Sweep) -> None:
     ]
     if there:
         failed = sum(row["error"] is not None for row in there)
-        found = f"{len(there):,} of {swept.points:,} points are there ({failed:,} of them failed)"
+        found = f"{len(there):,} of {swept.points:,} points are computed ({failed:,} failed)"
         narrate(f"resuming: {found}, {len(swept.missing):,} scenarios to compute")
 
 
-def _said(swept: Sweep) -> list[str]:
+def _summary_lines(swept: Sweep) -> list[str]:
     """Return the lines printed at the end: counts, and the failures by the rule they break."""
     from dpsim.base.units import plural
 
-    told = swept.to_json()
+    counted = swept.to_json()
     counts = (
-        f"{plural(told['computed'], 'scenario')} computed now, "
-        f"{plural(told['skipped'], 'point')} "
-        f"{'was' if told['skipped'] == 1 else 'were'} there, {told['failed']:,} failed"
+        f"{plural(counted['computed'], 'scenario')} computed now, "
+        f"{plural(counted['skipped'], 'point')} reused, {counted['failed']:,} failed"
     )
-    lines = [f"{swept.folder}: {plural(told['points'], 'point')}: {counts}"]
+    lines = [f"{swept.folder}: {plural(counted['points'], 'point')}: {counts}"]
     groups = swept.failures_by_rule
     for rule, points in list(groups.items())[:_SHOWN_FAILURES]:
         first = points[0]
@@ -153,7 +152,7 @@ def _said(swept: Sweep) -> list[str]:
         lines.append(
             f"  {many}" if len(points) > 1 else f"  point {first['point']}: {first['error']}"
         )
-    if len(groups) < told["failed"] or len(groups) > _SHOWN_FAILURES:
+    if len(groups) < counted["failed"] or len(groups) > _SHOWN_FAILURES:
         lines.append(
             "  ... all of them: --sql 'select point, error from results where error is not null'"
         )

@@ -47,7 +47,7 @@ def timelines(
 ) -> None:
     """Draw a scenario's model and network under several strategies, over time.
 
-    Four workers, one a node, have the same computing to do under each: BSP, backup workers, SSP
+    Four workers, one per node, do the same computing under each: BSP, backup workers, SSP
     (with its window), ASP, local SGD and gossip; or WFBP, MG-WFBP, buckets and priorities; or FSDP.
 
     Example: dpsim timelines scenarios/quickstart.yaml --html strategies.html

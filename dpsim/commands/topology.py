@@ -64,7 +64,7 @@ def topology(
             links_loaded=int((loads.bytes > 0).sum()),
             links=busiest_links(job.network, loads, top),
         )
-    # The picture shows what the table would.
+    # The picture shows the table's content.
     elif html is None:
         from dpsim.report.text.tables import links_table
 

@@ -7,10 +7,10 @@ from dpsim.commands.options import File, Json, Sets
 
 
 def trust(file: File, set_: Sets = None, as_json: Json = False) -> None:
-    """Say how far a prediction may be off, by which sources of error, and what to measure.
+    """Show how far a prediction may be off, the sources of error, and what to measure.
 
-    The interval holds nine in ten of published held-out measurements. Named are the sources
-    of error, the nearest measurements, and the intervals that measurements of yours would leave.
+    The 90% interval is from published held-out measurements. Lists the sources of error, the
+    nearest measurements, and the intervals after measurements of your own.
 
     Example: dpsim trust scenarios/quickstart.yaml
     """

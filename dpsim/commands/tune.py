@@ -104,8 +104,8 @@ def tune(
 ) -> None:
     """Search for the best configuration of a scenario within limits.
 
-    Also prints the Pareto front of time against cost. The exit code is 3 where the time limit ended
-    the search: the answer is then the best of what was tried.
+    Also prints the Pareto front of time against cost. The exit code is 3 if the time limit ended
+    the search: the answer is then the best configuration tried.
 
     Example: dpsim tune scenarios/quickstart.yaml -o best.yaml
     Example: dpsim tune scenarios/quickstart.yaml --objective throughput
@@ -153,4 +153,4 @@ def _write(found: Tuning, output: Path | None, html: Path | None) -> None:
         from dpsim.report.figures.front_figure import front_figure
         from dpsim.report.pages.document import figures_page
 
-        save(html, figures_page("what the search found", [front_figure(found)]))
+        save(html, figures_page("results of the search", [front_figure(found)]))

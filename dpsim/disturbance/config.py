@@ -67,7 +67,7 @@ class LinkChangeConfig(Config):
 
 
 class DisturbanceConfig(Config):
-    """Disturbances that make steps differ."""
+    """Disturbances that make steps vary."""
 
     jitter: JitterConfig | None = Field(
         default=None, description="Random variation of compute times; none if left out."

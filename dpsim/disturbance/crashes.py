@@ -108,7 +108,7 @@ class NeighbourConfig(Config):
 class CrashesConfig(Config):
     """Failures of workers, and the recovery from them.
 
-    The default time between failures is that of a GPU and what belongs to it in a large run: 419
+    The default time between failures is for a GPU and its share of a large run: 419
     unexpected interruptions in 54 days on 16,384 GPUs make 50,700 hours (Dubey et al., "The Llama 3
     herd of models", 2024). Other defaults are assumptions.
     """

@@ -59,7 +59,7 @@ class Cause:
 
 
 class FaultConfig(Config):
-    """Faults of one cause: how often they occur, who fails together, and for how long."""
+    """Faults of one cause: their rate, the workers that fail together, and the duration."""
 
     name: str = Field(default="fault", min_length=1, description="Name of the cause in results.")
     mtbf: PositiveSeconds = Field(

@@ -29,7 +29,7 @@ _LARGEST_SUM = 1e150  # small enough that products of two such sums are finite
 
 
 class Histogram(Config):
-    """Measured values and how often each was seen."""
+    """Measured values and their frequencies."""
 
     values: tuple[PositiveFloat, ...] = Field(
         min_length=1, description="Measured times or factors, in any unit."
@@ -86,7 +86,7 @@ MEASURED = Histogram(
 
 
 class HistogramJitterConfig(Jitter):
-    """The factor is one of those measured."""
+    """The factor is drawn from measured values."""
 
     kind: Literal["histogram"] = Field(
         description="Compute times vary by factors drawn from a table of measurements."

@@ -116,7 +116,7 @@ class GammaJitterConfig(Jitter):
 
 
 class ParetoJitterConfig(Jitter):
-    """The factor is Pareto: mostly near its least value, now and then many times that.
+    """The factor is Pareto distributed: mostly near its minimum, sometimes many times that.
 
     The default tail index was fitted to the two of 29 runs above that were disturbed throughout (10
     % of steps longer than 1.1 medians; 90th and 99th percentile 1.58 and 4.04 medians in one, 1.86
@@ -150,10 +150,10 @@ class ParetoJitterConfig(Jitter):
 class CorrelatedJitterConfig(Jitter):
     """Correlated variation of a worker, its node and the whole job; delays; stalls.
 
-    Each level's logarithm is normal, and remembers: an autoregression of first order, in its
-    long-run state from the first step on. The default stalls are those of three of the five runs
+    Each level's logarithm is normal, and follows a first-order autoregression, in its
+    stationary state from the first step on. The default stalls are from three of the five runs
     above (loads of new files): one in 93 to 282 steps, pooled one in 168, which then takes 2.1
-    times as long. `dpsim calibrate` fits all of it to measured steps.
+    times as long. `dpsim calibrate` fits all of these to measured steps.
     """
 
     kind: Literal["correlated"] = Field(

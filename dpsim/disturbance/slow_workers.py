@@ -24,7 +24,7 @@ from dpsim.disturbance.random_streams import random_streams
 
 
 class SlowWorkersConfig(GroupedDisturbance):
-    """Workers that are slow from the first step to the last: those named, or a random fraction."""
+    """Permanently slow workers: named ones, or a random fraction."""
 
     workers: Annotated[tuple[NonNegativeInt, ...], Field(min_length=1)] | None = Field(
         default=None, description="Ranks of the slow workers, instead of a fraction."

@@ -90,7 +90,7 @@ class Node:
         return None
 
     def at(self, path: Path) -> Node | None:
-        """Return the node at ``path``, or None where there is none."""
+        """Return the node at ``path``, or None if there is none."""
         node: Node | None = self
         for part in path:
             node = node.child(part) if node else None

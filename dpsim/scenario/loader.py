@@ -63,7 +63,7 @@ def validate(
         from dpsim.scenario.wording import problems  # loaded only for errors
 
         refused = problems(err.errors(include_url=False), model, document.root)
-    # Where a boolean replaces a number, pydantic may report another problem with it, or none.
+    # If a boolean replaces a number, pydantic may report another problem with it, or none.
     paths = {problem.path for problem in booleans}
     found = [*booleans, *(problem for problem in refused if problem.path not in paths)]
     if found:
@@ -85,7 +85,7 @@ def _misplaced_booleans(root: Node, model: type[BaseModel]) -> Iterator[Problem]
 def load_yaml(path: str | os.PathLike[str]) -> Document:
     """Return the mapping in a YAML 1.2 file, each value with its line and column.
 
-    Raises ScenarioError where the file cannot be read, is larger than 1 MiB, or is not one YAML
+    Raises ScenarioError if the file cannot be read, is larger than 1 MiB, or is not one YAML
     mapping in UTF-8.
     """
     source = os.fspath(path)
@@ -95,11 +95,11 @@ def load_yaml(path: str | os.PathLike[str]) -> Document:
 
 
 def _copies(path: str | os.PathLike[str]) -> str:
-    """Return a hint on how to get the file, where it is one that comes with dpsim."""
+    """Return a hint on how to get the file, if it comes with dpsim."""
     from dpsim.scenario.shipped_files import shipped_as
 
     name = shipped_as(path)
-    return "" if name is None else f"; dpsim scenarios {name} -o FILE copies the one of dpsim"
+    return "" if name is None else f"; dpsim scenarios {name} -o FILE copies dpsim's"
 
 
 def _text(path: str | os.PathLike[str], source: str) -> str:
@@ -114,17 +114,15 @@ def _text(path: str | os.PathLike[str], source: str) -> str:
             raise refuse(f"must be at most {MAX_BYTES:,} bytes, but got {status.st_size:,}")
         data = read_limited(path, MAX_BYTES)
     except FileNotFoundError:
-        raise refuse(
-            f"must be a YAML file, but there is none of this name{_copies(path)}"
-        ) from None
+        raise refuse(f"must be a YAML file, but there is no such file{_copies(path)}") from None
     except OSError as err:
         raise refuse(f"must be a file that can be read, but: {err.strerror}") from None
     # Raised above, and a subclass of DpsimError: it has its place already.
     except ScenarioError:
         raise
     except DpsimError as err:
-        said = str(err).removeprefix(f"{shown_path(path)}: ")
-        rule = said.replace("cannot be read", "must be a file that can be read, but")
+        message = str(err).removeprefix(f"{shown_path(path)}: ")
+        rule = message.replace("cannot be read", "must be a file that can be read, but")
         raise refuse(rule) from None
     except ValueError:  # a null byte in the name
         raise refuse("must be a file's name") from None

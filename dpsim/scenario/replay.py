@@ -13,7 +13,7 @@ from dpsim.base.config import Config
 
 
 class ReplayConfig(Config):
-    """Plain SGD, with momentum where asked, on handwritten digits.
+    """SGD, with momentum if set, on handwritten digits.
 
     Workers and their timing are the scenario's.
     """

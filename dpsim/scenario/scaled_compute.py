@@ -30,17 +30,17 @@ class ScaledCompute(Config):
         """Return the factor on compute times.
 
         ``computed`` is how long the slowest kind of GPU computes in a step, by the catalogue (s).
-        Raises DpsimError where ``fit`` finds no factor.
+        Raises DpsimError if ``fit`` finds no factor.
         """
 
     @property
     def fitted_to(self) -> str | None:
-        """The source of the measured step that the factor is fitted to; None where it is given."""
+        """The source of the measured step that the factor is fitted to; None for a given factor."""
         return None
 
     @abstractmethod
-    def known_on(self, cluster: ClusterConfig, batch: int) -> tuple[KnownRun, ...]:
-        """Return the measured runs behind the factor, in a scenario of that cluster and batch."""
+    def measured_runs(self, cluster: ClusterConfig, batch: int) -> tuple[KnownRun, ...]:
+        """Return the measured runs behind the factor, for that cluster and batch."""
 
     @property
     @abstractmethod
@@ -49,7 +49,7 @@ class ScaledCompute(Config):
 
 
 class MeasuredStep(ScaledCompute):
-    """A measured step of this very scenario on fewer nodes.
+    """A measured step of this scenario on fewer nodes.
 
     Compute times are scaled until the prediction there equals it.
     """
@@ -69,13 +69,13 @@ class MeasuredStep(ScaledCompute):
         """The source of the step."""
         return self.source
 
-    def known_on(self, cluster: ClusterConfig, batch: int) -> tuple[KnownRun, ...]:
+    def measured_runs(self, cluster: ClusterConfig, batch: int) -> tuple[KnownRun, ...]:
         """Return the measured step, of the same batch on full nodes."""
         return (KnownRun(nodes=self.nodes, gpus_per_node=fullest(cluster), batch=batch),)
 
     @property
     def description(self) -> str:
-        """A sentence on where it is exact, and what is predicted."""
+        """A sentence on the measured nodes, and the predicted ones."""
         return (
             f"compute times are scaled to a measured step, {human(self.step_time, TIME)} on "
             f"{plural(self.nodes, 'node')} ({self.source}). "
@@ -87,7 +87,7 @@ class MeasuredStep(ScaledCompute):
 class MeasuredCell(ScaledCompute):
     """Workers are cells of several GPUs that split a model among them, each a replica.
 
-    What a cell does inside (tensor or pipeline parallelism, say) is measured, not simulated.
+    The work inside a cell (such as tensor or pipeline parallelism) is measured, not simulated.
     """
 
     cell: Annotated[int, Field(ge=2, le=2**20)] = Field(
@@ -116,14 +116,14 @@ class MeasuredCell(ScaledCompute):
         """The source of the cell's step."""
         return self.source
 
-    def known_on(self, cluster: ClusterConfig, batch: int) -> tuple[KnownRun, ...]:
+    def measured_runs(self, cluster: ClusterConfig, batch: int) -> tuple[KnownRun, ...]:
         """Return the step of a cell, of the same batch."""
         inside = min(self.cell, fullest(cluster))
         return (KnownRun(nodes=self.cell // inside, gpus_per_node=inside, batch=batch),)
 
     @property
     def description(self) -> str:
-        """A sentence on what is measured, and what is predicted."""
+        """A sentence on the measured and the predicted part."""
         return (
             f"cells of {self.cell} GPUs take the measured {human(self.step_time, TIME)} "
             f"({self.source}); what they exchange is predicted."
@@ -151,7 +151,7 @@ class ComputeScale(ScaledCompute):
         """Return the given factor."""
         return self.compute_scale
 
-    def known_on(self, cluster: ClusterConfig, batch: int) -> tuple[KnownRun, ...]:
+    def measured_runs(self, cluster: ClusterConfig, batch: int) -> tuple[KnownRun, ...]:
         """Return the given runs."""
         return self.known
 

@@ -93,7 +93,7 @@ def _cluster_or_testbed(schema: dict[str, Any]) -> None:
 class Scenario(Config):
     """One experiment.
 
-    With ``testbed`` its cluster is the testbed's, and ``cluster`` is left out (or says the same).
+    With ``testbed`` its cluster is the testbed's, and ``cluster`` is left out (or equal).
     """
 
     model_config = ConfigDict(json_schema_extra=_cluster_or_testbed)
@@ -148,8 +148,8 @@ class Scenario(Config):
     @classmethod
     def _as_a_whole(cls, data: Any, fields: ModelWrapValidatorHandler[Scenario]) -> Scenario:
         """Take the cluster from the testbed before validation, and check cells afterwards."""
-        says_no_cluster = isinstance(data, dict) and data.get("cluster") is None
-        if says_no_cluster and data.get("testbed") is not None:
+        lacks_cluster = isinstance(data, dict) and data.get("cluster") is None
+        if lacks_cluster and data.get("testbed") is not None:
             data = {**data, "cluster": _cluster_of(data["testbed"])}
         scenario = fields(data)
         # Only calibrations measured on cells have a cell size.
@@ -228,7 +228,7 @@ class Scenario(Config):
 
     @property
     def scaling(self) -> ScaledCompute | None:
-        """The scaling of compute times, where the calibration has one."""
+        """The scaling of compute times, if the calibration has one."""
         calibration, profile = self.calibration, self.profile
         if profile is not None and profile.compute_scale is not None:
             return ComputeScale(
@@ -255,7 +255,7 @@ class Scenario(Config):
 
     @property
     def place(self) -> KnownRun:
-        """The nodes, GPUs per node and batch, by which a run is near to known ones."""
+        """The nodes, GPUs per node and batch, which determine the nearest known runs."""
         return KnownRun(
             nodes=sum(part.nodes for part in self.cluster.parts),
             gpus_per_node=fullest(self.cluster),
@@ -264,12 +264,12 @@ class Scenario(Config):
 
     @property
     def known_runs(self) -> tuple[KnownRun, ...]:
-        """The measured runs that the calibration was fitted to, where it names them."""
+        """The measured runs that the calibration was fitted to, if it names them."""
         profile, scaling = self.profile, self.scaling
         if profile is not None and profile.step is not None:
             return profile.known
         batch = self.workload.batch_per_gpu
-        return () if scaling is None else scaling.known_on(self.cluster, batch)
+        return () if scaling is None else scaling.measured_runs(self.cluster, batch)
 
     @property
     def fitted_to(self) -> str | None:
@@ -278,7 +278,7 @@ class Scenario(Config):
 
     @property
     def profile(self) -> CalibrationProfile | None:
-        """The profile of measured messages, collectives, layers or ranks, where one is given."""
+        """The profile of measured messages, collectives, layers or ranks, if given."""
         calibration = self.calibration
         return calibration if isinstance(calibration, CalibrationProfile) else None
 
@@ -290,7 +290,7 @@ class Scenario(Config):
     def build_model(self) -> Model:
         """Return the model that workers train, with the calibration's layer times for it."""
         profile = self.profile
-        # All workers train one model: one kind of GPU without such a kernel decides for all.
+        # All workers train one model, so a kind of GPU without such a kernel decides for all.
         flash = all(part.accelerator.flash_attention for part in self.cluster.parts)
         model = self.workload.build(flash=flash)
         if profile is None:
@@ -304,8 +304,8 @@ class Scenario(Config):
             return model
         if model.trained < model.parameters:
             raise DpsimError(
-                "workload.trainable: must be all where the calibration has measured the layers' "
-                "times, which are of a step that trains all"
+                "workload.trainable: must be all if the calibration has measured layer times, "
+                "which are from a step that trains all"
             )
         # Layers were measured on an otherwise idle node; ranks that compute at once slow each other
         # down.
@@ -315,7 +315,7 @@ class Scenario(Config):
 
     @property
     def measured_jitter(self) -> JitterConfig | None:
-        """The measured spread between ranks that compute at once, where the calibration has it."""
+        """The measured spread between concurrent ranks, if the calibration has it."""
         return None if self._spread is None else _jitter_of(self._spread)
 
     @property
@@ -335,7 +335,7 @@ def _cluster_of(testbed: Any) -> ClusterConfig:
 
 
 def _jitter_of(spread: RankSpread) -> JitterConfig | None:
-    """Return a spread's jitter as a scenario's. Raises ValueError where it is invalid."""
+    """Return a spread's jitter as a scenario's. Raises ValueError if it is invalid."""
     try:
         return DisturbanceConfig.model_validate({"jitter": spread.jitter}).jitter
     except ValidationError as error:

@@ -65,7 +65,7 @@ class Shape:
         }
 
     def kind(self, name: str) -> type[BaseModel] | None:
-        """Return the model of one kind; None where there is none of this name."""
+        """Return the model of one kind; None if there is none."""
         if self.kinds_on_demand is not None:
             return self.kinds_on_demand.model(name)
         return self.kinds().get(name)
@@ -104,7 +104,7 @@ class Shape:
         )
 
     def below(self, part: str | int) -> Shape:
-        """Return the shape under a key or a list index; an empty shape where it is unknown."""
+        """Return the shape under a key or a list index; an empty shape if it is unknown."""
         if isinstance(part, str):
             # Of models with the same key the last one is used, as in `fields`.
             for model in reversed(self.models()):
@@ -118,14 +118,14 @@ class Shape:
     def any_key(self) -> bool:
         """Whether keys that no model names are allowed here.
 
-        True for free mappings, and where the type is unknown.
+        True for free mappings, and if the type is unknown.
         """
         return not self.models() or any(_item_shape(option, "") for option in self.options)
 
 
 def shape_of(annotation: Any, discriminator: str | None = None) -> Shape:
     """Return the shape that an annotation allows; ``None`` among its options is left out."""
-    # Annotated may be nested, where an alias is annotated again: the outer one takes precedence.
+    # Annotated may be nested, if an alias is annotated again: the outer one takes precedence.
     while get_origin(annotation) is Annotated:
         annotation, *metadata = get_args(annotation)
         discriminator = discriminator or next(filter(None, map(_discriminator, metadata)), None)
@@ -166,7 +166,7 @@ def _field_shape(field: FieldInfo) -> Shape:
 
 
 def _on_demand(metadata: Sequence[object]) -> Shape | None:
-    """Return the shape of models that are imported on demand; None where there are none."""
+    """Return the shape of models that are imported on demand; None if there are none."""
     for each in metadata:
         if isinstance(each, Kinds):
             return Shape((), each.key, each)

@@ -22,5 +22,5 @@ def shipped() -> dict[str, Path]:
 
 def shipped_as(path: str | os.PathLike[str]) -> str | None:
     """Return the name of the shipped file that ``path`` would be in a checkout, if there is one."""
-    asked = PurePath(path).with_suffix("").as_posix().removeprefix("scenarios/")
-    return asked if asked in shipped() else None
+    name = PurePath(path).with_suffix("").as_posix().removeprefix("scenarios/")
+    return name if name in shipped() else None

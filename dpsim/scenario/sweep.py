@@ -63,7 +63,7 @@ def _check_range(low: float, high: float, log: bool) -> None:
     if low >= high:
         raise ValueError(f"must have low below high, but got {low:g} and {high:g}")
     if log and low <= 0:
-        raise ValueError(f"must have low above 0 where log is true, but got {low:g}")
+        raise ValueError(f"must have low above 0 if log is true, but got {low:g}")
 
 
 class SweepConfig(Config):

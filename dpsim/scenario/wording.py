@@ -42,7 +42,7 @@ class _Located:
 
 def problems(errors: Iterable[ErrorDetails], model: type[BaseModel], root: Node) -> list[Problem]:
     """Return the problems of the values under ``root``, from pydantic's errors for ``model``."""
-    return _settled([_locate(error, model, root) for error in errors], root, 0)
+    return _one_per_union([_locate(error, model, root) for error in errors], root, 0)
 
 
 def _locate(error: ErrorDetails, model: type[BaseModel], root: Node) -> _Located:
@@ -77,8 +77,8 @@ def _is_bare(part: object, given: Node | None) -> bool:
     return part == "value" and given is not None and not isinstance(given.value, dict)
 
 
-def _settled(found: list[_Located], root: Node, level: int) -> list[Problem]:
-    """Return the problems of errors, reduced to one for each union.
+def _one_per_union(found: list[_Located], root: Node, level: int) -> list[Problem]:
+    """Reduce the errors to one problem for each union.
 
     It is the problem of the best-matching member, or all members' problems joined.
     """
@@ -92,7 +92,7 @@ def _settled(found: list[_Located], root: Node, level: int) -> list[Problem]:
         # A member whose errors are all below the union had the right type, and is the intended one.
         meant = [errors for errors in members.values() if all(_is_below(path, e) for e in errors)]
         if meant:
-            result += _settled(min(meant, key=len), root, level + 1)
+            result += _one_per_union(min(meant, key=len), root, level + 1)
         else:
             everything = [one for errors in members.values() for one in errors]
             of_union = [one for one in everything if not _is_below(path, one)]
@@ -107,7 +107,7 @@ def _is_below(path: Path, found: _Located) -> bool:
 
 def _joined(alternatives: list[Problem]) -> Problem:
     """Return one problem that lists all rules: ``must be text or a mapping, but got 5``."""
-    # A member that began to read a file was meant: what others would take does not matter then.
+    # A member that began to read a file was meant; the others do not matter.
     unread = [one for one in alternatives if not one.rule.startswith("must ")]
     if unread:
         return unread[0]
@@ -140,7 +140,7 @@ def _problem(found: _Located, root: Node) -> Problem:
         return Problem(node.place, path, "is missing")
     if found.type == "value_error" and given:
         return Problem(_changed(given), path, _rule(found, given))
-    # A referenced entry may be wrong where the file has only its name.
+    # A referenced entry may be wrong although the file has only its name.
     wrong = given or Node(_shown(found.error["input"]), node.place)
     return Problem(node.place, path, _rule(found, wrong))
 
@@ -149,7 +149,7 @@ def _rule(found: _Located, given: Node) -> str:
     """Return the rule that ``given`` breaks, with the value."""
     context = found.error.get("ctx", {})
     if found.type in ("value_error", "assertion_error"):
-        return _own(str(context.get("error", found.error["msg"])), given)
+        return _validators_message(str(context.get("error", found.error["msg"])), given)
     if found.type in ("literal_error", "enum"):
         return _one_of(found.shape.names() or [str(context.get("expected"))], given)
     if found.type in ("too_short", "too_long"):
@@ -174,7 +174,7 @@ def _shown(value: object) -> Scalar:
     return value if value is None or isinstance(value, (str, int, float)) else type(value).__name__
 
 
-def _own(message: str, given: Node) -> str:
+def _validators_message(message: str, given: Node) -> str:
     """Return a validator's message, with a very long value in it shortened."""
     # Validators quote their input, which may be of any length.
     long = repr(given.plain())
@@ -183,7 +183,7 @@ def _own(message: str, given: Node) -> str:
 
 def _mapping_with_kind(union: Shape, given: Node) -> str:
     kinds = list(union.kinds())
-    example = given.value if given.value in kinds else _also_called(union, given) or kinds[0]
+    example = given.value if given.value in kinds else _alias_of(union, given) or kinds[0]
     return f"must be a mapping, such as {{{union.discriminator}: {example}}}, but got {show(given)}"
 
 
@@ -191,10 +191,10 @@ def _no_kind(union: Shape, tag: Node | None) -> str:
     names = list(union.kinds())
     if tag is None:
         return f"is missing{_known(names)}"
-    return _one_of(names, tag, _also_called(union, tag))
+    return _one_of(names, tag, _alias_of(union, tag))
 
 
-def _also_called(union: Shape, given: Node) -> str | None:
+def _alias_of(union: Shape, given: Node) -> str | None:
     """Return the kind that users also call ``given``, if there is one."""
     name = str(given.value).lower()
     kinds = union.kinds().items()
@@ -223,11 +223,11 @@ def unknown_key(key: str, parent: Shape, model: Shape | None = None) -> str:
     kinds = [repr(kind) for kind, other in _kinds(parent).items() if key in fields_of(other)]
     if kinds:
         return f"is not a known key of this kind (it belongs to {', '.join(kinds)})"
-    own = model or parent
-    deeper = _deeper(key, own)
+    shape = model or parent
+    deeper = _deeper(key, shape)
     if deeper is not None:
         return f"is not a known key (did you mean {deeper!r}?)"
-    return f"is not a known key{suggestion(key[:SHOWN_CHARACTERS], own.fields())}"
+    return f"is not a known key{suggestion(key[:SHOWN_CHARACTERS], shape.fields())}"
 
 
 def _deeper(key: str, shape: Shape) -> str | None:

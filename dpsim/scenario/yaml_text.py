@@ -128,13 +128,13 @@ class _Builder:
                 raise self._syntax_error(
                     "must be indented with spaces, but got a tab", mark
                 ) from None
-            said = _one_line(err.problem or err.context)
+            message = _one_line(err.problem or err.context)
             # ruamel shows tokens as a tuple of one: ('<block end>',).
-            said = re.sub(r"\('(<[^']*>)',\)", r"\1", said)
-            raise self._syntax_error(f"must be YAML, but {said[:200]}", mark) from None
+            message = re.sub(r"\('(<[^']*>)',\)", r"\1", message)
+            raise self._syntax_error(f"must be YAML, but {message[:200]}", mark) from None
         except Exception as err:
             # Malformed escapes and directives lead to chr(), int() and attributes of None.
-            rule = f"must be YAML, but what follows cannot be read: {_one_line(err)[:200]}"
+            rule = f"must be YAML, but the text from here on cannot be read: {_one_line(err)[:200]}"
             raise self._syntax_error(rule, mark) from None
 
     def _check_characters(self, text: str) -> None:
@@ -283,7 +283,7 @@ class _Builder:
         if kind is float and type(value) is int:
             return float(value)
         if tag and (value is not None if kind is None else type(value) is not kind):
-            raise self._error(event, f"must be what its tag '!!{tag}' says, but got {show(text)}")
+            raise self._error(event, f"must match its tag '!!{tag}', but got {show(text)}")
         return value
 
     def _check_text(self, event: Any) -> None:
@@ -291,8 +291,8 @@ class _Builder:
             raise self._error(event, "must be text, but got half of a surrogate pair")
 
 
-def _one_line(said: object) -> str:
-    return " ".join(str(said).split())
+def _one_line(message: object) -> str:
+    return " ".join(str(message).split())
 
 
 def resolve(text: str) -> Scalar:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dpsim.base.budget import Budget
-from dpsim.base.errors import DpsimError, FailedError, without_ways_out
+from dpsim.base.errors import DpsimError, FailedError, without_remedies
 from dpsim.base.lazy import Shown
 from dpsim.base.uncertainty import CONFIDENCE
 from dpsim.engine import Result, try_simulate
@@ -261,7 +261,7 @@ def _simulated(
         progress(done)
     if errors and not found:
         raise errors[0][1]
-    left_out = [LeftOut(variant, without_ways_out(error)) for variant, error in errors]
+    left_out = [LeftOut(variant, without_remedies(error)) for variant, error in errors]
     return found, left_out, any(isinstance(error, FailedError) for _, error in errors)
 
 

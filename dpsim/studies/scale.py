@@ -14,7 +14,7 @@ from itertools import pairwise
 from typing import Any
 
 from dpsim.base.budget import Budget
-from dpsim.base.errors import DpsimError, FailedError, without_ways_out
+from dpsim.base.errors import DpsimError, FailedError, without_remedies
 from dpsim.engine import Result, TimeToTarget, Training, time_to_target, try_simulate
 from dpsim.scenario import Scenario, load_scenario
 
@@ -211,7 +211,7 @@ def _point(
     if isinstance(result, DpsimError):
         raise _LeftOutError(
             f"{nodes} nodes, {scenario.workload.batch_per_gpu} samples per GPU: "
-            f"{without_ways_out(result)}"
+            f"{without_remedies(result)}"
         ) from result
     return BatchPoint(
         nodes,

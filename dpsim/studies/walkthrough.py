@@ -29,7 +29,7 @@ MOST_RANKS = 16  # more would not be readable, as letters or rows
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class WalkedRound:
+class WalkthroughRound:
     """A round and the state after it.
 
     ``held`` has shape (ranks, chunks, ranks), as in `contributions`. ``nbytes`` are the bytes of
@@ -62,10 +62,10 @@ class Walkthrough:
     begin: IntArray
     counts: BoolArray
     wanted: FloatArray
-    rounds: tuple[WalkedRound, ...]
+    rounds: tuple[WalkthroughRound, ...]
 
 
-def walk(
+def walk_through(
     schedule: Schedule,
     nbytes: int,
     network: Network | None = None,
@@ -96,7 +96,7 @@ def _rounds(
     chunking: Chunking,
     network: Network | None,
     costs: MessageCosts | None,
-) -> Iterator[WalkedRound]:
+) -> Iterator[WalkthroughRound]:
     each_round = list(schedule.each_round())
     sent = np.zeros(schedule.ranks)
     for number, (transfers, after) in enumerate(zip(each_round, held, strict=True), 1):
@@ -111,7 +111,7 @@ def _rounds(
             ended = model.finish(np.zeros(network.ranks), chunking.total).finishes
             routes = network.routes(transfers.source, transfers.destination)
             seconds, loads = float(ended.max()), routes.loads(nbytes, len(network.capacities))
-        yield WalkedRound(
+        yield WalkthroughRound(
             transfers, nbytes, after, int(sent.sum()), int(sent.max()), seconds, loads
         )
 

@@ -21,7 +21,7 @@ MOST_NODES = 2**20
 
 
 class NodeGroup(Config):
-    """Equal nodes of a cluster that has several kinds."""
+    """Equal nodes of a cluster with several kinds."""
 
     nodes: PositiveInt = Field(default=1, le=MOST_NODES, description="Number of these nodes.")
     node: NodeRef = Field(description="The kind of node: a catalogue name, or its description.")

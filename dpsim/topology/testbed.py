@@ -31,8 +31,8 @@ _IP_AND_TCP = 20 + 20 + 12  # headers with TCP's timestamps
 class RacksConfig(Config):
     """Hosts in racks: each rack has a switch, and traffic leaves the rack by its uplink.
 
-    Two racks are joined by one link at the uplink's rate; of more, each has an uplink to a switch
-    in the middle.
+    Two racks are joined by one link at the uplink's rate; more racks have uplinks to a switch in
+    the middle.
     """
 
     racks: tuple[tuple[int, ...], ...] = Field(

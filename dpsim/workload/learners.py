@@ -42,7 +42,7 @@ StepTime = Callable[[int], float]
 
 
 class UtilisationPoint(Config):
-    """A measured point of the utilisation curve: the throughput of one learner alone on a GPU."""
+    """A measured point of the utilisation curve: the throughput of a single learner on a GPU."""
 
     batch: PositiveInt = Field(description="Samples in flight.")
     samples_per_s: float = Field(

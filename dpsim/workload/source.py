@@ -122,7 +122,7 @@ class ConfigSource(Config):
 
 
 class ProfileSource(Config):
-    """A model as a profile holds it: its measured times count, where it has them."""
+    """A model from a profile, with its measured times if it has them."""
 
     profile: FilePath = Field(
         description="A file that dpsim import torch or kineto wrote, relative to the scenario."

@@ -77,7 +77,7 @@ def _from_file(path: Path) -> Any:
     from importlib.util import module_from_spec, spec_from_file_location
 
     if not path.is_file():
-        raise DpsimError(f"{path}: must be a Python file, but there is none of this name")
+        raise DpsimError(f"{path}: must be a Python file, but there is no such file")
     spec = spec_from_file_location(path.stem, path)
     assert spec is not None
     assert spec.loader is not None

@@ -26,7 +26,7 @@ _PRODUCTS = ("conv", "linear")
 
 
 class Adapters(Config):
-    """The adapters beside frozen products."""
+    """Adapters of frozen products."""
 
     rank: int = Field(16, ge=1, le=65_536, description="Rank of the adapters.")
     on: Literal["attention", "all-linear"] = Field(
@@ -39,7 +39,7 @@ class Adapters(Config):
 
 
 class LoraConfig(Config):
-    """Low-rank adapters are trained, and nothing else."""
+    """Only low-rank adapters are trained."""
 
     lora: Adapters
 

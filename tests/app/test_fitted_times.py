@@ -29,7 +29,7 @@ def test_only_another_fitted_factor_is_listed_as_a_change():
 
 def test_a_slow_worker_does_not_change_the_times_of_the_others(open_page):
     page = open_page("stragglers", preset=MEASURED.preset, set=QUICK, choices={"sync": "bsp"})
-    (kept,) = re.findall(r"Beside slow workers BSP keeps (\d+)% of its throughput", html(page))
+    (kept,) = re.findall(r"With slow workers BSP keeps (\d+)% of its throughput", html(page))
     # Twice the compute time in steps of which nearly all is computing.
     assert 50 <= int(kept) <= 60
 

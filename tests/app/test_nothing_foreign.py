@@ -102,7 +102,7 @@ def ways_in(image):
         "a name on the page of stragglers": (
             "stragglers",
             {**named, "sync": "bsp"},
-            "Beside slow workers BSP keeps",
+            "With slow workers BSP keeps",
         ),
         "a folder of batches": (
             "compare",

@@ -24,7 +24,7 @@ from dpsim.collectives import algorithm
 from dpsim.engine import simulate
 from dpsim.network import MessageCosts, schedule_on
 from dpsim.scenario import load_scenario
-from dpsim.studies.walkthrough import walk
+from dpsim.studies.walkthrough import walk_through
 from dpsim.topology import UniformSwitch
 
 pytestmark = pytest.mark.browser
@@ -189,7 +189,7 @@ def test_ring_tree_and_butterfly_are_stepped_side_by_side(user):
     for name, each in zip(names, shown, strict=True):
         expect(each).to_contain_text("round 2 of ", timeout=PATIENCE)
         schedule = schedule_on(SWITCH, algorithm(name, "all-reduce"))
-        rounds = walk(schedule, 2**20, SWITCH, MessageCosts()).rounds
+        rounds = walk_through(schedule, 2**20, SWITCH, MessageCosts()).rounds
         expect(each).to_contain_text(f"round 2 of {len(rounds)}")
     in_a_row = soon(lambda: len({each.bounding_box()["y"] for each in shown}) == 1, 30)
     assert in_a_row, [each.bounding_box() for each in shown]

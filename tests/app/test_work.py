@@ -228,7 +228,7 @@ class TestApart:
         task = Task(work_apart.busy, seconds=0.2)
         task.is_long = True
         task.begin(tasks._long[0])
-        with pytest.raises(DpsimError, match=r"takes more than 0.2 s of the processor"):
+        with pytest.raises(DpsimError, match=r"takes more than 0.2 CPU seconds"):
             task.value()
 
     def test_a_task_that_foresees_a_long_run_moves_to_long_work(self, tasks):

@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-MARGIN = 3  # s of the processor, to load what a command needs
+MARGIN = 3  # CPU seconds, to load what a command needs
 
 
 @pytest.fixture

@@ -247,7 +247,7 @@ WRONG = {
         ["run", QUICKSTART, "--set", "cluster.network.nic=9 B/s"],
         "(dpsim catalogue links lists them)",
     ),
-    "no such file": (["run", "nope.yaml"], "there is none of this name"),
+    "no such file": (["run", "nope.yaml"], "there is no such file"),
     "a directory": (["run", str(ROOT)], "got a directory"),
     "unknown override": (["run", QUICKSTART, "--set", "cluster.node_s=1"], "did you mean"),
     "a kind that is not there": (

@@ -46,7 +46,7 @@ def test_uncertain_inputs_are_listed_and_documented(dpsim):
 def test_a_table_of_uncertain_inputs(dpsim):
     code, out, err = dpsim(FLIPS, "--set", "run.steps=4", "--uncertainty")
     assert (code, err) == (0, "")
-    assert re.search(r"what makes the interval: a step takes 2\d\d ms", out)
+    assert re.search(r"sources of the interval: a step takes 2\d\d ms", out)
     assert re.search(r"computing +│ +0\.\d\d to \d\.\d\d x", out)
     assert "calibration: {step_time: ...}" in out
 
@@ -63,7 +63,7 @@ def test_a_table_of_knobs_and_words(dpsim):
 def test_a_wrong_file_is_one_line(dpsim):
     code, _, err = dpsim("none.yaml")
     assert code == 2
-    assert err == "dpsim: none.yaml: must be a YAML file, but there is none of this name\n"
+    assert err == "dpsim: none.yaml: must be a YAML file, but there is no such file\n"
 
 
 def test_a_collective_is_still_explained(dpsim):

@@ -47,8 +47,8 @@ def test_the_text_says_what_is_left_and_how_often_to_save(goodput):
 def test_a_job_that_waits_for_repairs_gets_advice(goodput):
     waits = "disturbance.crashes={mtbf: 32 days, repair_time: 1 day, spares: 2}"
     assert (
-        "to try      more spares than 2 (disturbance.crashes.spares), or elastic: true, which goes "
-        "on without\n"
+        "to try      more spares than 2 (disturbance.crashes.spares), or elastic: true, which "
+        "continues without them\n"
     ) in goodput("--set", waits)
     assert "to try" not in goodput("--set", waits.replace("spares: 2", "spares: 40"))
 

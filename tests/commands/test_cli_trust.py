@@ -30,5 +30,5 @@ def test_what_was_measured_needs_no_measuring_again(dpsim):
 
 def test_the_table_shows_what_would_narrow_it(dpsim):
     out = dpsim("trust", QUICKSTART)[1]
-    for words in ("90% within", "source of error", "nearest ", "what to measure"):
+    for words in ("90% within", "source of error", "nearest ", "measurements that narrow it"):
         assert words in out

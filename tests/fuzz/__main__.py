@@ -66,7 +66,7 @@ def commit() -> str:
 
 
 def by_command(campaign: Campaign) -> list[str]:
-    """A line for each thing that was called: cases, and seconds of the processor."""
+    """A line for each thing that was called: cases, and CPU seconds."""
     return [
         f"{called:28} {len(took):7,} cases {sum(took):9.1f} s, most {max(took):5.2f}"
         for called, took in sorted(campaign.seconds.items())

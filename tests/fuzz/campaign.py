@@ -31,7 +31,7 @@ class Outcome:
 
 @dataclass
 class Campaign:
-    """The verdicts so far; cases and their seconds of the processor by what was called."""
+    """The verdicts so far; cases and their CPU seconds by what was called."""
 
     verdicts: Counter[str] = field(default_factory=Counter)
     findings: dict[tuple[str, str], Outcome] = field(default_factory=dict)

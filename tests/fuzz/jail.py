@@ -22,7 +22,7 @@ from judge import Case, Verdict, judged
 
 # Of the processor until a case is stopped. A fit of a whole published table takes 7 to 11 of them.
 SECONDS = 20.0
-LIMIT = 0.5  # s of the processor that dpsim may give one simulation
+LIMIT = 0.5  # CPU seconds that dpsim may give one simulation
 PATIENCE = 20  # times as long of the clock, on a machine that may be busy with other things
 BYTES = 4 * 2**30
 
@@ -97,7 +97,7 @@ class Jail:
 
 
 def _spent(pid: int) -> float:
-    """Seconds of the processor that a process has used."""
+    """CPU seconds that a process has used."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 

@@ -106,7 +106,7 @@ def test_a_profile_that_cannot_be_written_is_one_line(dpsim, export, tmp_path):
     path = two_steps(export).done()
     code, _, err = dpsim("import", "nsys", path, "-o", tmp_path / "p.json")
     assert code == 2
-    assert f"{path}: makes no profile of layers: no NVTX ranges of torch's operators" in err
+    assert f"{path}: has no layer profile: no NVTX ranges of torch's operators" in err
 
 
 def broken(change):
@@ -201,7 +201,7 @@ def test_a_file_that_would_fill_the_memory_is_refused_before_it_is_read(
     dpsim, export, tmp_path, monkeypatch
 ):
     path = as_nsys(export, gpu_trace()).done()
-    monkeypatch.setattr("dpsim.base.budget.memory_here", lambda: 9.0 * path.stat().st_size)
+    monkeypatch.setattr("dpsim.base.budget.available_memory", lambda: 9.0 * path.stat().st_size)
     code, _, err = dpsim("import", "nsys", path, "-o", tmp_path / "p.json")
     assert code == 1
     assert "to read it would need about" in err

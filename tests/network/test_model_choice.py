@@ -82,7 +82,7 @@ def test_closed_form_waits_for_the_last_to_start():
 )
 def test_a_round_that_has_no_room_is_refused_before_it_is_laid_out(monkeypatch, kind, here, needed):
     # 4,096 ranks: 16.8 million transfers of two hops, 290 B each; 32 B where rounds take blocks.
-    monkeypatch.setattr("dpsim.base.budget.memory_here", lambda: here)
+    monkeypatch.setattr("dpsim.base.budget.available_memory", lambda: here)
     with pytest.raises(FailedError, match=f"4,096 ranks would need about {needed}.*take fewer"):
         named_model(kind, "all-to-all", UniformSwitch(4096, 1e9, 0.0))
 
@@ -90,7 +90,7 @@ def test_a_round_that_has_no_room_is_refused_before_it_is_laid_out(monkeypatch, 
 def test_a_schedule_whose_rounds_do_not_fit_in_memory_at_once_is_refused(monkeypatch):
     # By numpy, where rounds stay laid out.
     monkeypatch.setattr("dpsim.network.flows_model.kernel", lambda seconds: None)
-    monkeypatch.setattr("dpsim.base.budget.memory_here", lambda: 1e8)
+    monkeypatch.setattr("dpsim.base.budget.available_memory", lambda: 1e8)
     model = named_model("flows", "ring", UniformSwitch(512, 1e9, 0.0))
     with pytest.raises(FailedError, match=r"ring of 512 ranks as flows .* \(network_model: auto\)"):
         model.finish(np.zeros(512), 2**20)

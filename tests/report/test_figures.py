@@ -48,11 +48,11 @@ def test_the_parts_of_a_bar_are_the_parts_of_the_step(quickstart):
     output = figure.data[0].text[0]
     assert output == f"{human(compute, TIME, 3)}<br>{compute / step:.0%}"
     assert sum(x[0] for x in bars.values()) == pytest.approx(1e3 * quickstart.step_time_s["mean"])
-    assert titles(figure)[:2] == ("Where the time of a step goes", "mean time of a step (ms)")
+    assert titles(figure)[:2] == ("Breakdown of the step time", "mean time of a step (ms)")
     assert len({bar.marker.color for bar in figure.data}) == len(figure.data)
     assert (
         titles(breakdown_figure([quickstart]))[0]
-        == f"Where the {human(step, TIME, 4)} of a step go"
+        == f"Breakdown of a step of {human(step, TIME, 4)}"
     )
 
 

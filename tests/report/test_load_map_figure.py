@@ -79,5 +79,5 @@ def test_no_devices_of_a_node_overlap_and_idle_links_are_noted(node):
     devices = figure.data[-1]
     places = list(zip(devices.x, devices.y, strict=True))
     assert len(set(places)) == len(places)
-    assert figure.layout.title.subtitle.text == "nothing is sent"
+    assert figure.layout.title.subtitle.text == "no traffic"
     assert figure.layout.title.text == "Load of the links"

@@ -151,18 +151,18 @@ def test_a_sweep_is_read_from_its_table():
 @pytest.mark.parametrize(
     ("content", "problem"),
     [
-        ("no JSON", "but is no JSON"),
+        ("no JSON", "but is not JSON"),
         (
             "[]",
             "must be JSON that dpsim run, compare, scale, collective or explain printed, but its key "
-            "kind says none of these",
+            "kind names none of these",
         ),
-        ('{"rows": []}', "kind says none of these"),
-        ('{"kind": ["run"]}', "kind says none of these"),
+        ('{"rows": []}', "kind names none of these"),
+        ('{"kind": ["run"]}', "kind names none of these"),
         ('{"kind": "run"}', "must be JSON as a command printed it, but lacks 'name'"),
         ('{"kind": "compare", "rows": []}', "but has no rows"),
         ('{"kind": "compare", "rows": [{"other": 1}]}', "printed it, but lacks 'variant'"),
-        ('{"kind": "explain", "name": NaN}', "but is no JSON"),
+        ('{"kind": "explain", "name": NaN}', "but is not JSON"),
         ('{"kind": "compare", "rows": 3}', "but has no rows"),
     ],
 )

@@ -98,7 +98,7 @@ def run_answer():
     [
         ("{}", "a.json", "must be JSON that"),
         ("[1]", "a.json", "must be JSON that"),
-        ("no", "a.json", "must be JSON that a command printed, but is no JSON"),
+        ("no", "a.json", "must be JSON that a command printed, but is not JSON"),
         (
             '{"kind": "converge"}',
             "a.json",

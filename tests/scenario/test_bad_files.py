@@ -115,12 +115,12 @@ DOCUMENTS = {
     "name: a: b": "1:8: must be YAML, but mapping values are not allowed here",
     "name: @a": "1:7: must be YAML, but found character '@' that cannot start any token",
     "a: b\n c: d": "2:3: must be YAML, but mapping values are not allowed here",
-    'name: "\\U00110000"': "1:5: must be YAML, but what follows cannot be read: chr() arg not in range(0x110000)",
+    'name: "\\U00110000"': "1:5: must be YAML, but the text from here on cannot be read: chr() arg not in range(0x110000)",
     'name: "\\ud800"': "1:7: name: must be text, but got half of a surrogate pair",
     "name: a\nx: \x00\x01": "2:4: must be text, but got the character '\\x00', as in a binary file",
     "name: !!python/object:os.system a": "1:7: name: must have no such tag, but got '!!python/object:os.system'",
     "name: !x a": "1:7: name: must have no such tag, but got '!x'",
-    "name: !!int a": "1:7: name: must be what its tag '!!int' says, but got 'a'",
+    "name: !!int a": "1:7: name: must match its tag '!!int', but got 'a'",
     "name: *a": "1:7: name: must refer to an anchor above, but got '*a'",
     "name: &a [*a]": "1:11: name[0]: must not hold itself, but '*a' does",
     "a: &a {b: 1}\nc: {<<: *a}": (
@@ -202,7 +202,7 @@ def test_paths_that_are_no_file(tmp_path: Path) -> None:
     assert _file_error(tmp_path) == f"{tmp_path}: must be a YAML file, but got a directory"
     assert (
         _file_error(tmp_path / "no.yaml")
-        == f"{tmp_path / 'no.yaml'}: must be a YAML file, but there is none of this name"
+        == f"{tmp_path / 'no.yaml'}: must be a YAML file, but there is no such file"
     )
     assert _file_error("a\0b") == "'a\\x00b': must be a file's name"
     (tmp_path / "f").touch()

@@ -45,9 +45,9 @@ def test_an_example_has_the_kind_that_was_meant():
 
 def test_a_file_that_is_not_here_but_comes_with_dpsim_can_be_copied(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    copies = "; dpsim scenarios quickstart -o FILE copies the one of dpsim"
+    copies = "; dpsim scenarios quickstart -o FILE copies dpsim's"
     for name in ("scenarios/quickstart.yaml", "quickstart"):
-        with pytest.raises(ScenarioError, match=rf"there is none of this name{copies}$"):
+        with pytest.raises(ScenarioError, match=rf"there is no such file{copies}$"):
             load_scenario(name)
-    with pytest.raises(ScenarioError, match=r"there is none of this name$"):
+    with pytest.raises(ScenarioError, match=r"there is no such file$"):
         load_scenario("mine.yaml")

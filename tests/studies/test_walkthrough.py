@@ -6,7 +6,7 @@ import pytest
 from dpsim.base.errors import DpsimError
 from dpsim.collectives import ALGORITHMS, algorithm, contributions, traffic
 from dpsim.network import MessageCosts, RoundsModel
-from dpsim.studies.walkthrough import walk
+from dpsim.studies.walkthrough import walk_through
 from dpsim.topology import UniformSwitch
 
 NBYTES = 2**20
@@ -20,7 +20,7 @@ def schedule(request):
 
 def test_it_ends_as_the_operation_promises_when_the_model_says(schedule):
     network = UniformSwitch(6, 1e9, 1e-6)
-    walked = walk(schedule, NBYTES, network, COSTS)
+    walked = walk_through(schedule, NBYTES, network, COSTS)
     last = walked.rounds[-1]
     assert ((last.held == walked.wanted) | np.isnan(walked.wanted)).all()
     whole = RoundsModel(schedule, network, COSTS).finish(np.zeros(6), NBYTES)
@@ -39,13 +39,13 @@ def test_a_ring_of_three_on_paper():
 
 def test_only_the_requested_operation_counts():
     """Of a broadcast that is the root's vector, of an all-gather each rank's own chunk."""
-    broadcast = walk(algorithm("tree", "broadcast").schedule(4), NBYTES)
+    broadcast = walk_through(algorithm("tree", "broadcast").schedule(4), NBYTES)
     assert broadcast.counts[:, 0].tolist() == [True, False, False, False]
-    gathered = walk(algorithm("ring", "all-gather").schedule(4), NBYTES)
+    gathered = walk_through(algorithm("ring", "all-gather").schedule(4), NBYTES)
     assert (gathered.counts == np.eye(4, dtype=bool)).all()
     assert gathered.rounds[0].seconds is None
 
 
 def test_more_ranks_than_letters_are_refused():
     with pytest.raises(DpsimError, match="at most 16 ranks to be shown round by round, but has 17"):
-        walk(algorithm("ring").schedule(17), NBYTES)
+        walk_through(algorithm("ring").schedule(17), NBYTES)

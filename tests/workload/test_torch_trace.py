@@ -370,7 +370,7 @@ def test_modules_that_cannot_be_traced(module, tmp_path, text, message):
 @with_torch
 def test_a_file_or_module_that_is_not_there(tmp_path):
     with pytest.raises(
-        DpsimError, match=r"none\.py: must be a Python file, but there is none of this name"
+        DpsimError, match=r"none\.py: must be a Python file, but there is no such file"
     ):
         trace(f"{tmp_path}/none.py:build", (4,))
     with pytest.raises(

@@ -39,8 +39,8 @@ def backends(
 ) -> None:
     """Try every operation of gloo, nccl and mpi on CPU and CUDA tensors.
 
-    Says of each what torch's documentation does, and whether it works, fails, or cannot be tried
-    here.
+    Shows the entry in torch's documentation for each, and whether it works, fails, or cannot be
+    tried here.
 
     Example: dpsim validate backends --edition classic
     Example: torchrun --nproc-per-node 2 -m validate backends --json
@@ -85,9 +85,9 @@ _BRIEF = {"works": "yes", "does not work": "no"}
 def _mark(cell: Cell, edition: Edition) -> str:
     """Return the edition's entry, the other's if it differs, and the result on this machine."""
     other: Edition = "today" if edition == "classic" else "classic"
-    said, others = (_BRIEF.get(cell.verdict_of(each), "perhaps") for each in (edition, other))
-    marks = [said]
-    if others != said:
+    entry, others = (_BRIEF.get(cell.verdict_of(each), "perhaps") for each in (edition, other))
+    marks = [entry]
+    if others != entry:
         marks.append(f"{other}: {others}")
     if cell.verdict != "not tried":
         marks.append(f"here: {_HERE[cell.verdict]}")
@@ -113,7 +113,7 @@ def _notes(cells: Sequence[Cell]) -> list[str]:
     return [
         *fails,
         *reasons,
-        "perhaps: where MPI was built for CUDA",
+        "perhaps: if MPI was built for CUDA",
         f"today: {DOCUMENTATION}",
-        f"classic: {CLASSIC}, as lectures have it",
+        f"classic: {CLASSIC}, as in lectures",
     ]

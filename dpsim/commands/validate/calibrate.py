@@ -65,7 +65,7 @@ def calibrate(
 
     Collectives give latency, overheads, links' efficiency, reduction cost and more; messages, which
     are measured on a testbed, give duplex factors. A scenario uses the profile by calibration:
-    profile.json. Residuals of collectives are those of runs that were not fitted on.
+    profile.json. Residuals of collectives are from held-out runs.
 
     Example: dpsim validate calibrate --testbed "hosts=4,rate=100 Mbit/s" -o profile.json
     Example: dpsim validate calibrate validate/recorded/collectives.json.gz -o profile.json
@@ -204,7 +204,7 @@ def _ranking(chosen: list[Choice]) -> str:
     from validate.compare.ranking import within
 
     if not chosen:
-        return "no setting has several algorithms that were held out"
+        return "no setting has several held-out algorithms"
     return (
         f"in {within(chosen):.1%} of {len(chosen)} settings the algorithm predicted to be fastest "
         "is the fastest, "

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dpsim.commands.help import Commands
 
 validate_app = Commands(
-    "Compare predictions with measurements. "
-    "On a node of GPUs ask doctor first, then node, then run.",
+    "Compare predictions with measurements. On a GPU node run doctor first, then node, then run.",
     homes={
         "backends": "dpsim.commands.validate.backends:backends",
         "calibrate": "dpsim.commands.validate.calibrate:calibrate",

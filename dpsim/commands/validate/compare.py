@@ -46,9 +46,9 @@ def compare(
     again: Again = False,
     as_json: Json = False,
 ) -> None:
-    """Compare what was predicted with what was measured.
+    """Compare predictions with measurements.
 
-    Errors by kind, choices, and what is off in the worst cases.
+    Shows errors by kind, the choices made, and the worst cases.
 
     Example: dpsim validate compare validate/recorded/
     Example: dpsim validate compare validate/recorded/steps.json.gz --again --tolerance 10%

@@ -1,4 +1,4 @@
-"""``dpsim validate doctor``: what this machine can measure, and what prevents it."""
+"""``dpsim validate doctor``: check what this machine can measure, and what prevents it."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from dpsim.commands.validate.options import torch_first
 
 
 def doctor(as_json: Json = False) -> None:
-    """Say in seconds what this machine can measure, what is in the way, and for how long.
+    """Check within seconds what this machine can measure, how long it takes, and what prevents it.
 
-    GPUs with their clocks, memory and other processes, how they are joined, network cards, versions
-    of torch, CUDA, NCCL and the driver; then each problem in one sentence, and what dpsim validate
-    node would measure. Nothing is measured, and nothing changes.
+    Lists GPUs with their clocks, memory, other processes and links, network cards, versions of
+    torch, CUDA, NCCL and the driver; then each problem in one sentence, and the measurements of
+    dpsim validate node. Nothing is measured, and nothing changes.
 
     Example: dpsim validate doctor
     """
@@ -46,7 +46,7 @@ def _lines(found: Mapping[str, Any]) -> Iterator[str]:
         yield f"network   {nic['name']}, {nic['kind']}{rate}"
     yield f"backends  {', '.join(found['backends'])}"
     yield ""
-    for problem in found["problems"] or ["nothing is in the way"]:
+    for problem in found["problems"] or ["no problems found"]:
         yield f"- {problem}"
     if found["plan"]:
         yield ""

@@ -122,7 +122,7 @@ def microbench(
     profile: Profile = None,
     as_json: AsJson = False,
 ) -> None:
-    """Measure this machine; flags and size syntax of the collectives are those of nccl-tests.
+    """Measure this machine; collectives take the flags and size syntax of nccl-tests.
 
     Example: dpsim validate microbench collectives --ranks 4 -e 16M --algorithm library,ring
     Example: dpsim validate microbench layers --model mypackage.models:build --input 3,224,224

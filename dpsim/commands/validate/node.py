@@ -64,12 +64,12 @@ def node(
     """Measure this node and write one profile of it: computing, copies and network.
 
     It measures matrix products, memory, layers of models, the optimiser, codecs, copies, the
-    library's collectives, how far ranks' compute times spread when all run at once, what torch's
-    wrappers add to a step, and what it loses to an all-reduce beside it. A scenario uses it by
-    calibration: PROFILE.json. A third of the collectives' sizes and of the batch sizes
-    is held out, and gives the profile's error. Every row is written as it is made: what fails or
-    is cut off costs nothing else, and a second call measures what is left over. Under torchrun its
-    ranks measure. Ask dpsim validate doctor first.
+    library's collectives, the spread of compute times when all ranks run, the time that torch's
+    wrappers add to a step, and the slow-down by a concurrent all-reduce. A scenario uses it by
+    calibration: PROFILE.json. A third of the collectives' sizes and of the batch sizes is held out,
+    and gives the profile's error. Every row is written at once: a failure loses no other row, and a
+    second call measures the rest. Under torchrun its ranks measure. Run dpsim validate doctor
+    first.
 
     Example: dpsim validate node -o profile.json
     Example: dpsim validate node --device cpu --ranks 2 --minutes 2 -o profile.json
@@ -97,18 +97,18 @@ def node(
         content = profile.model_dump(mode="json")
         show_answer("validate-node", profile=content)
     else:
-        show(_errors(profile), "", *_said(profile))
+        show(_errors(profile), "", *_summary(profile))
 
 
 def _errors(profile: CalibrationProfile) -> Table:
     from dpsim.report.text.errors import errors_table
 
     errors = {what: vars(each) for what, each in profile.residuals_by.items()}
-    title = f"{profile.name} ({profile.gpu}): errors where it was not fitted"
+    title = f"{profile.name} ({profile.gpu}): errors on held-out rows"
     return errors_table(title, "what", errors)
 
 
-def _said(profile: CalibrationProfile) -> list[str]:
+def _summary(profile: CalibrationProfile) -> list[str]:
     reached = ", ".join(f"{name} {each.value:.3g}" for name, each in profile.constants.items())
     models = ", ".join(f"{model.model} in {model.precision}" for model in profile.compute)
     tables = ", ".join(f"{table.operation} on {table.ranks}" for table in profile.network)

@@ -1,4 +1,4 @@
-"""Options that several of the validating commands have, and what they do first."""
+"""Options of several validating commands, and their preparation."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Backend = Annotated[str, typer.Option(help="auto, gloo or nccl.")]
 
 
 def timeout_seconds(text: str) -> float:
-    """Seconds in the text of ``--timeout``. Raises DpsimError for what is no time above 0."""
+    """Return the seconds of ``--timeout``. Raises DpsimError unless it is a time above 0."""
     from dpsim.base.units import TIME, parse
 
     seconds = read_option("--timeout", lambda value: parse(value, TIME), text)
@@ -25,11 +25,11 @@ def timeout_seconds(text: str) -> float:
 
 
 def torch_first(command: str) -> None:
-    """Imports torch for a command of ``dpsim validate``.
+    """Import torch for a command of ``dpsim validate``.
 
-    Its C++ log then is silent unless TORCH_CPP_LOG_LEVEL asks for it.
+    Its C++ log is silent unless TORCH_CPP_LOG_LEVEL is set.
 
-    Raises DpsimError, with a hint, where it is missing.
+    Raises DpsimError, with a hint, if it is missing.
     """
     from dpsim.workload import import_torch
 

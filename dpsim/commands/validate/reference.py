@@ -78,11 +78,10 @@ def reference(
     tolerance: Tolerance = None,
     as_json: Json = False,
 ) -> None:
-    """Predict every row of a table of published measurements and say how far off that is.
+    """Predict every row of a table of published measurements, and show the errors.
 
-    Rows of quality other than ok, and rows that a calibration was fitted on, are predicted but do
-    not count. For tables of step times, rows that the constants saw are predicted by constants
-    fitted without their group.
+    Rows of a quality other than ok, and rows that a calibration was fitted on, are predicted but do
+    not count. In tables of step times, constants fitted without a row's group predict that row.
 
     Example: dpsim validate reference nccl-tests nccl_tests.csv --regime calibrated --json
     """
@@ -99,7 +98,7 @@ def reference(
         if steps:
             result = compare_steps(
                 file,
-                # `_known` has checked the words, which type checkers cannot see.
+                # `_known` has checked the value, which type checkers cannot see.
                 cast("StepKind", kind),
                 regime=cast("Literal['specification', 'calibrated']", regime),
                 write_scenarios=write_scenarios,
@@ -154,10 +153,10 @@ def _show(result: Reference | StepReference) -> None:
     if result.fitted:
         show(f"known, and not counted: {len(result.fitted)} rows")
     if isinstance(result, StepReference):
-        _show_apart(result.apart_by_reason)
+        _show_not_counted(result.apart_by_reason)
         _show_refused(result)
     elif result.apart:
-        _show_apart({"quality": result.to_json()["overall_apart"]})
+        _show_not_counted({"quality": result.to_json()["overall_apart"]})
     elif result.notes:
         show(
             "",
@@ -166,11 +165,11 @@ def _show(result: Reference | StepReference) -> None:
         )
 
 
-def _show_apart(errors: Mapping[str, Mapping[str, float | int]]) -> None:
+def _show_not_counted(errors: Mapping[str, Mapping[str, float | int]]) -> None:
     """Show how many rows do not count, by reason, and their errors."""
     for reason, of_rows in errors.items():
         off = f"{of_rows['mean_ape']:.1%}"
-        show(f"apart: {of_rows['n']} rows, off by {off} on average: {reason}")
+        show(f"not counted: {of_rows['n']} rows, off by {off} on average: {reason}")
 
 
 def _show_refused(result: StepReference) -> None:

@@ -90,7 +90,7 @@ def run(
 ) -> None:
     """Run a scenario on real ranks and predict it, side by side.
 
-    With --device, or where the scenario has no testbed, its model, batch and strategy run in torch
+    With --device, or without a testbed in the scenario, its model, batch and strategy run in torch
     on this node's devices. Otherwise it runs on a testbed, which needs root on Linux. Under
     torchrun the ranks are the launcher's, on one node or several.
 
@@ -186,7 +186,7 @@ def _table(found: StepRun) -> Table:
     title = f"{found.predicted.name}: {steps} steps on {found.predicted.workers} workers"
     headings = ("mean seconds of", "predicted (ms)", "measured (ms)", "difference (ms)")
     sides = found.predicted, found.measured
-    # Each part by its words, and times that are part of no step.
+    # Each part by its label, and times that are not parts of a step.
     rows: dict[str, list[float | None]] = {"a step": [each.step_time_s["mean"] for each in sides]}
     rows |= {part.words: [each.parts_s[name] for each in sides] for name, part in PARTS.items()}
     rows |= {"hidden communication": [each.overlapped_comm_s for each in sides]}
@@ -208,23 +208,23 @@ def _ms(seconds: float | None) -> str:
 
 
 def _notes(found: StepRun) -> list[str]:
-    said = [f"the step is predicted {found.error['step_time']:+.1%} off what was measured"]
+    lines = [f"the predicted step is {found.error['step_time']:+.1%} off the measured one"]
     peaks = [human(value, DATA, 3) for value in found.memory.values() if value is not None]
     if len(peaks) == len(found.memory) == 2:
-        said.append(f"memory: {peaks[0]} predicted, {peaks[1]} measured at most")
-    said += [f"by {found.backend} on {found.device}", *found.notes]
+        lines.append(f"memory: {peaks[0]} predicted, {peaks[1]} measured at most")
+    lines += [f"by {found.backend} on {found.device}", *found.notes]
     if not found.hidden:
-        said.append("communication beside computing was not timed apart")
+        lines.append("overlapped communication was not timed separately")
     for what in ("clock_gap", "versions"):
         predicted, measured = (
             side.staleness[what]["mean"] for side in (found.predicted, found.measured)
         )
         if predicted or measured:
-            said.append(
+            lines.append(
                 f"staleness, {what.replace('_', ' ')}: {predicted:.2f} predicted, {measured:.2f} "
                 "measured"
             )
     predicted, measured = (side.staleness["dropped"] for side in (found.predicted, found.measured))
     if predicted or measured:
-        said.append(f"dropped gradients: {predicted:.0%} predicted, {measured:.0%} measured")
-    return said
+        lines.append(f"dropped gradients: {predicted:.0%} predicted, {measured:.0%} measured")
+    return lines

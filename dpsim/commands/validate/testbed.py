@@ -67,10 +67,9 @@ def run_on_testbed(
     """Run a command on hosts with links of known rates, made of network namespaces.
 
     Needs root on Linux. Each host runs the command once, with RANK, WORLD_SIZE, MASTER_ADDR and
-    the rest that torchrun gives. Lines of output begin with the rank. Everything is taken down at
-    the end, also after Ctrl-C. The exit code is 1 where a rank fails or the machine lacks
-    something.
-    Without a command, TCP throughput is measured and shown beside the rates.
+    torchrun's other variables. Lines of output begin with the rank. Everything is taken down at
+    the end, also after Ctrl-C. The exit code is 1 if a rank fails or the machine lacks something.
+    Without a command, TCP throughput is measured and compared with the rates.
 
     Example: dpsim validate testbed --hosts 4 --rate "100 Mbit/s"
     Example: dpsim validate testbed --rates "100 Mbit/s,50 Mbit/s" -- python train.py

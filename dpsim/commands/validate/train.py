@@ -33,11 +33,11 @@ def train(
     ] = 0,
     as_json: Json = False,
 ) -> None:
-    """Train a small network on digits by a method, beside torch's own, and prove that it is right.
+    """Train a small network on digits by a method and by torch's own, and prove it correct.
 
-    Losses and weights are compared with a replay of the run's log in one process. Methods are those
-    of the strategies: ddp, fsdp, zero-1, schedule, library, buckets, parameter-server, backup,
-    local-sgd, gossip, ad-psgd, sma, compressed, through-host, data-parallel, whole-batch.
+    Losses and weights are compared with a replay of the run's log in one process. Methods: ddp,
+    fsdp, zero-1, schedule, library, buckets, parameter-server, backup, local-sgd, gossip, ad-psgd,
+    sma, compressed, through-host, data-parallel, whole-batch.
 
     Example: dpsim validate train gossip
     Example: dpsim validate train all --device cuda --backend nccl --json
@@ -65,7 +65,7 @@ def train(
         show(_table(proofs), "", *_not_run(proofs))
     # Raised last: the table shows the differences first.
     if wrong := [proof.method for proof in proofs if not (proof.equal or proof.not_run)]:
-        raise FailedError(f"not what its replay gives: {', '.join(wrong)}")
+        raise FailedError(f"different from its replay: {', '.join(wrong)}")
 
 
 def _table(proofs: list[Proof]) -> Table:
@@ -85,7 +85,7 @@ def _table(proofs: list[Proof]) -> Table:
         for proof in proofs
         if not proof.not_run
     )
-    return table("each beside its replay", headings, rows, left=("method",))
+    return table("each method and its replay", headings, rows, left=("method",))
 
 
 def _not_run(proofs: list[Proof]) -> list[str]:

@@ -105,7 +105,7 @@ def _run(
     finally:
         loops.messages_close(at)
     if state == _NO_MEMORY:
-        raise FailedError("needs more memory for messages as flows than this machine gives")
+        raise FailedError("needs more memory for messages as flows than this machine has")
     return bool(state == _DONE)
 
 

@@ -83,11 +83,11 @@ def time_to_target_figure(runs: _RUNS) -> go.Figure:
         lines.setdefault(_batch(each) if by_gpus else 0, []).append(each)
 
     figure = go.Figure()
-    for number, (batch, own) in enumerate(sorted(lines.items())):
-        own.sort(key=lambda each: int(each["to_target"]["global_batch"]))
-        targets = [each["to_target"] for each in own]
+    for number, (batch, group) in enumerate(sorted(lines.items())):
+        group.sort(key=lambda each: int(each["to_target"]["global_batch"]))
+        targets = [each["to_target"] for each in group]
         figure.add_scatter(
-            x=[_across(each, by_gpus) for each in own],
+            x=[_across(each, by_gpus) for each in group],
             y=[factor * target["time_s"] for target in targets],
             error_y={
                 "array": [factor * (target["high_s"] - target["time_s"]) for target in targets],
@@ -123,10 +123,10 @@ def utilisation_figure(runs: _RUNS) -> go.Figure:
         lines.setdefault(each["workers"], []).append(each)
 
     figure = go.Figure()
-    for number, (gpus, own) in enumerate(sorted(lines.items())):
+    for number, (gpus, group) in enumerate(sorted(lines.items())):
         figure.add_scatter(
-            x=[_batch(each) for each in own],
-            y=[each["mfu"] if known else each["throughput_samples_per_s"] / gpus for each in own],
+            x=[_batch(each) for each in group],
+            y=[each["mfu"] if known else each["throughput_samples_per_s"] / gpus for each in group],
             mode="lines+markers",
             name=f"{gpus:,} GPUs",
             showlegend=len(lines) > 1,
@@ -134,11 +134,11 @@ def utilisation_figure(runs: _RUNS) -> go.Figure:
             marker=marker_of(number, size=8),
             hovertemplate="batch %{x:,}: %{y:.3g}<extra></extra>",
         )
-    up = "share of the peak (MFU)" if known else "samples/s of a GPU"
+    up = "share of the peak (MFU)" if known else "samples/s per GPU"
     axis = {"rangemode": "tozero", **({"tickformat": ".0%"} if known else {})}
     across = counts_axis([_batch(each) for each in answers])
     title = "Utilisation against the batch"
-    return styled(figure, title, "batch of a GPU (samples)", up, xaxis=across, yaxis=axis)
+    return styled(figure, title, "batch per GPU (samples)", up, xaxis=across, yaxis=axis)
 
 
 def learners_figure(runs: Sequence[tuple[int, Result | Answer]]) -> go.Figure:
@@ -182,7 +182,7 @@ def cost_figure(
     for name, which, look in (
         ("every run", range(len(answers)), {"mode": "markers"}),
         # In steps: nothing was simulated between two runs of the front that a slope could show.
-        ("no run beats these in both", best, {"mode": "lines+markers", "line": {"shape": "hv"}}),
+        ("Pareto front", best, {"mode": "lines+markers", "line": {"shape": "hv"}}),
     ):
         figure.add_scatter(
             name=name,

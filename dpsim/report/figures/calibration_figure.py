@@ -17,8 +17,8 @@ def calibration_figure(calibrated: Answer) -> go.Figure:
     rows = {"fitted to": calibrated["rows"], "held out": calibrated["held_out"]["rows"]}
     groups = {name: _pairs(runs) for name, runs in rows.items() if runs}
     title = (
-        "Steps as measured and as predicted<br><sub>Upright lines are 90 % intervals; runs that "
-        "were held out tell how far to trust it.</sub>"
+        "Steps as measured and as predicted<br><sub>Upright lines are 90 % intervals; "
+        "held-out runs show how far to trust it.</sub>"
     )
     figure = measured_figure(groups, "step", "s", title)
     # A cluster's steps differ by less than a power of ten, the distance of plotly's ticks.

@@ -52,7 +52,7 @@ def columns_figure(
     if len(kept) < len(rows):
         subtitle += f"; {len(rows) - len(kept):,} lack one of the two"
     if aims is not None and drawn:
-        subtitle += f"; the line joins what no other beats ({aims[0]} {across}, {aims[1]} {up})"
+        subtitle += f"; the line is the Pareto front ({aims[0]} {across}, {aims[1]} {up})"
     by = "" if colour is None else f" by {colour}"
     title = f"{y_title} against {x_title}{by}<br><sub>{subtitle}</sub>"
     return styled(figure, title, x_title, y_title, legend_title=colour or "")

@@ -18,12 +18,12 @@ def front_figure(tuning: Tuning) -> go.Figure:
     figure = go.Figure()
     # In steps, not straight lines: no configuration is known between two points.
     steps = {"mode": "lines+markers", "line": {"color": COLOURS[0], "shape": "hv"}}
-    own = [tuning.baseline] if isinstance(tuning.baseline, Evaluation) else []
+    baseline = [tuning.baseline] if isinstance(tuning.baseline, Evaluation) else []
     best = f"best {tuning.objective.title}"
     for name, shown, marker, look in (
         ("tried, with few steps", tuning.evaluations, {"color": COLOUR["grey"], "size": 7}, {}),
         ("front", tuning.front, {"color": COLOURS[0], "size": 9}, steps),
-        ("as the file is", own, {"color": COLOURS[5], "size": 13, "symbol": "diamond"}, {}),
+        ("as the file is", baseline, {"color": COLOURS[5], "size": 13, "symbol": "diamond"}, {}),
         (best, [tuning.best], {"color": COLOURS[2], "size": 15, "symbol": "star"}, {}),
     ):
         if shown:

@@ -39,10 +39,10 @@ _DOING = {
 }
 _CALLED = {"update": "optimiser"}
 _SEEN: dict[Seen, tuple[str, str]] = {
-    "guaranteed": (COLOUR["blue"], "seen by all: what SSP promises"),
+    "guaranteed": (COLOUR["blue"], "seen by all: guaranteed by SSP"),
     "own": (COLOUR["bluish green"], "its own: always seen"),
-    "in the window": (COLOUR["sky blue"], "in the window, and come by chance"),
-    "not yet": (COLOUR["grey"], "in the window, not come yet"),
+    "in the window": (COLOUR["sky blue"], "in the window, arrived by chance"),
+    "not yet": (COLOUR["grey"], "in the window, not arrived yet"),
 }
 
 
@@ -64,8 +64,8 @@ def lanes_figure(lanes: Sequence[Lane], title: str) -> go.Figure:
     computing are waiting.
     """
     bars = [list(_bars(lane)) for lane in lanes]
-    end = max((bar.end for own in bars for bar in own), default=0.0)
-    workers = max((bar.worker for own in bars for bar in own), default=0) + 1
+    end = max((bar.end for lane in bars for bar in lane), default=0.0)
+    workers = max((bar.worker for lane in bars for bar in lane), default=0) + 1
     height = _TOP + _BOTTOM + len(lanes) * (workers * _ROW + _BETWEEN)
     figure = make_subplots(
         rows=len(lanes),
@@ -78,8 +78,8 @@ def lanes_figure(lanes: Sequence[Lane], title: str) -> go.Figure:
 
     factor, unit = time_unit(end)
     shown: set[str] = set()
-    for (row, own), doing in product(enumerate(bars, 1), _DOING):
-        alike = [bar for bar in own if bar.doing == doing]
+    for (row, lane), doing in product(enumerate(bars, 1), _DOING):
+        alike = [bar for bar in lane if bar.doing == doing]
         if alike:
             trace = _trace(doing, alike, factor, unit, end)
             figure.add_bar(**trace, showlegend=doing not in shown, row=row, col=1)
@@ -158,8 +158,8 @@ def _bars(lane: Lane) -> Iterator[_Bar]:
     for worker in sorted(workers):
         sent: list[_Bar] = []
         computing: list[_Bar] = []
-        own = (bar for bar in every if bar.worker == worker)
-        for bar in sorted(own, key=lambda bar: bar.start):
+        activities = (bar for bar in every if bar.worker == worker)
+        for bar in sorted(activities, key=lambda bar: bar.start):
             row = sent if _DOING[bar.doing][1] is _BELOW else computing
             last = row[-1] if row else bar
             gap, is_alike = bar.start - last.end, (bar.doing, bar.step) == (last.doing, last.step)

@@ -62,7 +62,7 @@ def load_map_figure(classes: Sequence[LinkClass]) -> go.Figure:
 
 def _title(classes: Sequence[LinkClass]) -> str:
     if not classes or classes[0].share <= 0:
-        return "Load of the links<br><sub>nothing is sent</sub>"
+        return "Load of the links<br><sub>no traffic</sub>"
     busiest = classes[0]
     one, other = (TITLES.get(end, end) for end in busiest.ends)
     meaning = "share of its rate over the step, of the busiest link of a kind"
@@ -73,14 +73,14 @@ def _places(classes: Sequence[LinkClass]) -> dict[str, tuple[float, float]]:
     """Return each kind of device's place: the fabric on top, GPUs at the bottom."""
     kinds = list(dict.fromkeys(kind for each in classes for kind in each.ends))
     tiers = _tiers(classes, [kind for kind in kinds if kind not in (*_INSIDE, _BESIDE)])
-    drawn_beside = {_BESIDE: "gpu"}
+    adjacent = {_BESIDE: "gpu"}
     # If cards are attached to the switches of GPUs, traffic bypasses the processors.
     if any({*each.ends} == {"nic", "pcie-switch"} for each in classes):
-        drawn_beside["cpu"] = "pcie-switch"
-    inside = [kind for kind in _INSIDE if kind in kinds and kind not in drawn_beside]
+        adjacent["cpu"] = "pcie-switch"
+    inside = [kind for kind in _INSIDE if kind in kinds and kind not in adjacent]
     column = [*reversed(tiers), *inside]
     place = {kind: (0.0, -float(row)) for row, kind in enumerate(column)}
-    for kind, neighbour in drawn_beside.items():
+    for kind, neighbour in adjacent.items():
         if kind in kinds:
             _, height = place[neighbour]
             place[kind] = (_SIDE, height)

@@ -115,11 +115,11 @@ def algorithms_figure(rows: Sequence[CollectiveRow | Mapping[str, Any]]) -> go.F
 
     figure = go.Figure()
     for number, algorithm in enumerate(algorithms):
-        own = [row for row in listed if row["algorithm"] == algorithm]
-        own.sort(key=lambda row: row["bytes"])
+        points = [row for row in listed if row["algorithm"] == algorithm]
+        points.sort(key=lambda row: row["bytes"])
         figure.add_scatter(
-            x=[row["bytes"] for row in own],
-            y=[row["time_s"] for row in own],
+            x=[row["bytes"] for row in points],
+            y=[row["time_s"] for row in points],
             mode="lines+markers",
             name=algorithm,
             line={

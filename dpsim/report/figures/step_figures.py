@@ -59,9 +59,9 @@ def breakdown_figure(results: Sequence[Result | Answer], names: Sequence[str] = 
         )
 
     title = (
-        "Where the time of a step goes"
+        "Breakdown of the step time"
         if len(labels) > 1
-        else f"Where the {human(steps[0], TIME, 4)} of a step go"
+        else f"Breakdown of a step of {human(steps[0], TIME, 4)}"
     )
     return styled(
         figure,

@@ -18,7 +18,7 @@ _POINTS = 200
 def straggler_cost_figure(
     results: Mapping[str, Result], undisturbed: Mapping[str, Result]
 ) -> go.Figure:
-    """Draw the share of throughput that each way to synchronise keeps beside slow workers.
+    """Draw the share of throughput that each synchronisation keeps with slow workers.
 
     The best comes first. ``undisturbed`` has the results without slow workers, by the same names.
     """
@@ -50,15 +50,15 @@ def straggler_cost_figure(
     # plotly puts the first bar at the bottom.
     axis = {"autorange": "reversed"}
     height = 120 + 52 * max(len(names), 1)
-    title = _keeps_most(names, kept)
+    title = _kept_title(names, kept)
     return styled(figure, title, "throughput kept (%)", "", yaxis=axis, height=height)
 
 
-def _keeps_most(names: Sequence[str], kept: Mapping[str, float]) -> str:
+def _kept_title(names: Sequence[str], kept: Mapping[str, float]) -> str:
     if not names:
-        return "What slow workers cost"
+        return "Cost of slow workers"
     first, last = names[0], names[-1]
-    title = f"Beside slow workers {first} keeps {kept[first]:.0%} of its throughput"
+    title = f"With slow workers {first} keeps {kept[first]:.0%} of its throughput"
     return title if first == last else f"{title}, {last} {kept[last]:.0%}"
 
 
@@ -83,7 +83,7 @@ def step_times_figure(results: Mapping[str, Result]) -> go.Figure:
 
     shortest = min((float(each.steps.step.min()) for each in results.values()), default=1.0)
     figure.update_xaxes(**_times_axis(factor * shortest, factor * longest))
-    title = "How many steps are done within a time"
+    title = "Distribution of step times"
     return styled(figure, title, f"step time ({unit})", "steps (%)", hovermode="x unified")
 
 

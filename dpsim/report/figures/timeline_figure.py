@@ -65,7 +65,7 @@ def timeline_figure(
     axis = {"autorange": "reversed", "categoryorder": "array", "categoryarray": rows}
     return styled(
         figure,
-        f"What {_whom(intervals, called)} in one step",
+        f"What {_subject(intervals, called)} in one step",
         f"time ({unit})",
         "",
         barmode="overlay",
@@ -121,7 +121,7 @@ def called_by(workers: Mapping[str, int]) -> dict[int, str]:
     return called
 
 
-def _whom(intervals: Sequence[Interval], called: Mapping[int, str] | None) -> str:
+def _subject(intervals: Sequence[Interval], called: Mapping[int, str] | None) -> str:
     workers = {each.worker for each in intervals}
     if len(workers) != 1:
         return "each worker does"
@@ -134,28 +134,28 @@ def _bars(intervals: Sequence[Interval], called: Mapping[int, str], close: float
     one_worker = len({each.worker for each in intervals}) == 1
     # `Run.intervals` is grouped by worker.
     for worker, group in groupby(intervals, lambda each: each.worker):
-        own = list(group)
+        activities = list(group)
         # The title names a single worker.
         name = "" if one_worker else f"{called.get(worker, f'worker {worker}')}<br>"
         computing, sent, loaded = (
-            [each for each in own if each.stream == stream]
+            [each for each in activities if each.stream == stream]
             for stream in ("compute", "communication", "input")
         )
-        begin, end = min(each.start for each in own), max(each.end for each in own)
+        begin, end = min(each.start for each in activities), max(each.end for each in activities)
         yield from _computing(f"{name}computes", computing, begin, end, close)
         yield from _lanes(f"{name}sends", "communication", sent, close)
         yield from _lanes(f"{name}loads", "input", loaded, close)
 
 
 def _computing(
-    row: str, own: Sequence[Interval], begin: float, end: float, close: float
+    row: str, activities: Sequence[Interval], begin: float, end: float, close: float
 ) -> Iterator[_Bar]:
     """Yield passes, each as one bar while nothing interrupts it, and the waiting in between."""
     bars: list[_Bar] = []
     until = begin
     # A bar that begins later than the last one ended was waited for. Intervals of layers meet
     # within rounding, hence ``close``.
-    for bar in _named(row, own):
+    for bar in _named(row, activities):
         waited = bar.start - until > close
         if bars and bar.name == bars[-1].name and not waited:
             bars[-1] = bars[-1]._replace(end=bar.end)
@@ -169,16 +169,16 @@ def _computing(
         yield _Bar(row, "waiting", "waits", until, end)
 
 
-def _named(row: str, own: Sequence[Interval]) -> Iterator[_Bar]:
+def _named(row: str, activities: Sequence[Interval]) -> Iterator[_Bar]:
     """Yield computing, with the numbers of passes if there are several.
 
     Forward after backward begins a new pass.
     """
-    words = [each.name.partition(" ")[0] for each in own]
+    words = [each.name.partition(" ")[0] for each in activities]
     passes = [word for word in words if word in ("forward", "backward")]
     several = ("backward", "forward") in pairwise(passes)
     number, before = 1, ""
-    for each, word in zip(own, words, strict=True):
+    for each, word in zip(activities, words, strict=True):
         name = _CALLED.get(word, word) if word == "update" else each.name
         if word in ("forward", "backward"):
             number += (before, word) == ("backward", "forward")
@@ -186,10 +186,10 @@ def _named(row: str, own: Sequence[Interval]) -> Iterator[_Bar]:
         yield _Bar(row, _CALLED.get(word, word), name, each.start, each.end)
 
 
-def _lanes(row: str, doing: str, own: Sequence[Interval], close: float) -> Iterator[_Bar]:
+def _lanes(row: str, doing: str, activities: Sequence[Interval], close: float) -> Iterator[_Bar]:
     """Yield the intervals of a stream; those that overlap with others are in rows below."""
     free: list[float] = []
-    for each in own:
+    for each in activities:
         lane = next((at for at, end in enumerate(free) if each.start >= end - close), len(free))
         # Beyond the last lane the slice is empty, and this adds one.
         free[lane : lane + 1] = [each.end]

@@ -39,7 +39,7 @@ class Layout:
     frames: dict[str, Frame]
 
 
-def both_ways(
+def both_directions(
     graph: Graph[str], places: Container[str]
 ) -> Iterator[tuple[str, str, list[tuple[str, str]]]]:
     """Yield the ends of each link whose two ends have places, and its directions."""
@@ -149,7 +149,7 @@ def _tiers(graph: Graph[str], places: dict[str, Point], *, whole: bool) -> list[
     tier_of_kind: dict[str, int] = {}
     seen: set[str] = set()
     cards = [device for device in places if graph.nodes[device].get("kind") == "nic"]
-    found = _switches_beside(graph, cards, seen)
+    found = _adjacent_switches(graph, cards, seen)
     while found:
         seen.update(found)
         new = []
@@ -164,11 +164,11 @@ def _tiers(graph: Graph[str], places: dict[str, Point], *, whole: bool) -> list[
                 tiers[tier].append(switch)
         if new:
             tiers.append(new)
-        found = _switches_beside(graph, found, seen)
+        found = _adjacent_switches(graph, found, seen)
     return tiers
 
 
-def _switches_beside(graph: Graph[str], devices: list[str], seen: set[str]) -> list[str]:
+def _adjacent_switches(graph: Graph[str], devices: list[str], seen: set[str]) -> list[str]:
     """Return the fabric's switches next to any of ``devices``, without those already seen."""
     # A dict instead of a set: the order of the graph places equal ones.
     found: dict[str, None] = {}

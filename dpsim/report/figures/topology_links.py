@@ -10,7 +10,7 @@ from plotly.colors import sample_colorscale
 
 from dpsim.base.units import DATA, RATE, human
 from dpsim.engine import LinkLoads
-from dpsim.report.figures.topology_layout import Graph, Layout, Point, both_ways
+from dpsim.report.figures.topology_layout import Graph, Layout, Point, both_directions
 from dpsim.report.theme import COLOUR, LOAD
 from dpsim.topology import Cluster
 
@@ -40,7 +40,7 @@ def lines_of(cluster: Cluster, graph: Graph[str], loads: LinkLoads, place: Layou
     """
     shares = loads.utilisation(cluster.capacities)
     lines = []
-    for a, b, directions in both_ways(graph, place.places):
+    for a, b, directions in both_directions(graph, place.places):
         ways = [(x, y, graph.edges[x, y]) for x, y in directions]
         text = "<br>".join(_way_text(x, y, data, loads, shares) for x, y, data in ways)
         # The busier direction: a mean would show a link full in one direction as half idle.

@@ -43,13 +43,13 @@ _ASSUMPTIONS = (
     "max-min fair shares.",
     "A transfer takes its route's latency and its bytes at that rate; a collective's rounds "
     "follow one another at each rank.",
-    "Every worker computes the same model on as many samples; what varies from step to step is "
-    "what the scenario says.",
-    "Communication beside computation slows neither down.",
+    "Every worker computes the same model on as many samples; only the scenario's disturbances "
+    "vary from step to step.",
+    "Overlapped communication and computation do not slow each other down.",
 )
 _NOT_MODELLED = (
     "Codecs' times and memory use are formulas that were not measured.",
-    "Overheads of a communication library are left out where the all-reduce's library is ideal.",
+    "Overheads of a communication library are left out if the all-reduce's library is ideal.",
     "A GPU uses one network card; copies to a GPU do not contend with gradients, nor do other "
     "jobs unless they are given.",
     "Quirks of virtual machines, switches and drivers are left out, and clocks that drop under "

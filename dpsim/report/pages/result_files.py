@@ -54,7 +54,7 @@ def read_json(path: Path) -> object:
     try:
         return json.loads(text, parse_constant=_no_number)
     except (ValueError, RecursionError):
-        raise DpsimError(f"{path}: must be JSON that a command printed, but is no JSON") from None
+        raise DpsimError(f"{path}: must be JSON that a command printed, but is not JSON") from None
 
 
 def _no_number(name: str) -> None:
@@ -64,7 +64,7 @@ def _no_number(name: str) -> None:
 
 @contextmanager
 def as_printed(name: str) -> Iterator[None]:
-    """Raise DpsimError with one line where results from ``name`` cannot be shown.
+    """Raise DpsimError with one line if results from ``name`` cannot be shown.
 
     Commands print complete results: only an edited or truncated file gets here.
     """
@@ -87,7 +87,7 @@ def results_in(content: object, path: str) -> Source:
     kind = content.get("kind") if isinstance(content, dict) else None
     if not isinstance(content, dict) or not isinstance(kind, str) or kind not in _LABELS:
         raise DpsimError(
-            f"{path}: must be JSON that {_KNOWN} printed, but its key kind says none of these"
+            f"{path}: must be JSON that {_KNOWN} printed, but its key kind names none of these"
         )
     # The output for one scenario is its own only row.
     rows = content.get("rows", [content])

@@ -14,9 +14,9 @@ from typing import Any
 
 from dpsim.base.units import DATA, TIME, human
 from dpsim.collectives import Schedule
-from dpsim.report.figures.topology_layout import both_ways, layout
+from dpsim.report.figures.topology_layout import both_directions, layout
 from dpsim.report.pages.document import document
-from dpsim.studies.walkthrough import WalkedRound, Walkthrough
+from dpsim.studies.walkthrough import Walkthrough, WalkthroughRound
 from dpsim.topology import Cluster
 
 MOST_BESIDE = 4  # algorithms that are played side by side
@@ -28,11 +28,11 @@ def player(part: str) -> str:
     return files(__package__).joinpath(f"steps_player.{part}").read_text(encoding="utf-8")
 
 
-def steps_page(walks: Sequence[Walkthrough]) -> str:
-    """Return a self-contained HTML page with ``walks`` side by side."""
-    title = " and ".join(_title(walk.schedule) for walk in walks)
+def steps_page(walkthroughs: Sequence[Walkthrough]) -> str:
+    """Return a self-contained HTML page with ``walkthroughs`` side by side."""
+    title = " and ".join(_title(walkthrough.schedule) for walkthrough in walkthroughs)
     # Names in the data must not end the script element; in JSON the escape is equivalent.
-    data = json.dumps([drawn(walk) for walk in walks]).replace("<", "\\u003c")
+    data = json.dumps([drawn(walkthrough) for walkthrough in walkthroughs]).replace("<", "\\u003c")
     body = (
         f'<h1>{escape(title)}, round by round</h1><div class="dpsim-steps"></div>\n'
         f"<script>{player('js')}\n"
@@ -41,28 +41,28 @@ def steps_page(walks: Sequence[Walkthrough]) -> str:
     return document(title, body, style=_STYLE + player("css"), figures=False)
 
 
-def drawn(walk: Walkthrough) -> dict[str, Any]:
+def drawn(walkthrough: Walkthrough) -> dict[str, Any]:
     """Return the player's data for one walkthrough.
 
     ``cells`` are (rank, chunk, letters of the ranks in it, whether it is the rank's final value):
     all of them before the first round, and those that change in each.
     """
-    schedule = walk.schedule
+    schedule, network = walkthrough.schedule, walkthrough.network
     before: dict[tuple[int, int], tuple[str, bool]] = {}
     rounds = []
     # Each call writes into ``before``, so the rounds must be processed in order.
-    begin = _changed(_cells(walk, walk.begin), before)
-    for number, each in enumerate(walk.rounds, 1):
-        cells = _changed(_cells(walk, each.held), before)
-        rounds.append({"cells": cells, **_round(number, each, walk)})
+    begin = _changed(_cells(walkthrough, walkthrough.begin), before)
+    for number, each in enumerate(walkthrough.rounds, 1):
+        cells = _changed(_cells(walkthrough, each.held), before)
+        rounds.append({"cells": cells, **_round(number, each, walkthrough)})
     return {
         "title": _title(schedule),
         "ranks": schedule.ranks,
         "columns": list(_columns(schedule)),
-        "size": human(walk.nbytes, DATA),
+        "size": human(walkthrough.nbytes, DATA),
         "begin": begin,
         "rounds": rounds,
-        "picture": _picture(walk.network) if isinstance(walk.network, Cluster) else None,
+        "picture": _picture(network) if isinstance(network, Cluster) else None,
     }
 
 
@@ -78,7 +78,7 @@ def _columns(schedule: Schedule) -> Iterable[str]:
         yield from (f"{of}{chunk}" for chunk in range(schedule.chunks))
 
 
-def _cells(walk: Walkthrough, held: Any) -> dict[tuple[int, int], tuple[str, bool]]:
+def _cells(walkthrough: Walkthrough, held: Any) -> dict[tuple[int, int], tuple[str, bool]]:
     """Return the ranks in each rank's chunks, as letters, and whether the sum is the wanted one."""
     # ``held`` has the shape (ranks, chunks, ranks): how often each rank's part is in the sum.
     ranks, chunks, _ = held.shape
@@ -90,9 +90,9 @@ def _cells(walk: Walkthrough, held: Any) -> dict[tuple[int, int], tuple[str, boo
             inside = [
                 ascii_lowercase[origin] * int(times)
                 for origin, times in enumerate(held[rank, chunk])
-                if times and walk.counts[origin, chunk]
+                if times and walkthrough.counts[origin, chunk]
             ]
-            is_wanted = bool((held[rank, chunk] == walk.wanted[rank, chunk]).all())
+            is_wanted = bool((held[rank, chunk] == walkthrough.wanted[rank, chunk]).all())
             found[rank, chunk] = ("".join(inside), is_wanted)
     return found
 
@@ -106,12 +106,12 @@ def _changed(
     return changed
 
 
-def _round(number: int, each: WalkedRound, walk: Walkthrough) -> dict[str, Any]:
+def _round(number: int, each: WalkthroughRound, walkthrough: Walkthrough) -> dict[str, Any]:
     """Return a round's transfers, text, and the bytes on each capacity in use."""
     of = each.transfers
     columns = (of.source, of.destination, of.chunk, of.count, of.reduce)
     lines = [
-        f"round {number} of {len(walk.rounds)}",
+        f"round {number} of {len(walkthrough.rounds)}",
         f"{human(each.sent, DATA, 3)} sent so far, {human(each.sent_by_busiest, DATA, 3)} by the "
         "rank that sent most",
     ]
@@ -133,7 +133,7 @@ def _picture(cluster: Cluster) -> dict[str, Any]:
     places = layout(graph, cluster.nodes).places
     lines = [
         {"from": a, "to": b, "numbers": [graph.edges[way]["number"] for way in ways]}
-        for a, b, ways in both_ways(graph, places)
+        for a, b, ways in both_directions(graph, places)
     ]
     devices: dict[str, dict[str, Any]] = {}
     for name, (x, y) in places.items():

@@ -27,7 +27,7 @@ from dpsim.studies.sweep import Sweep
 from dpsim.studies.tune import Tuning
 
 _MOST_POINTS = 20  # of a sweep
-# The tables and lines that its command prints for each kind of answer.
+# The tables and lines that the command prints for each kind of answer.
 _PARTS: Mapping[type, Callable[[Any], Iterable[Table | list[str]]]] = {
     Result: lambda answer: (run_table(answer), run_notes(answer)),
     Comparison: lambda answer: (comparison_table(answer), answer.notes),

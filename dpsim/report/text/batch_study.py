@@ -75,6 +75,6 @@ def _cells(point: BatchPoint, *, passes: bool, tokens: bool) -> dict[str, str]:
         WITHIN: within_cell(result.interval),
         **rate_cells(result, tokens=tokens),
         "efficiency": f"{result.scaling_efficiency:.1%}",
-        # The total that is asked for stands instead of the training to the target.
+        # A requested total replaces the training to the target.
         **(known if result.total is None else total_cells(result.total)),
     }

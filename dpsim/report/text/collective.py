@@ -135,7 +135,7 @@ def nccl_tuner_text(found: NcclChoices) -> str:
     """
     if found.operation not in _COLLECTIVES:
         raise DpsimError(
-            f"operation must be one that NCCL's tuner is asked about ({', '.join(_COLLECTIVES)}), "
+            f"operation must be one that NCCL's tuner supports ({', '.join(_COLLECTIVES)}), "
             f"but got {found.operation!r}"
         )
     # The plugin reads 255 characters of a line, and treats the rest as the next line.

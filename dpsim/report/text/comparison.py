@@ -64,7 +64,7 @@ def compare_table(
     A field that a variant does not set is ``-``. ``changes`` are relative, under the heading
     ``change``; by default of the step time against the first. Variants that are ``alike`` are
     marked. With ``errors`` the interval of the step by the models' errors is shown, with ``money``
-    prices even where no total and no price of one's own asks for them.
+    prices even if the scenario has neither a total nor a price.
     """
     listed = list(rows)
     results = [result for _, result in listed]
@@ -102,7 +102,7 @@ def compare_table(
 
 
 def _figures(results: Iterable[Result], *, money: bool) -> list[dict[str, str]]:
-    """Return the rates of each result by heading, and their costs where these are asked for."""
+    """Return the rates of each result by heading, and their costs if requested."""
     listed = list(results)
     # Columns of tokens only if some model reads text.
     tokens = any(result.utilisation.tokens_per_s is not None for result in listed)
@@ -130,7 +130,7 @@ def _change(share: float | None) -> str:
 def _spending_cells(result: Result, currency: str | None, *, tokens: bool) -> dict[str, str]:
     """Return price and energy per million samples, or tokens if ``tokens``, by heading.
 
-    ``currency`` is that of all prices; None if there are several, and each cell has its own.
+    ``currency`` is the common one of all prices; None if there are several, which cells then show.
     """
     # Models of images among models of text have no tokens.
     text = result.utilisation.tokens_per_s or 0.0

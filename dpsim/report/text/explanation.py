@@ -98,7 +98,7 @@ def _shares(waited: tuple[WaitedFor, ...]) -> str:
     return ", ".join(f"{each.name} {each.share:.0%}" for each in waited[:3])
 
 
-def ways_table(found: StragglerCost) -> Table:
+def alternatives_table(found: StragglerCost) -> Table:
     """Return a table of other ways to synchronise with the same stragglers, the fastest first."""
     rows = []
     for way in sorted(found.ways, key=lambda way: -(way.throughput_samples_per_s or 0.0)):
@@ -119,7 +119,7 @@ def ways_table(found: StragglerCost) -> Table:
     return table("", headings, rows, left=(headings[0], headings[-1]))
 
 
-def refused_ways(found: StragglerCost) -> list[str]:
+def refused_alternatives(found: StragglerCost) -> list[str]:
     """Return the impossible ways, a line for each reason."""
     titles: dict[str, list[str]] = {}
     for way in found.ways:
@@ -133,7 +133,7 @@ def uncertainty_table(found: Uncertainty) -> Table:
     """Return a table of uncertain inputs, their ranges, and their effect on the step's interval."""
     low, high = (human(each, TIME, 3) for each in (found.low, found.high))
     step = human(found.step_time_s, TIME, 3)
-    title = f"what makes the interval: a step takes {step}, {low} to {high} in 9 of 10 cases"
+    title = f"sources of the interval: a step takes {step}, 90% interval {low} to {high}"
     headings = ("uncertain input", "lies within", "share alone", "with others", "step if known")
     rows = (
         (
@@ -165,7 +165,7 @@ def uncertainty_notes(found: Uncertainty) -> list[str]:
         notes.append(f"{each.name}: {each.title}; {each.basis}")
         # An input that is known needs no measuring.
         if each.high > each.low:
-            notes.append(f"  to know it better, {each.narrow}")
+            notes.append(f"  to narrow it, {each.narrow}")
     if found.latency_share is not None:
         latency, rates = found.latency_share, 1 - found.latency_share
         notes.append(
@@ -203,4 +203,4 @@ def measures_table(found: Trust) -> Table:
         change = f"{found.interval.width:.2f} -> {each.interval.width:.2f}"
         rows.append((each.what, within(low, high), change, each.how))
     headings = ("measure", WITHIN, "high over low", "how")
-    return table("what to measure to narrow it", headings, rows, left=("measure", "how"))
+    return table("measurements that narrow it", headings, rows, left=("measure", "how"))

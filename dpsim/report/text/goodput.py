@@ -58,7 +58,7 @@ def spares_note(study: GoodputStudy, *, spares: int, elastic: bool) -> list[str]
     """Return a hint for a job that mostly waits for repairs; no line otherwise."""
     if study.shares["waiting"] < _MUCH:
         return []
-    other = "" if elastic else ", or elastic: true, which goes on without"
+    other = "" if elastic else ", or elastic: true, which continues without them"
     return [f"to try      more spares than {spares:,} (disturbance.crashes.spares){other}"]
 
 

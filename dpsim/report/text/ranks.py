@@ -47,15 +47,15 @@ def ranks_notes(traces: RankTraces) -> list[str]:
     if hidden > 0:
         notes.append(f"not shown    {hidden:,} ranks that compute for less time (--json has all)")
     notes.append(
-        f"skew         slowest less fastest rank of a step: median "
+        f"skew         slowest minus fastest rank of a step: median "
         f"{human(skew['median'], TIME, 3)} ({skew['median'] / traces.median_step_s:.1%} of "
         f"computing), at most {human(skew['max'], TIME, 3)}"
     )
     latest = max(traces.ranks, key=lambda one: one.last or 0.0)
     if latest.last and latest.last > _UNEVEN / len(traces.ranks):
         notes.append(
-            f"waited for   rank {latest.rank} most: last to {latest.last:.0%} of its collectives, "
-            f"where equal ranks would be to {1 / len(traces.ranks):.0%}"
+            f"waited for   rank {latest.rank} most: last in {latest.last:.0%} of its collectives; "
+            f"equal ranks would be in {1 / len(traces.ranks):.0%}"
         )
     return notes
 
@@ -65,7 +65,7 @@ def traced_table(name: str, traced: TracedStep) -> Table:
     rest = {
         "all other layers": traced.other_layers_s,
         "optimiser": traced.optimizer_s,
-        "kernels of no layer": traced.no_layer_s,
+        "kernels outside layers": traced.no_layer_s,
         "exposed communication": traced.exposed_s,
         "idle, no kernel runs": traced.idle_s,
     }

@@ -49,8 +49,8 @@ def replay_notes(result: Replay) -> list[str]:
     if late["max"]:
         lines.append(f"staleness   {late['mean']:.2f} updates on average, {late['max']} at most")
     lines.append(
-        "time        is that of the scenario's own model, whose small stand-in learns: compare "
-        "strategies by it"
+        "time        is simulated for the scenario's model, but a small model learns: use it "
+        "to compare strategies"
     )
     return lines
 
@@ -84,4 +84,4 @@ def gradients_table(listed: Iterable[GradientHistory]) -> Table:
         )
         for each in listed
     )
-    return table("what became of each gradient", headings, rows, left=("outcome",))
+    return table("the use of each gradient", headings, rows, left=("outcome",))

@@ -47,8 +47,8 @@ def sweep_table(answer: Answer, most: int | None = None, among: Answer | None = 
     ]
     # Older folders lack totals of the whole training.
     total = places.get("total_time_s")
-    asks_total = total is not None and any(row[total] is not None for row in answer.rows)
-    shown = _SHOWN | _TOTAL if asks_total else _SHOWN
+    has_total = total is not None and any(row[total] is not None for row in answer.rows)
+    shown = _SHOWN | _TOTAL if has_total else _SHOWN
     rows = []
     for row in answer.rows[:most]:
         results = [

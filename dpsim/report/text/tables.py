@@ -61,7 +61,7 @@ def run_notes(result: Result) -> list[str]:
         f"throughput  {amount(samples_per_s)} samples/s on {result.workers} workers, "
         f"scaling efficiency {efficiency:.1%}",
         *_utilisation_notes(utilisation),
-        f"overlapped  {human(hidden, TIME, 3)} of communication beside computing",
+        f"overlapped  {human(hidden, TIME, 3)} of communication",
         f"traffic     {human(traffic.sent_by_busiest, DATA, 3)} sent per step by the busiest "
         f"worker, {human(bytes_per_sample, DATA, 3)} per sample"
         + (f", by {', '.join(traffic.algorithms)}" if traffic.algorithms else ""),
@@ -181,10 +181,10 @@ def _resource_notes(result: Result) -> list[str]:
     """
     lines = []
     if result.memory:
-        verdict = "" if result.memory.fits else ": does not fit, simulated all the same"
+        verdict = "" if result.memory.fits else ": does not fit, simulated anyway"
         lines.append(f"memory      {total_of_capacity(result.memory)}{verdict}")
     if result.pipeline:
-        bound = "the step is input-bound" if result.input_bound else "hidden behind the step"
+        bound = "the step is input-bound" if result.input_bound else "overlapped with the step"
         lines.append(f"input       {bound}; its slowest stage is {result.pipeline.slowest_stage()}")
     if result.epoch and result.epoch_time_s is not None:
         epoch = result.epoch
@@ -227,7 +227,7 @@ def _spending_notes(cost: Cost, energy: Energy | None) -> list[str]:
 
 
 def _total_notes(result: Result, total: Total) -> list[str]:
-    """Return the totals of the training that the scenario asks about."""
+    """Return the totals of the training amount in the scenario."""
     batch, tokens = result.job.scenario.global_batch, result.job.model.tokens
     text = f" ({amount(batch * tokens)} tokens)" if tokens else ""
     price = "not known: this GPU has no list price, so state cost.price_per_gpu_hour"
@@ -293,7 +293,7 @@ def links_table(name: str, loads: LinkLoads, links: list[dict[str, Any]]) -> Tab
         )
         for link in links
     )
-    return table(title, ("link", "rate", "carries", "of its rate over that"), rows, left=("link",))
+    return table(title, ("link", "rate", "carries", "share of its rate"), rows, left=("link",))
 
 
 def catalogue_table(rows: list[dict[str, Any]]) -> Table:
@@ -308,14 +308,14 @@ def to_target_notes(target: TimeToTarget) -> list[str]:
     """
     reached = f"{target.task.target} on {target.task.dataset}"
     return [
-        f"to target   {_training_words(target.training, reached)}",
+        f"to target   {_training_text(target.training, reached)}",
         f"batch       {target.batch.verdict}: {target.batch.text}",
         f"rate        {target.learning_rate.text}",
         *(f"note        {note}" for note in target.notes),
     ]
 
 
-def _training_words(training: Training | None, target: str) -> str:
+def _training_text(training: Training | None, target: str) -> str:
     if training is None:
         return f"the steps to {target} are not known"
     time, low, high = map(_hours, (training.time_s, training.low_s, training.high_s))

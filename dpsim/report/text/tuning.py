@@ -84,7 +84,7 @@ def front_table(tuning: Tuning) -> Table:
         for each in tuning.front[:_MOST_FRONT]
     )
     headings = (f"time {span}", f"cost ({tuning.unit})", "with")
-    title = "Nothing tried is both faster and cheaper than these"
+    title = "Pareto front: nothing tried is both faster and cheaper"
     return table(title, headings, rows, left=("with",))
 
 

@@ -43,7 +43,7 @@ AlgorithmName = Annotated[
 
 
 class AllReduceConfig(Aggregation):
-    """Gradients are summed over all workers, who all end with the sum."""
+    """Every worker gets the sum of all gradients."""
 
     label: ClassVar[str] = "all-reduce"
     averaged_by: ClassVar[str] = "all-reduce"

@@ -24,7 +24,7 @@ class HostCopies(NamedTuple):
 
 
 class OffloadConfig(Config):
-    """The state that is kept outside the GPUs' memory, and where."""
+    """State kept outside GPU memory, and its location."""
 
     optimizer: Literal["none", "cpu", "nvme"] = Field(
         "none",

@@ -1,4 +1,4 @@
-"""Cast: elements travel as fp16 or bf16, 2 bytes each, and are summed in that format.
+"""Cast: elements are sent as fp16 or bf16, 2 bytes each, and are summed in that format.
 
 Rounding to nearest even: an element within the format's normal range is off by at most 2**-11
 (fp16) or 2**-8 (bf16) of itself; fp16 ends at 65504, beyond which elements become infinite, and is
@@ -20,7 +20,7 @@ _HALF = 2  # bytes
 
 
 class CastConfig(LossyCodec):
-    """Elements travel in half precision."""
+    """Elements are sent in half precision."""
 
     sums_in_flight: ClassVar[bool] = True
     takes_more_steps: ClassVar[bool] = False

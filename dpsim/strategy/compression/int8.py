@@ -22,7 +22,7 @@ _STEPS = np.float32(127)
 
 
 class Int8Config(QuantisingCodec):
-    """Elements travel as 8-bit integers with a scale a bucket."""
+    """Elements are sent as 8-bit integers with a scale per bucket."""
 
     kind: Literal["int8"] = Field(
         description="Elements are sent as 8-bit integers with a scale per bucket; gathered."

@@ -30,7 +30,7 @@ from dpsim.strategy.compression.packing import ceil_div, in_buckets
 
 
 class PowerSgdConfig(LossyCodec):
-    """Two thin factors of the vector, taken as a matrix, travel."""
+    """The vector is sent as two low-rank factors."""
 
     label: ClassVar[str] = "PowerSGD"
     sums_in_flight: ClassVar[bool] = True

@@ -30,7 +30,7 @@ from dpsim.strategy.compression.packing import (
 
 
 class QsgdConfig(QuantisingCodec):
-    """Elements travel as random levels of their bucket's norm."""
+    """Elements are rounded stochastically to levels of their bucket's norm."""
 
     label: ClassVar[str] = "QSGD"
 

@@ -1,4 +1,4 @@
-"""Random-k: k elements at places that all workers draw alike, so that only values travel.
+"""Random-k: k elements at indices that all workers draw alike, so only values are sent.
 
 They add up in flight. k = ceil(density x elements), 4 bytes each. With feedback the values are sent
 as they are, and in expectation k / elements of the vector's square is kept; without it they are

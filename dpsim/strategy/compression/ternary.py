@@ -29,7 +29,7 @@ _BITS = 2
 
 
 class TernaryConfig(QuantisingCodec):
-    """Elements travel as -1, 0 or 1 and a scale."""
+    """Elements are sent as -1, 0 or 1 and a scale."""
 
     kind: Literal["ternary"] = Field(
         description=(

@@ -1,4 +1,4 @@
-"""Threshold: elements of magnitude above a bound travel with their places.
+"""Threshold: elements of magnitude above a bound are sent with their indices.
 
 How many is up to the data. The bound is a multiple of the vector's root mean square, or an absolute
 number. An element that stays behind is off by at most the bound. 4 bytes for the place, 4 for the
@@ -25,7 +25,7 @@ from dpsim.strategy.compression.top_k import SparseCodec
 
 
 class ThresholdConfig(SparseCodec):
-    """Large elements travel with their places."""
+    """Large elements are sent with their indices."""
 
     kind: Literal["threshold"] = Field(
         description="Elements above a bound are sent with their indices; gathered."

@@ -1,4 +1,4 @@
-"""Top-k: the k elements of largest magnitude travel with their places.
+"""Top-k: the k elements of largest magnitude are sent with their indices.
 
 The others wait in the residual. k = ceil(density x elements); 4 bytes for the place, 4 for the
 value. At least k / elements of the vector's square is kept, whatever the vector. Places differ
@@ -63,7 +63,7 @@ class SparseCodec(LossyCodec):
 
 
 class TopKConfig(SparseCodec):
-    """The largest elements travel with their places."""
+    """The largest elements are sent with their indices."""
 
     kind: Literal["top-k"] = Field(
         description="The largest elements are sent with indices and error feedback; gathered."

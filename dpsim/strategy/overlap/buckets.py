@@ -1,4 +1,4 @@
-"""Buckets: gradients travel in groups of about equal size while backward goes on.
+"""Buckets: gradients are sent in groups of about equal size during the backward pass.
 
 As in torch DistributedDataParallel: tensors are taken in the order in which they become ready; a
 bucket is closed when it has reached its size, so it may pass it. The first is smaller, so that

@@ -28,7 +28,7 @@ _MOST_SLICES = 10_000
 
 
 class PriorityConfig(Overlap):
-    """Gradients of front layers overtake later layers' gradients."""
+    """Front layers' gradients are sent before later layers'."""
 
     kind: Literal["priority"] = Field(
         description="Front layers' gradients are sent first, so the next forward pass starts early."

@@ -17,7 +17,7 @@ _WITH_MOMENTA = ("nesterov",)
 
 
 class OuterConfig(Config):
-    """The step that all groups take together."""
+    """The outer step over all groups."""
 
     every: PositiveInt = Field(
         default=1, description="K: number of averagings inside groups between two outer steps."

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from dpsim.base.budget import Budget, OverTimeError
-from dpsim.base.errors import DpsimError, without_ways_out
+from dpsim.base.errors import DpsimError, without_remedies
 from dpsim.base.lazy import Shown
 from dpsim.base.units import TIME, human
 from dpsim.engine import (
@@ -263,7 +263,7 @@ def _simulated(
             found.append((change, predict(changed(scenario, change.values))))
         # FailedError too: a knob that takes too much time or memory must not stop the others.
         except DpsimError as error:
-            refused = without_ways_out(error).partition("\n")[0]
+            refused = without_remedies(error).partition("\n")[0]
     return found, refused
 
 

@@ -42,7 +42,7 @@ class FullMesh(Fabric):
 
 
 class FullMeshConfig(FabricConfig):
-    """Every network card joined to every other."""
+    """Every pair of network cards joined by a link."""
 
     fabric: Literal["full-mesh"] = Field(
         description="Every pair of network cards joined by a link of the full rate."

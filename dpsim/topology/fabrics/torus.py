@@ -104,7 +104,7 @@ class _DirectConfig(FabricConfig):
 
 
 class TorusConfig(_DirectConfig):
-    """Network cards joined to their neighbours in a grid that closes on itself."""
+    """Network cards joined to their neighbours in a grid that wraps around."""
 
     fabric: Literal["torus"] = Field(
         description=(

@@ -218,12 +218,12 @@ def test_knobs_come_cheapest_first_and_no_more_than_there_is_time_for(monkeypatc
     message = []
     whole = explain(load_scenario(SCENARIOS / "ranking-flips.yaml", FEW), say=message.append)
     first = re.fullmatch(
-        r"simulating: about (\d+) s of the processor, (\d+) of (\d+) steps are done", message.pop(0)
+        r"simulating: about (\d+) CPU seconds, (\d+) of (\d+) steps are done", message.pop(0)
     )
     assert 0 < int(first[2]) <= int(first[3])
     assert re.fullmatch(
         r"a step takes .*; turning knobs: about \d+ simulations of [\d.e-]+ s each: "
-        r"about \d+ s of the processor",
+        r"about \d+ CPU seconds",
         message[0],
     )
     assert len(message) == 1 + sum(turn.change is not None for turn in whole.turns)
@@ -246,7 +246,9 @@ def test_a_whole_explanation_keeps_to_the_limit_of_time(monkeypatch):
     monkeypatch.setattr(explanation, "simulate", slow)
     found = explain(scenario)
     assert sum(turn.change is not None for turn in found.turns) == 2
-    assert any("cannot be: takes more than 3,600 s" in (turn.why or "") for turn in found.turns)
+    assert any(
+        "cannot be: takes more than 3,600 CPU seconds" in (turn.why or "") for turn in found.turns
+    )
 
 
 def test_a_change_that_the_scatter_of_means_hides_is_not_called_no_gain():

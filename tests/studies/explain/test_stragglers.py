@@ -4,7 +4,7 @@ import pytest
 
 from dpsim import simulate
 from dpsim.engine import run_scenario
-from dpsim.report.text.explanation import refused_ways
+from dpsim.report.text.explanation import refused_alternatives
 from dpsim.studies.explain import straggler_cost
 from tools.combinations_page import kinds_of
 
@@ -72,4 +72,4 @@ def test_ways_that_cannot_be_share_a_line_with_their_reason(tiny):
     found = cost(tiny(4, aggregation="sharded", disturbance={"slow": [{"workers": [1]}]}))
     why = "a worker holds only a part of the model and cannot train alone; a group can: local-sgd with group: node and every: 1"
     others = [kind for kind in kinds_of("sync") if kind != "bsp"]
-    assert refused_ways(found) == [f"cannot be: {', '.join(others)}: {why}"]
+    assert refused_alternatives(found) == [f"cannot be: {', '.join(others)}: {why}"]

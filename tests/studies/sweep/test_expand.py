@@ -243,7 +243,7 @@ WRONG = [
     ),
     (
         "{method: random, samples: 3, parameters: {run.seed: {low: 0, high: 3, log: true}}}",
-        "11:60: sweep.parameters.run.seed: must have low above 0 where log is true, but got 0",
+        "11:60: sweep.parameters.run.seed: must have low above 0 if log is true, but got 0",
     ),
     (
         "{method: random, samples: 3, parameters: {run.seed: {low: 0.2, high: 0.7}}}",

@@ -98,11 +98,11 @@ def test_killed_and_resumed_it_is_as_if_undisturbed(tmp_path, points):
     )
 
     assert (
-        f"{done:,} of {points:,} points are there (0 of them failed), {points - done:,} scenarios "
+        f"{done:,} of {points:,} points are computed (0 failed), {points - done:,} scenarios "
         "to compute" in resumed.stderr
     )
     assert (
-        f"{points - done:,} scenarios computed now, {done:,} points were there, 0 failed"
+        f"{points - done:,} scenarios computed now, {done:,} points reused, 0 failed"
         in resumed.stdout
     )
     assert (out / "results.parquet").read_bytes() == (

@@ -71,7 +71,7 @@ def test_no_more_workers_than_points_and_none_without_memory_are_started(
     monkeypatch.setattr("dpsim.studies.sweep.begin.execute", noted)
     found = sweep(write(SWEEP), tmp_path / "many", workers=1_000)
     assert started == [len(found.missing)]
-    monkeypatch.setattr("dpsim.base.budget.memory_here", lambda: 1e8)
+    monkeypatch.setattr("dpsim.base.budget.available_memory", lambda: 1e8)
     with pytest.raises(FailedError, match=r"workers would need .* take fewer workers"):
         sweep(write(SWEEP), tmp_path / "more", workers=2)
 
@@ -114,7 +114,7 @@ def test_files_that_vary_different_fields_make_one_table(write, tmp_path):
 def test_the_command_says_what_it_did_and_ends_with_3_where_points_failed(dpsim, write, tmp_path):
     code, out, err = dpsim("sweep", write(SWEEP), "-o", tmp_path / "out", "--workers", 1)
     assert code == 3
-    assert "16 points: 12 scenarios computed now, 0 points were there, 10 failed" in out
+    assert "16 points: 12 scenarios computed now, 0 points reused, 10 failed" in out
     assert err == ""
     _, *groups, everything = out.partition("\n\n")[0].splitlines()
     assert everything.startswith("  ... all of them: --sql")
@@ -133,11 +133,11 @@ def test_the_command_says_what_it_did_and_ends_with_3_where_points_failed(dpsim,
         "file": str(tmp_path / "tiny.yaml"),
         "error": answer["failures"][0]["error"],
     }
-    assert err == "resuming: 12 of 16 points are there (6 of them failed), 0 scenarios to compute\n"
+    assert err == "resuming: 12 of 16 points are computed (6 failed), 0 scenarios to compute\n"
     code, out, _ = dpsim(
         "sweep", write(), "-o", tmp_path / "fine", "--workers", 1, "--set", "run.steps=2"
     )
-    assert (code, "1 point: 1 scenario computed now, 0 points were there" in out) == (0, True)
+    assert (code, "1 point: 1 scenario computed now, 0 points reused" in out) == (0, True)
 
 
 WRONG = {
@@ -150,7 +150,7 @@ WRONG = {
         ["sweep", "tiny.yaml", "-o", "new", "--workers", "1", "--dask", "tcp://x:1"],
         "--workers must not be given with --dask",
     ),
-    "no such file": (["sweep", "nope.yaml", "-o", "new"], "there is none of this name"),
+    "no such file": (["sweep", "nope.yaml", "-o", "new"], "there is no such file"),
     "a folder of other things": (
         ["sweep", "tiny.yaml", "-o", "."],
         "must be a new or empty folder",
@@ -179,7 +179,7 @@ def test_run_takes_the_base_of_a_batch_and_says_so(dpsim, write):
     assert (code, json.loads(out)["name"]) == (0, "tiny")
     assert (
         err
-        == f"note: {path} is a batch, of which this is the base, nothing varied: dpsim sweep {path} -o FOLDER computes its points\n"
+        == f"note: {path} is a sweep, and this is its base, with nothing varied: dpsim sweep {path} -o FOLDER computes its points\n"
     )
 
 

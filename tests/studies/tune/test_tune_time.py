@@ -55,7 +55,7 @@ def test_without_time_for_all_steps_the_best_with_few_is_the_answer(write, time_
 
 def test_where_nothing_was_tried_the_limit_is_the_error(tiny, time_is_up):
     time_is_up(range(1, 100))
-    with pytest.raises(OverTimeError, match="takes more than 3,600 s of the processor, the limit"):
+    with pytest.raises(OverTimeError, match="takes more than 3,600 CPU seconds, the limit"):
         tune(tiny, over=OVER)
 
 
@@ -79,7 +79,7 @@ def test_a_long_search_says_how_long_it_takes_and_each_best_so_far(tiny, monkeyp
     assert not found.partial
     best = "best: step time [0-9.]+ m?s with strategy.overlap.kind="
     for line in output:
-        assert re.match(rf"about \d+ s of the processor, \d of 6 tried; {best}", line)
+        assert re.match(rf"about \d+ CPU seconds, \d of 6 tried; {best}", line)
     assert output[0].split(", ")[1].startswith("1 of 6 tried")
     values = ", ".join(f"{path}={value}" for path, value in found.best.values.items())
     assert output[-1].endswith(f"with {values}")
