@@ -55,7 +55,7 @@ class Number:
         own, others = (
             each if self.less_is_better else 1 / each for each in (self.value, other.value)
         )
-        return self.timed.alike(other.timed, own, others)
+        return self.timed.indistinguishable_from(other.timed, own, others)
 
 
 def numbers(result: Result) -> Iterator[Number]:

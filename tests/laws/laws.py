@@ -74,8 +74,9 @@ def engines(run: Run) -> str | None:
 def times_scale(run: Run, k: float = 4.0) -> str | None:
     """All rates times k and all times over k make steps of a k-th.
 
-    Constants of libraries, kernels, ordinary hosts and scripts have seconds of their own, and so have
-    measured throughputs: layers are measured ones, and collectives those of the algorithms alone.
+    Constants of libraries, kernels, ordinary hosts and scripts have seconds of their own, and so
+    have measured throughputs: layers are measured ones, and collectives those of the algorithms
+    alone.
     """
     workload = run.scenario.workload
     measured = not isinstance(workload.model, str) and not workload.utilisation
@@ -107,7 +108,7 @@ def faster_network(run: Run, k: float = 2.0) -> str | None:
     Libraries choose by the links' rates, and are measured. Waits for offloaded data are part of
     computing, whose jitter stops at the GPU's peak: the shorter they are, the sooner it does.
     """
-    offloads = run.scenario.strategy.aggregation.kept_away.parts
+    offloads = run.scenario.strategy.aggregation.offloading.parts
     if not _one_by_one(run) or _libraries(run) - {"ideal"} or offloads:
         return None
     base, fast = _as(run.scenario, warmup=0), _as(faster_links(run.scenario, k), warmup=0)

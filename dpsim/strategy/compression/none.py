@@ -1,4 +1,4 @@
-"""No compression: payloads travel as they are, 4 bytes an element, and take no time to encode."""
+"""No compression: payloads are sent unchanged, 4 bytes per element, and take no time to encode."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dpsim.strategy.compression.codec import FLOAT, Codec, Encoded, Floats
 
 
 class NoCompressionConfig(Codec):
-    """Payloads travel as they are."""
+    """Payloads are sent unchanged."""
 
     sums_in_flight: ClassVar[bool] = True
     exact: ClassVar[bool] = True

@@ -1,4 +1,4 @@
-"""No overlap: all gradients travel together after the whole backward pass."""
+"""No overlap: all gradients are sent together after the whole backward pass."""
 
 from __future__ import annotations
 

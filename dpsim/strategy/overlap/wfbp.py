@@ -1,4 +1,4 @@
-"""Wait-free back-propagation: every tensor's gradient travels on its own as soon as it is there.
+"""Wait-free back-propagation: every tensor's gradient is sent separately as soon as it is ready.
 
 Source: Zhang et al., "Poseidon", USENIX ATC 2017.
 """
@@ -14,7 +14,7 @@ from dpsim.strategy.overlap.plan import Outlook, Overlap
 
 
 class WfbpConfig(Overlap):
-    """Every gradient travels on its own as soon as it is there."""
+    """Every gradient is sent separately as soon as it is ready."""
 
     label: ClassVar[str] = "WFBP"
     merges_nothing: ClassVar[bool] = True
