@@ -211,11 +211,9 @@ def _exact_time(
     chunking: Chunking,
     costs: Costs,
 ) -> float:
-    """Seconds: R (o + alpha + c beta) + (R/2) c gamma; an upper bound if it is not exact.
-
-    It counts every round as its longest message, after all ranks have finished the previous round.
-    Ranks with nothing to do in a round do not wait for it, so this is a bound.
-    """
+    """Seconds: R (o + alpha + c beta) + (R/2) c gamma."""
+    # An upper bound if it is not exact: it counts every round as its longest message, after all
+    # ranks have finished the previous round, but ranks with nothing to do in a round do not wait.
     schedule = compiled(layout)
     reducing = sum(phase.rounds for phase in schedule.phases if np.any(phase.reduce))
     moved = schedule.rounds * costs.message(chunking.largest)
