@@ -32,7 +32,7 @@ from dpsim.engine.job import Job
 from dpsim.engine.known_residuals import left_out_error
 from dpsim.engine.step_priors import residual_prior
 from dpsim.engine.steps import Steps
-from dpsim.hardware import Gpu, KnownRun, show_network
+from dpsim.hardware import Gpu, KnownRun, any_multi_node
 from dpsim.workload import (
     MeasuredTimes,
     Model,
@@ -276,7 +276,7 @@ def calibrated_error(job: Job, runs: tuple[KnownRun, ...], *, fitted: bool) -> M
     if fitted:
         left = left_out_error(runs, residual_prior(scenario)) or rates["usual_left_out"]
         variance += (rates["left_out"] * left) ** 2
-    if fitted and here.nodes > 1 and not show_network(runs):
+    if fitted and here.nodes > 1 and not any_multi_node(runs):
         variance += _NO_NETWORK**2
         apart = ("no run over several nodes was measured",)
     return ModelError(
