@@ -55,7 +55,7 @@ class Number:
         value, others = (
             each if self.less_is_better else 1 / each for each in (self.value, other.value)
         )
-        return self.timed.alike(other.timed, value, others)
+        return self.timed.indistinguishable_from(other.timed, value, others)
 
 
 def numbers(result: Result) -> Iterator[Number]:

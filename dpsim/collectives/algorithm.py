@@ -5,8 +5,8 @@ all-reduce is a file in `dpsim.collectives.all_reduces`; one for another operati
 line here.
 
 The exact time holds on a uniform, non-blocking, full-duplex switch when all ranks start together;
-it is the oracle that the executors are tested against. An algorithm whose function is exact only
-for some layouts and sizes says which; for the others it is an upper bound.
+it is the oracle that the executors are tested against. If it is exact only for some layouts and
+sizes, the algorithm states which; for the others it is an upper bound.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class RankLayout:
 
 
 def always_exact(layout: RankLayout, chunking: Chunking, costs: Costs) -> bool:
-    """Return that the exact time holds for this layout, size and these costs."""
+    """Return True: the exact time holds for all layouts, sizes and costs."""
     return True
 
 
@@ -80,8 +80,8 @@ def always_exact(layout: RankLayout, chunking: Chunking, costs: Costs) -> bool:
 class Algorithm:
     """One algorithm for a collective operation, for any number of ranks from 1 up.
 
-    For one rank ``compile`` returns a schedule without phases. ``exact_time`` is exact where
-    ``exact_for`` holds, and an upper bound elsewhere. ``depends_on_nodes``: whether the schedule
+    For one rank ``compile`` returns a schedule without phases. ``exact_time`` is exact if
+    ``exact_for`` is true, and otherwise an upper bound. ``depends_on_nodes``: whether the schedule
     depends on how ranks fill nodes.
     """
 
@@ -129,15 +129,15 @@ _ORDER = (
 
 
 def _all_reduces() -> dict[str, str]:
-    """Return the home of each all-reduce by its name, that of its file."""
+    """Return the location of each all-reduce by its name, which is the name of its file."""
     folder = str(Path(__file__).with_name("all_reduces"))
     found = sorted(module.name.replace("_", "-") for module in iter_modules([folder]))
     named = dict.fromkeys((*_ORDER, *found))
     return {name: f"all_reduces.{name.replace('-', '_')}:ALGORITHM" for name in named}
 
 
-# The place of each algorithm as "file:NAME" in this package; a file is imported on demand.
-_HOMES = {
+# The location of each algorithm as "file:NAME" in this package; files are imported on demand.
+_LOCATIONS = {
     "all-reduce": _all_reduces(),
     "reduce": {"tree": "reduce:REDUCE"},
     "broadcast": {"tree": "broadcast:BROADCAST"},
@@ -153,10 +153,11 @@ _HOMES = {
 _WITH_DEGREE = {"butterfly": "all_reduces.butterfly:with_degree"}
 
 _BY_OPERATION: dict[str, Registry[str]] = {
-    operation: Registry(f"{operation} algorithm", homes) for operation, homes in _HOMES.items()
+    operation: Registry(f"{operation} algorithm", locations)
+    for operation, locations in _LOCATIONS.items()
 }
 
-# All-reduces without a schedule, in addition to the algorithms above.
+# All-reduces without a schedule.
 IN_NETWORK = "in-network"
 AUTO = "auto"
 NOT_SCHEDULES = (IN_NETWORK, AUTO)

@@ -1,6 +1,6 @@
 """Ring all-gather.
 
-In m-1 rounds each rank's chunk travels once round the ring, and every rank keeps it.
+In m-1 rounds each rank's chunk passes once round the ring, and every rank keeps it.
 
 Exact: (m-1) (o + alpha + c beta), c the largest chunk. Source: Patarasuk and Yuan, JPDC 69, 2009.
 """

@@ -18,27 +18,27 @@ def execute(schedule: Schedule, inputs: NDArray[Any]) -> NDArray[Any]:
     ``inputs`` is (ranks, elements of all vectors) and is not changed.
     """
     buffers = inputs.copy()
-    for _ in _carried_out(schedule, buffers):
+    for _ in _run_rounds(schedule, buffers):
         pass
     return buffers
 
 
 def contributions(schedule: Schedule) -> Iterator[IntArray]:
-    """Yield which ranks each chunk is the sum of, before the first round and after each.
+    """Yield the contributions to each chunk, before the first round and after each.
 
-    Arrays of (ranks, chunks of all vectors, ranks): how often the chunk on the first rank includes
-    the last rank's own. The schedule is run on chunks that begin with only their owners.
+    Entry (i, c, j) of each array (ranks, chunks of all vectors, ranks) counts how often chunk c on
+    rank i includes the one of rank j.
     """
     chunks = schedule.chunks * schedule.vectors
     # One-hot rows, one per rank: their sum counts the contribution of each rank.
     own = np.eye(schedule.ranks, dtype=np.int64)
     buffers = own[:, None, :].repeat(chunks, axis=1)
     yield buffers.copy()
-    for _ in _carried_out(schedule, buffers):
+    for _ in _run_rounds(schedule, buffers):
         yield buffers.copy()
 
 
-def _carried_out(schedule: Schedule, buffers: NDArray[Any]) -> Iterator[Round]:
+def _run_rounds(schedule: Schedule, buffers: NDArray[Any]) -> Iterator[Round]:
     """Yield each round, after applying it to ``buffers``."""
     elements = buffers.shape[1] // schedule.vectors
     chunking = Chunking(elements, schedule.chunks, schedule.vectors)

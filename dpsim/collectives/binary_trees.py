@@ -4,7 +4,7 @@ Chunks are reduced on the way up, then broadcast down. A rank sends at most one 
 at most one in a round: the edges of the trees are coloured with two colours such that no rank has
 two edges of one colour into it, or two out of it, and the colours take turns. Each chunk of each
 tree therefore moves one level in one or two rounds, the next chunk follows two rounds later, and no
-link is ever shared. Source: Sanders, Speck and Traeff, "Two-tree algorithms for full bandwidth
+link is shared. Source: Sanders, Speck and Traeff, "Two-tree algorithms for full bandwidth
 broadcast, reduction and scan", Parallel Computing 35, 2009.
 """
 
@@ -38,14 +38,14 @@ class Edges:
     def colours(self) -> int:
         """The number of colours that take turns.
 
-        One if no rank has two edges of a kind, as with two ranks, otherwise two.
+        One if no rank has two edges in or out, as with two ranks, otherwise two.
         """
         return int(self.colour.max(initial=0)) + 1
 
     def first_up(self, ranks: int) -> IntArray:
         """Return the first round in which each edge can carry a chunk up.
 
-        That is in its colour's turn, and after all edges below.
+        It is in its colour's turn, and after all edges below.
         """
         upwards = range(self._deepest, 0, -1)
         return self._first(self.child, self.parent, ranks, upwards)
@@ -53,7 +53,7 @@ class Edges:
     def first_down(self, ranks: int) -> IntArray:
         """Return the first round in which each edge can carry a chunk down.
 
-        That is in its colour's turn, and after the edge above.
+        It is in its colour's turn, and after the edge above.
         """
         downwards = range(1, self._deepest + 1)
         return self._first(self.parent, self.child, ranks, downwards)
@@ -118,7 +118,7 @@ def _parents(ranks: int) -> IntArray:
 
 
 def _depths(parent: IntArray) -> IntArray:
-    """Return how many edges are above each place, moving all up until the last is at the root."""
+    """Return how many edges are above each place."""
     depth = np.zeros_like(parent)
     above = parent.copy()
     while (above >= 0).any():
@@ -128,14 +128,14 @@ def _depths(parent: IntArray) -> IntArray:
 
 
 def _two_colours(child: IntArray, parent: IntArray) -> IntArray:
-    """Return a colour, 0 or 1, for each edge, different from those of its neighbours.
+    """Return a colour, 0 or 1, for each edge, different from its neighbours' colours.
 
-    Its neighbours are the other edge of its child and the other edge of its parent. Such colours
-    exist: edges that must differ form paths and cycles, in which the two ends alternate, so that
-    cycles are even.
+    The neighbours are the other edge of its child and the other edge of its parent. Such colours
+    exist: edges that must differ form paths and cycles that alternate between the two kinds of
+    ends, so that cycles are even.
     """
     # Walk along each path or cycle with alternating colours.
-    unlike = list(zip(_other(child), _other(parent), strict=True))
+    neighbours = list(zip(_other(child), _other(parent), strict=True))
     colour = [-1] * len(child)
     for start in range(len(child)):
         to_do = [(start, 0)]
@@ -143,7 +143,7 @@ def _two_colours(child: IntArray, parent: IntArray) -> IntArray:
             edge, wanted = to_do.pop()
             if colour[edge] < 0:
                 colour[edge] = wanted
-                to_do += [(other, 1 - wanted) for other in unlike[edge] if other != edge]
+                to_do += [(other, 1 - wanted) for other in neighbours[edge] if other != edge]
     return np.array(colour, dtype=np.int64)
 
 
@@ -211,20 +211,18 @@ def _exact_time(
     chunking: Chunking,
     costs: Costs,
 ) -> float:
-    """Seconds: R (o + alpha + c beta) + (R/2) c gamma; a bound where it is not exact.
-
-    Every round is as long as its longest message, and starts when all ranks have finished the
-    previous one. An upper bound, because ranks with nothing to do in a round do not wait for it.
-    """
+    """Seconds: R (o + alpha + c beta) + (R/2) c gamma."""
+    # An upper bound if it is not exact: it counts every round as its longest message, after all
+    # ranks have finished the previous round, but ranks with nothing to do in a round do not wait.
     schedule = compiled(layout)
     reducing = sum(phase.rounds for phase in schedule.phases if np.any(phase.reduce))
     moved = schedule.rounds * costs.message(chunking.largest)
     return moved + reducing * chunking.largest * costs.gamma
 
 
-def is_equal_and_free(chunking: Chunking, costs: Costs) -> bool:
+def lockstep_is_exact(chunking: Chunking, costs: Costs) -> bool:
     """Return whether all chunks are equal and messages cost their sender nothing.
 
-    Lockstep bounds are exact only then.
+    Only then is the time of rounds in lockstep exact.
     """
     return chunking.elements % chunking.chunks == 0 and costs.overhead == 0

@@ -1,6 +1,4 @@
-"""Gossip: each rank exchanges its vector with a few neighbours and adds them up.
-
-The sum divided by the number of vectors is their mean.
+"""Gossip: each rank averages its vector with those of a few neighbours.
 
 A graph is a cycle of rounds, each a schedule of one round. ``ring``: both neighbours. ``torus``:
 the four neighbours in a grid as square as possible. ``exponential``: in turn t only rank + 2^t
@@ -50,7 +48,7 @@ def _turns(graph: str, ranks: int, seed: int) -> list[Edges]:
         return [_grid(ranks)]
     if graph == "exponential":
         return [_offsets(ranks, (2**turn,)) for turn in range((ranks - 1).bit_length())]
-    # A separate stream for each turn, so a matching does not depend on earlier ones.
+    # Each turn has its own stream, so a matching does not depend on earlier ones.
     return [_matching(ranks, np.random.default_rng([seed, turn])) for turn in range(_MATCHINGS)]
 
 
@@ -70,8 +68,8 @@ def most_neighbours(schedule: Schedule) -> int:
     """Return the largest number of others from which a rank receives."""
     most = 0
     for phase in schedule.phases:
-        heard_from = np.bincount(phase.destination.at(0))
-        most = max(most, int(heard_from.max(initial=0)))
+        received = np.bincount(phase.destination.at(0))
+        most = max(most, int(received.max(initial=0)))
     return most
 
 

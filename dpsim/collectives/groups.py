@@ -1,9 +1,9 @@
 """A collective in each group of ranks, all groups at once, by any algorithm.
 
 Ranks ``g n`` to ``g n + g - 1`` are group n. A collective runs inside groups, or across them among
-the ranks at the same place, which are replicas. Each has a vector of its own. The schedule is the
-algorithm's for the number of participating ranks, once for each group: its ranks are mapped, not
-its chunks. Exact on a uniform switch where the algorithm is.
+the ranks with the same index, which are replicas. Each collective has its own vector. The schedule
+is the algorithm's for the participating ranks, once for each group, with its ranks mapped. It is
+exact on a uniform switch if the algorithm is.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from dpsim.collectives.schedule import Cyclic, Phase, Schedule, Window, ranks_ar
 
 @dataclass(frozen=True, slots=True)
 class Groups:
-    """Groups of ``size`` consecutive ranks; with ``across``, the ranks at the same place of all."""
+    """Groups of ``size`` consecutive ranks, or with ``across`` the ranks of equal index."""
 
     size: int
     across: bool = False
@@ -34,14 +34,14 @@ class Groups:
         if layout.grid is not None:
             return RankLayout(ranks, 1, self._grid(layout.grid))
         if self.across:
-            # Ranks at the same place share a node if it holds several whole groups.
+            # Ranks with the same index share a node if it holds several whole groups.
             here = per_node // size if per_node % size == 0 else 1
             return RankLayout(ranks, max(here, 1))
         whole = size % per_node == 0 or per_node % size == 0
         return RankLayout(ranks, min(size, per_node) if whole else None)
 
     def _grid(self, sides: tuple[int, ...]) -> tuple[int, ...] | None:
-        """Return the grid of one collective's ranks; None if groups end within a row."""
+        """Return the grid of one collective's ranks; None if groups end inside a row."""
         left, inside, outside = self.size, [], []
         for side in reversed(sides):
             if left % side and side % left:
@@ -66,9 +66,9 @@ def in_groups(algorithm: Algorithm, groups: Groups) -> Algorithm:
         among = groups.among(layout)
         one = algorithm.schedule(among.ranks, among.per_node, among.grid)
         members = groups.members(layout.ranks)
-        # Neighbours in a group are consecutive; ranks at the same place are a group apart.
+        # Ranks of a group are consecutive; ranks with the same index are a group apart.
         stride = groups.size if groups.across else 1
-        phases = tuple(_moved(phase, stride, members[:, 0]) for phase in one.phases)
+        phases = tuple(_in_all_groups(phase, stride, members[:, 0]) for phase in one.phases)
         return replace(one, ranks=layout.ranks, phases=phases, members=members, of_each=one)
 
     # The collectives are independent, so each takes the time of one.
@@ -83,7 +83,7 @@ def in_groups(algorithm: Algorithm, groups: Groups) -> Algorithm:
     )
 
 
-def _moved(phase: Phase, stride: int, first: IntArray) -> Phase:
+def _in_all_groups(phase: Phase, stride: int, first: IntArray) -> Phase:
     """Return ``phase`` of ranks 0, 1, ... as a phase of the ranks of all groups."""
     transfers, groups = len(phase.source), len(first)
     start = np.repeat(first, transfers)

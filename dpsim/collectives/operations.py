@@ -1,6 +1,4 @@
-"""The collective operations.
-
-The data of each rank before and after, and the definition of bus bandwidth.
+"""The collective operations: each rank's data before and after, and bus bandwidth.
 
 Rank 0 is the root. A rank's buffer is one vector (a personalised all-to-all: one vector per sending
 rank), cut into chunks; chunk i belongs to rank i. The size of an operation is that of nccl-tests:
@@ -40,9 +38,9 @@ class Operation:
     joins_all: bool = True
 
     def expected(self, inputs: Buffers, chunking: Chunking) -> Buffers:
-        """Return the final data of the ranks, NaN where anything is allowed.
+        """Return the final data of the ranks, (ranks, elements) like ``inputs``.
 
-        Both it and ``inputs`` are (ranks, elements).
+        It is NaN where anything is allowed.
         """
         expected = np.full(inputs.shape, np.nan)
         self.fill(expected, inputs, chunking)
@@ -99,15 +97,15 @@ def _nothing(expected: Buffers, inputs: Buffers, chunking: Chunking) -> None:
     """Expect nothing, because a barrier moves no data."""
 
 
-def _all_of_it(ranks: int) -> float:
+def _whole_vector(ranks: int) -> float:
     return 1.0
 
 
-def _all_but_own(ranks: int) -> float:
+def _others_chunks(ranks: int) -> float:
     return (ranks - 1) / ranks
 
 
-def _there_and_back(ranks: int) -> float:
+def _others_chunks_twice(ranks: int) -> float:
     return 2 * (ranks - 1) / ranks
 
 
@@ -116,17 +114,16 @@ OPERATIONS = Registry(
     {
         operation.name: operation
         for operation in (
-            Operation("all-reduce", _there_and_back, _all_reduce),
-            # A rank that only sends receives nothing, and a rank that receives only from the root
-            # waits for no other, so some ranks can leave before others enter.
-            Operation("reduce", _all_of_it, _reduce, joins_all=False),
-            Operation("broadcast", _all_of_it, _broadcast, joins_all=False),
-            Operation("gather", _all_but_own, _gather, joins_all=False),
-            Operation("scatter", _all_but_own, _scatter, joins_all=False),
-            Operation("reduce-scatter", _all_but_own, _reduce_scatter),
-            Operation("all-gather", _all_but_own, _all_gather),
-            Operation("all-to-all", _all_but_own, _all_to_all),
-            Operation("barrier", _all_of_it, _nothing),
+            Operation("all-reduce", _others_chunks_twice, _all_reduce),
+            # A rank that only sends, or receives only from the root, does not wait for the others.
+            Operation("reduce", _whole_vector, _reduce, joins_all=False),
+            Operation("broadcast", _whole_vector, _broadcast, joins_all=False),
+            Operation("gather", _others_chunks, _gather, joins_all=False),
+            Operation("scatter", _others_chunks, _scatter, joins_all=False),
+            Operation("reduce-scatter", _others_chunks, _reduce_scatter),
+            Operation("all-gather", _others_chunks, _all_gather),
+            Operation("all-to-all", _others_chunks, _all_to_all),
+            Operation("barrier", _whole_vector, _nothing),
         )
     },
 )

@@ -1,9 +1,7 @@
 """Binomial-tree reduce to rank 0.
 
-Exact: L (alpha + S beta + S gamma) + k o, L = ceil(log2 m); k = L for m = 2^k, otherwise smaller,
-because the children of incomplete subtrees pay their overhead while their parent still waits for
-others.
-
+Exact: L (alpha + S beta + S gamma) + k o, L = ceil(log2 m); k = L for m = 2^L, otherwise smaller,
+because the children of incomplete subtrees pay their overhead while their parent waits for others.
 Source: Thakur, Rabenseifner and Gropp, IJHPCA 19, 2005.
 """
 

@@ -1,7 +1,4 @@
-"""Rings side by side, whose ranks pass chunks to their successors.
-
-Building blocks of ring, hierarchical and torus algorithms.
-"""
+"""Concurrent rings, the building blocks of ring, hierarchical and torus algorithms."""
 
 from __future__ import annotations
 

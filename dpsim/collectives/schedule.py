@@ -1,10 +1,8 @@
 """A collective operation compiled to plain data: phases of rounds of transfers.
 
-It does not depend on time or devices.
-
-A rank's round r waits for its own round r-1. A regular schedule is stored as one pattern repeated
-with a shift, so that a ring of 16,384 ranks, half a billion transfers, is a few arrays of 16,384
-numbers.
+A schedule does not depend on time or devices. A rank's round r waits for its own round r-1. A
+regular schedule is stored as one pattern repeated with a shift, so that a ring of 16,384 ranks,
+half a billion transfers, is a few arrays of 16,384 numbers.
 """
 
 from __future__ import annotations
@@ -21,10 +19,10 @@ from dpsim.base.arrays import BoolArray, IntArray
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Cyclic:
-    """Integers that move on a cycle from turn to turn.
+    """Integers that advance on a cycle from turn to turn.
 
-    At ``turn`` they are ``base + stride * ((index + turn * shift) mod modulus)``. ``index`` has one
-    entry per transfer; ``base`` has one per transfer or one for all.
+    In turn ``turn`` they are ``base + stride * ((index + turn * shift) mod modulus)``. ``index``
+    has one entry per transfer; ``base`` has one per transfer or one for all.
     """
 
     index: IntArray
@@ -51,7 +49,7 @@ class Cyclic:
 
         For shifts of -1, 0 and 1.
         """
-        # An integer is below ``bound`` while its place on the cycle is below this, rounded up.
+        # An integer is below ``bound`` if its index on the cycle is below this, rounded up.
         limit = np.clip(-((self.base - bound) // self.stride), 0, self.modulus)
         if self.shift == 0:
             return np.where(self.index % self.modulus < limit, turns, 0)
@@ -68,7 +66,7 @@ class Cyclic:
 def fixed(values: IntArray | list[int] | range) -> Cyclic:
     """Return the same integers in every turn."""
     index = np.asarray(values, dtype=np.int64)
-    # Above all of them, so the modulus changes none.
+    # The modulus is above all of them, so it changes none.
     return Cyclic(index, modulus=int(index.max(initial=0)) + 1)
 
 
@@ -91,9 +89,8 @@ class Round:
 class Window:
     """The turns in which each transfer happens.
 
-    It happens ``uses`` times, every ``every`` turns, from turn ``first`` on.
-    So chunks are pipelined through a tree: a transfer nearer to the end of the path is first used
-    later.
+    It happens ``uses`` times, every ``every`` turns, from turn ``first`` on. This pipelines chunks
+    through a tree: transfers nearer to the end of the path are first used later.
     """
 
     first: IntArray
@@ -146,7 +143,7 @@ class Phase:
 
     def round(self, number: int) -> Round:
         """Return the transfers of one round, ``0 <= number < rounds``."""
-        # With a window, each transfer is at its own turn; otherwise all are at the same one.
+        # With a window, each transfer is in its own turn; otherwise all are in the same one.
         if self.window is not None:
             happens, before = self.window.at(number)
             return self.laid_out([before], happens)
@@ -161,8 +158,7 @@ class Phase:
         if chunk.shift == 0 or self.uses == 1:
             return np.asarray(self.uses * chunking.nbytes(chunk.at(0), count))
 
-        # Counting by the cycle works for one chunk per turn that advances by one; others are
-        # summed.
+        # Counting works for single chunks that advance by one per turn; others are summed.
         single_chunks = not np.any(count != 1) and chunk.stride == 1 and abs(chunk.shift) == 1
         if not single_chunks or chunking.vectors != 1:
             turns = [chunking.nbytes(chunk.at(turn), count) for turn in range(self.uses)]
@@ -177,7 +173,7 @@ class Phase:
     def laid_out(
         self, turns: Sequence[IntArray | int], which: BoolArray | slice = slice(None)
     ) -> Round:
-        """Return the transfers of some turns in one round, limited to the pattern's ``which``."""
+        """Return the transfers of some turns as one round, limited to the transfers ``which``."""
         count = len(self.source)
 
         def repeated(values: IntArray | BoolArray | int) -> NDArray[Any]:
@@ -252,8 +248,8 @@ class Schedule:
     """A collective operation of ``ranks`` ranks on a vector of ``chunks`` chunks.
 
     ``vectors`` is above 1 if ranks hold more than one vector (in a personalised all-to-all, each
-    sender's data is a vector). If several groups run the operation side by side, ``members`` are
-    the ranks of each, one row each, evenly spaced, and ``of_each`` is the schedule of one.
+    sender's data is a vector). If several groups run the operation concurrently, ``members`` holds
+    the ranks of each, a row per group, evenly spaced, and ``of_each`` is the schedule of one.
     """
 
     operation: str

@@ -27,7 +27,7 @@ _SMALL = 0.1
 
 @dataclass(frozen=True, slots=True)
 class BatchCheck:
-    """A ``verdict`` on a global batch, with ``text`` that gives the reason and what to do.
+    """A ``verdict`` on a global batch; ``text`` gives the reason and what to do.
 
     ``sample_efficiency`` is as in `StepLaw`.
     """
@@ -41,12 +41,12 @@ class BatchCheck:
 def check_batch(task: Task, batch: float) -> BatchCheck:
     """Judge a global batch.
 
-    Too large: beyond what published runs of the task took to the same quality (training may not
-    converge to the target), or beyond the critical batch (more than half of all samples are
-    wasted). Too small: below a tenth of the critical batch, where ten times as many GPUs
-    would need nearly a tenth of the steps, and few samples per GPU leave it idle.
+    Too large: above the batches with which published runs reached the same quality (training may
+    not converge to the target), or above the critical batch (more than half of the samples are
+    wasted). Too small: below a tenth of the critical batch, where ten times the GPUs would need
+    nearly a tenth of the steps, and few samples per GPU leave it idle.
     """
-    verdict, text = _judged(task, batch)
+    verdict, text = _verdict(task, batch)
     low, high = task.constants.batches
     extrapolated = not low <= batch <= high
     if extrapolated:
@@ -54,30 +54,30 @@ def check_batch(task: Task, batch: float) -> BatchCheck:
     return BatchCheck(verdict, text, task.law.sample_efficiency(batch), extrapolated)
 
 
-def _judged(task: Task, batch: float) -> tuple[Verdict, str]:
+def _verdict(task: Task, batch: float) -> tuple[Verdict, str]:
     law, limit = task.law, task.limit
-    about = f"a global batch of {batch:,.0f}"
+    subject = f"a global batch of {batch:,.0f}"
     critical = f"the critical batch of about {law.critical_batch:,.0f}"
-    more = law.samples(batch) / law.least_samples
+    factor = law.samples(batch) / law.least_samples
     # Check first whether training can converge at all, then whether it wastes samples.
     if batch > limit.batch:
         return "too large", (
-            f"{about} may not converge to {task.target}: published runs reach it up to "
+            f"{subject} may not converge to {task.target}: published runs reach it up to "
             f"{limit.batch:,.0f} ({limit.source}); {limit.beyond}"
         )
     if batch > law.critical_batch:
         return (
             "too large",
-            f"{about} is above {critical}: it needs {more:.1f} times the samples of a small one, "
-            "which wastes GPUs",
+            f"{subject} is above {critical}: it needs {factor:.1f} times the samples of a small "
+            "one, which wastes GPUs",
         )
     if batch < _SMALL * law.critical_batch:
         ratio = law.steps(10 * batch) / law.steps(batch)
         return "too small", (
-            f"{about} is far below {critical}, which wastes GPUs: ten times the batch would need "
+            f"{subject} is far below {critical}, which wastes GPUs: ten times the batch would need "
             f"{ratio:.0%} of the steps, on more GPUs or with fuller ones"
         )
-    return "fine", f"{about} needs {more:.2f} times the samples of a small one"
+    return "fine", f"{subject} needs {factor:.2f} times the samples of a small one"
 
 
 WARM_UP_EPOCHS = 5  # Goyal et al. 2017
@@ -87,9 +87,9 @@ WARM_UP_EPOCHS = 5  # Goyal et al. 2017
 class LearningRateAdvice:
     """Advice on the learning rate at a global batch.
 
-    ``factor`` multiplies the learning rate that suits ``base_batch``; ``warm_up_epochs`` is how
-    long to ramp it up from there. ``holds``: whether published runs reached the same quality at
-    this batch with the same rule.
+    ``factor`` multiplies the learning rate that suits ``base_batch``, in a ramp of
+    ``warm_up_epochs``. ``holds``: whether published runs reached the same quality at this batch
+    with the same rule.
     """
 
     rule: Rule

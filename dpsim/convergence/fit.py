@@ -14,13 +14,13 @@ from dpsim.base.arrays import FloatArray
 from dpsim.base.errors import DpsimError
 from dpsim.convergence.law import StepLaw
 
-# Where the loss turns from squared to absolute: runs that differ only by their seed differ by
-# about this much.
+# Deviation at which the loss turns from squared to absolute: about that of runs that differ only by
+# their seed.
 _SIGMA = 0.1
 
 # Published pairs of B_crit and B_noise of one task differ by a factor of 1.5 to 8.
 _NOISE_SPREAD = math.log(3)
-_VAGUE_SPREAD = math.log(30)
+_WIDE_SPREAD = math.log(30)
 
 _STARTS = (
     0.1,
@@ -36,29 +36,29 @@ def fit_law(
 ) -> StepLaw:
     """Fit the law to measured (batch, steps to target) pairs of one task.
 
-    Least absolute deviations of ln S beyond 10 %, squares below (soft L1), since one run in a few
-    is off by an evaluation period or an unlucky seed. B_crit has a prior: ``noise_scale``, the
-    gradients' noise scale measured in the same runs, times or over 3; without it ten times the
-    largest batch, times or over 30. One run is enough; B_crit is then the prior alone. Raises
-    DpsimError for no runs, for lists of different lengths, and for numbers that are not above 0.
+    The loss of ln S is soft L1 (squared below 10 %, absolute above), because a few runs are off by
+    an evaluation period or an unlucky seed. B_crit has a prior: ``noise_scale``, the gradients'
+    noise scale measured in the same runs, times or over 3; without it ten times the largest batch,
+    times or over 30. One run is enough; B_crit is then the prior alone. Raises DpsimError for no
+    runs, for lists of different lengths, and for numbers that are not above 0.
     """
     from scipy.optimize import least_squares
 
     batch, measured = _checked(batches, steps)
     largest = float(batch.max())
     if noise_scale is None:
-        prior, spread = math.log(10 * largest), _VAGUE_SPREAD
+        prior, spread = math.log(10 * largest), _WIDE_SPREAD
     else:
         prior, spread = math.log(noise_scale), _NOISE_SPREAD
 
     def residuals(x: FloatArray) -> FloatArray:
-        off = _log_deviations(batch, measured, x) / _SIGMA
-        # Half the sum of squares of these is the sum of the losses sqrt(1 + off^2) - 1.
-        soft = np.sign(off) * np.sqrt(2 * (np.sqrt(1 + off**2) - 1))
-        # A normal prior on ln B_crit is one residual more; it stays a plain square.
+        deviations = _log_deviations(batch, measured, x) / _SIGMA
+        # Half the sum of their squares is the sum of the losses sqrt(1 + deviation^2) - 1.
+        soft = np.sign(deviations) * np.sqrt(2 * (np.sqrt(1 + deviations**2) - 1))
+        # The normal prior on ln B_crit is one more residual, with a squared loss.
         return np.append(soft, (x[1] - prior) / spread)
 
-    # A start for E_min: no run needs fewer samples than the smallest batch does.
+    # The least samples of any run, a start for E_min.
     least = math.log(float((batch * measured).min()))
     starts = [(least, math.log(factor * largest)) for factor in _STARTS]
     starts.append((least, prior))
@@ -77,16 +77,16 @@ def left_out_errors(
 ) -> FloatArray:
     """Return the relative error of each run, predicted by a law fitted without its batch.
 
-    The error is predicted / measured - 1. ``noise_scales`` holds one value per run; the one of a
-    run that is left out is not used. Raises DpsimError for fewer than two runs.
+    The error is predicted / measured - 1. ``noise_scales`` has one value per run, which is not used
+    if the run is left out. Raises DpsimError for fewer than two runs.
     """
     if len(batches) < 2:
         raise DpsimError(
             f"batches must be at least 2, so that one can be left out, but got {len(batches)}"
         )
     errors = []
-    for out, batch in enumerate(batches):
-        # Leave out the whole batch, since repeats with other seeds would reveal the answer.
+    for left_out, batch in enumerate(batches):
+        # Repeats with other seeds would reveal the answer, so they are left out too.
         kept = [index for index in range(len(batches)) if batches[index] != batch]
         noise = None
         if noise_scales is not None:
@@ -94,7 +94,7 @@ def left_out_errors(
         kept_batches = [batches[index] for index in kept]
         kept_steps = [steps[index] for index in kept]
         law = fit_law(kept_batches, kept_steps, noise)
-        errors.append(law.steps(batch) / steps[out] - 1)
+        errors.append(law.steps(batch) / steps[left_out] - 1)
     return np.array(errors)
 
 
@@ -116,21 +116,21 @@ def _law(batch: FloatArray, measured: FloatArray, x: FloatArray, jacobian: Float
 
     The law's noise is the root mean square deviation of the runs from it.
     """
-    # The residuals are already divided by their standard deviations: no further scale is needed.
+    # Residuals are already divided by their standard deviations, so this needs no scale.
     covariance = np.linalg.pinv(jacobian.T @ jacobian)
-    own, other = np.sqrt(np.diag(covariance))
-    correlation = float(covariance[0, 1] / (own * other))
+    samples_error, batch_error = np.sqrt(np.diag(covariance))
+    correlation = float(covariance[0, 1] / (samples_error * batch_error))
     noise = _SIGMA
     runs = len(batch)
     if runs >= _LEAST_RUNS_FOR_NOISE:
-        left = _log_deviations(batch, measured, x)
-        # Correct for the two degrees of freedom that the fit used up.
-        noise = float(np.sqrt(np.mean(left**2) * runs / (runs - 2)))
+        deviations = _log_deviations(batch, measured, x)
+        # The fit used two degrees of freedom.
+        noise = float(np.sqrt(np.mean(deviations**2) * runs / (runs - 2)))
     return StepLaw(
         least_samples=float(np.exp(x[0])),
         critical_batch=float(np.exp(x[1])),
-        least_samples_error=float(own),
-        critical_batch_error=float(other),
+        least_samples_error=float(samples_error),
+        critical_batch_error=float(batch_error),
         correlation=correlation,
         noise=noise,
     )

@@ -8,12 +8,12 @@ E_min - 1) = 1. Source: McCandlish et al., An Empirical Model of Large-Batch Tra
 
 The gradient-noise form derives the progress of a step with a larger batch from the gradients'
 noise. The noise scale B_noise = tr(Sigma) / |G|^2, in samples, is the variance of one sample's
-gradient over the squared norm of the mean one (McCandlish et al. 2018, arXiv:1812.06162, where it
-is B_simple). Against a step with batch B_0, one with batch B makes g = (1 + B_noise / B_0) / (1 +
-B_noise / B) times the progress (AdaScale: Johnson et al. 2020, arXiv:2007.05105), and its samples
-are worth (B_noise + B_0) / (B_noise + B) as much (Pollux: Qiao et al. 2021, OSDI). The noise grows
-as training proceeds, so steps to a target are a sum over progress. Where the noise stays the same,
-this is `StepLaw` with B_crit = B_noise.
+gradient over the squared norm of the mean gradient (B_simple in McCandlish et al. 2018). A step
+with batch B makes g = (1 + B_noise / B_0) / (1 + B_noise / B) times the progress of one with batch
+B_0 (AdaScale: Johnson et al. 2020, arXiv:2007.05105), and its samples are worth (B_noise + B_0) /
+(B_noise + B) as much (Pollux: Qiao et al. 2021, OSDI). The noise grows as training proceeds, so
+steps to a target are a sum over progress. With constant noise, this is `StepLaw` with B_crit =
+B_noise.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ from dpsim.base.errors import DpsimError
 class StepLaw:
     """Steps and samples to a target for each global batch.
 
-    ``least_samples`` is E_min in samples, ``critical_batch`` B_crit in samples; the errors are
-    standard deviations of their logarithms. ``correlation`` is between the two logarithms;
-    ``noise`` is the standard deviation of ln(steps) of one run about the law.
+    ``least_samples`` is E_min, ``critical_batch`` B_crit, both in samples; their errors are
+    standard deviations of logarithms. ``correlation`` is between the two logarithms; ``noise`` is
+    the standard deviation of ln(steps) of one run about the law.
     """
 
     least_samples: float
@@ -76,11 +76,12 @@ class StepLaw:
         It combines the errors of the constants, with their correlation, and the noise of one run.
         """
         share = self.step_efficiency(batch)  # d ln S / d ln B_crit is minus this
-        own = self.least_samples_error
-        other = -share * self.critical_batch_error
-        of_constants = own**2 + other**2 + 2 * self.correlation * own * other
-        # Where the two errors cancel, rounding may make the sum slightly negative.
-        return math.sqrt(max(of_constants, 0.0) + self.noise**2)
+        samples_error = self.least_samples_error
+        batch_error = -share * self.critical_batch_error
+        correlated = 2 * self.correlation * samples_error * batch_error
+        # If the two errors cancel, rounding may make the variance slightly negative.
+        variance = max(samples_error**2 + batch_error**2 + correlated, 0.0)
+        return math.sqrt(variance + self.noise**2)
 
 
 def _check(batch: float) -> None:

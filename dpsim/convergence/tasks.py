@@ -40,7 +40,7 @@ class LeftOut(Config):
 class NoiseForm(Config):
     """The gradient-noise form of a task.
 
-    Progress to the target, and the gradients' noise scale in each period on the way there.
+    Progress to the target, and the gradients' noise scale in each period until then.
     """
 
     base_batch: PositiveFloat = Field(
@@ -160,7 +160,7 @@ class Task(Config):
 @cache
 def tasks() -> Registry[Task]:
     """Return all tasks by name."""
-    # Two files, since one is written by hand and the other by the fit.
+    # One file is written by hand, the other by the fit.
     here = files("dpsim.convergence")
     constants = shipped(here / "constants.yaml")["tasks"]
     described = shipped(here / "tasks.yaml")
@@ -189,8 +189,8 @@ def tasks_of(model: str) -> tuple[Task, ...]:
 def task_for(model: str, optimizer: str) -> Task | None:
     """Return the task of ``model`` (a name in the catalogue) that was trained with ``optimizer``.
 
-    Falls back to the model's first task, whose steps are for another optimiser. Returns None where
-    the model has no task.
+    Otherwise return the model's first task, whose steps are for another optimiser, or None if the
+    model has no task.
     """
     found = tasks_of(model)
     return next((task for task in found if optimizer in task.optimizers), next(iter(found), None))

@@ -16,7 +16,7 @@ def daly_interval(cost: float, mtbf: float) -> float:
     """Return the seconds of work between checkpoints that lose the least time.
 
     The interval is sqrt(2 cost mtbf) (1 + x / 3 + x**2 / 9) - cost with x = sqrt(cost / (2 mtbf)),
-    and mtbf where cost is 2 mtbf or more.
+    or mtbf if cost is 2 mtbf or more.
     """
     if cost >= 2 * mtbf:
         return mtbf
@@ -30,7 +30,7 @@ def expected_seconds(
     """Return the expected seconds for ``work`` seconds of computing, one checkpoint per interval.
 
     They are mtbf exp(restart / mtbf) (exp((interval + cost) / mtbf) - 1) work / interval, exact for
-    exponential crashes. Infinite where the job never ends.
+    exponential crashes; infinite if the job never ends.
     """
     exponent = (interval + cost) / mtbf
     if exponent + restart / mtbf > 700:  # exp() would overflow
@@ -46,16 +46,16 @@ def expected_with_copies(
     to_storage: tuple[float, float],
     to_copy: tuple[float, float],
 ) -> float:
-    """Return the expected seconds of a period of ``segments`` with a copy each, then a checkpoint.
+    """Return the expected seconds of ``segments`` that each end with a copy, then a checkpoint.
 
-    Some crashes go back to the last copy in a neighbour's memory, others to the last checkpoint.
-    ``segment`` and ``cost``: seconds of each segment and of the checkpoint. ``to_storage``,
-    ``to_copy``: crashes per second of that kind, and seconds of a restart, which may crash as well.
-    Exact for exponential crashes; infinite where the period never ends.
+    Some crashes return to the last copy in a neighbour's memory, others to the last checkpoint.
+    ``segment``, ``cost``: seconds of each segment and of the checkpoint. ``to_storage``,
+    ``to_copy``: rate of the crashes that return there, and seconds of a restart, which may crash.
+    Exact for exponential crashes; infinite if the period never ends.
 
-    Let E_i be the seconds from copy i on, F_i from a restart there, G from a restart at the
-    checkpoint, q the share of crashes that go back to a copy, and p(t) the chance of t seconds
-    without a crash. Then a segment is
+    Let E_i be the seconds from copy i on, F_i from a restart at copy i, G from a restart at the
+    checkpoint, q the share of crashes that return to a copy, and p(t) the probability of t seconds
+    without a crash. Then
 
         E_i = m(t) + p(t) E_(i+1) + (1 - p(t)) (q F_i + (1 - q) G),  m(t) = (1 - p(t)) / rate
 
@@ -67,29 +67,29 @@ def expected_with_copies(
     to_last_copy = kept_rate / rate
     if rate * restart > 700:  # exp() would overflow
         return math.inf
-    struck = -math.expm1(-rate * copy_restart)  # chance that a restart at a copy crashes
-    ends = 1 - struck * to_last_copy
-    if ends <= 0:  # every restart crashes
+    restart_crashes = -math.expm1(-rate * copy_restart)  # probability, of a restart at a copy
+    restarted = 1 - restart_crashes * to_last_copy
+    if restarted <= 0:  # every restart crashes
         return math.inf
 
-    def passed(seconds: float) -> tuple[float, float]:
-        """Return ``a`` and 1 - p of the series for a segment of that length."""
+    def coefficients(seconds: float) -> tuple[float, float]:
+        """Return a and 1 - p of the series for a segment of that length."""
         crashed = -math.expm1(-rate * seconds)
-        goes_on = 1 - crashed * to_last_copy * (1 - struck) / ends
-        if goes_on <= 0:  # every segment crashes
+        advances = 1 - crashed * to_last_copy * (1 - restart_crashes) / restarted
+        if advances <= 0:  # every segment crashes
             return math.inf, 1.0
-        spent = crashed / rate + crashed * to_last_copy * struck / rate / ends
-        return spent / goes_on, crashed * (1 - to_last_copy) / ends / goes_on
+        spent = crashed / rate + crashed * to_last_copy * restart_crashes / rate / restarted
+        return spent / advances, crashed * (1 - to_last_copy) / restarted / advances
 
-    spent, back = passed(segment)
-    last_spent, last_back = passed(cost)
+    spent, back = coefficients(segment)
+    last_spent, last_back = coefficients(cost)
     reached = math.exp(segments * math.log1p(-back)) if back < 1 else 0.0
-    whole = reached * (1 - last_back)
-    if not whole:
+    completed = reached * (1 - last_back)
+    if not completed:
         return math.inf
-    times = (1 - reached) / back if back else segments
-    again = math.expm1(rate * restart) / rate
-    return (spent * times + reached * last_spent + again * (1 - whole)) / whole
+    repeats = (1 - reached) / back if back else segments
+    restarts = math.expm1(rate * restart) / rate
+    return (spent * repeats + reached * last_spent + restarts * (1 - completed)) / completed
 
 
 def waiting_share(load: float, spares: int) -> float:
@@ -108,11 +108,11 @@ def waiting_share(load: float, spares: int) -> float:
 
 
 def missing_share(load: float, spares: int) -> float:
-    """Return the mean number of workers missing from a job that goes on without them.
+    """Return the mean number of workers missing from a job that continues without them.
 
-    Workers are missing where more are in repair than there are spares. ``load`` as above; the
-    number N in repair is Poisson (M/G/infinity), and the mean excess over the s ``spares`` is load
-    P(N >= s) - s P(N > s).
+    Workers are missing if more are in repair than there are spares. ``load`` as above; the number N
+    in repair is Poisson (M/G/infinity), and the mean excess over the s ``spares`` is load P(N >= s)
+    - s P(N > s).
     """
     from scipy.special import pdtrc
 

@@ -1,4 +1,4 @@
-"""The ``disturbance`` part of a scenario: all disturbances that make steps differ."""
+"""The ``disturbance`` part of a scenario."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 else:
     _HOME = "dpsim.disturbance"
     _IN_ONE_FILE = dict.fromkeys(("lognormal", "gamma", "pareto", "correlated"), "jitter")
-    # As they are listed; a new one is found by the name of its file.
+    # The order in which they are listed; a new kind is found by the name of its file.
     _ORDER = ("lognormal", "gamma", "pareto", "histogram", "correlated")
     JitterConfig = Annotated[object, Kinds("kind", _HOME, _ORDER, elsewhere=_IN_ONE_FILE)]
     CrashesConfig = Annotated[object, OnDemand(f"{_HOME}:CrashesConfig")]
@@ -40,7 +40,7 @@ class BackgroundConfig(Config):
     )
 
     @model_validator(mode="after")
-    def _apart(self) -> BackgroundConfig:
+    def _check_ends(self) -> BackgroundConfig:
         if self.source == self.destination:
             raise ValueError(
                 f"source and destination must be different GPUs, but got {self.source} twice"
@@ -49,7 +49,7 @@ class BackgroundConfig(Config):
 
 
 class LinkChangeConfig(Config):
-    """A change of links' rates from a given time on."""
+    """A change of the rates of some links at a given time."""
 
     link: str = Field(
         min_length=1,
@@ -99,16 +99,16 @@ def compute_factors(
 ) -> Factors:
     """Return the factors on compute time, shape (steps, workers): the product of all disturbances.
 
-    ``per_node``: workers of each node, or of node 0, 1, ... Every worker, or group that is slowed
-    together, has its own random stream for each disturbance: its draws depend neither on other
-    workers nor on other disturbances. Raises DpsimError if a slow worker does not exist.
+    ``per_node``: workers of each node, or of node 0, 1, ... Each disturbance has a random stream
+    per worker or group, so that draws depend neither on other workers nor on other disturbances.
+    Raises DpsimError if a slow worker does not exist.
     """
     product = np.ones((steps, workers))
     if jitter is not None:
         product = jitter.factors(workers, steps, seed, per_node)
-    for entry, slowed in enumerate(slow):
+    for index, slowed in enumerate(slow):
         # Shape (workers,): the same in every step.
-        product = product * slowed.factors(workers, seed, per_node, entry)
-    for entry, chain in enumerate(transient):
-        product = product * chain.factors(workers, steps, seed, per_node, entry)
+        product = product * slowed.factors(workers, seed, per_node, index)
+    for index, slow_spells in enumerate(transient):
+        product = product * slow_spells.factors(workers, steps, seed, per_node, index)
     return product

@@ -1,4 +1,4 @@
-"""Crashes: a worker fails, and the job goes back to its last checkpoint.
+"""Crashes: a worker fails, and the job restarts from its last checkpoint.
 
 A spare replaces the worker if there is one. Faults of several causes affect workers, nodes, racks
 or the whole job; `dpsim.studies.goodput` simulates them, `CrashesConfig.goodput` has the closed
@@ -30,7 +30,7 @@ from dpsim.disturbance.faults import (
     listed_faults,
 )
 
-# Finite, since Daly's interval would be infinite too, and a ratio of the two not a number.
+# Finite, because a ratio of two infinite intervals is not a number.
 _NEVER = 1e15  # seconds between crashes of a job without any
 _USUAL_COST = 60.0  # default seconds of a checkpoint; an assumption
 
@@ -52,9 +52,9 @@ class Goodput:
 
 @dataclass(frozen=True, slots=True)
 class Checkpoints:
-    """Work of ``interval`` seconds, then a checkpoint that takes ``cost`` seconds of training.
+    """A checkpoint after every ``interval`` seconds of work, which delays training by ``cost`` s.
 
-    A checkpoint can be restored ``write`` seconds later; until then the previous one is used.
+    It can be restored ``write`` seconds later; until then the previous one is used.
     """
 
     interval: float
@@ -87,8 +87,8 @@ class Copies:
 class NeighbourConfig(Config):
     """Copies of the state in the memory of a neighbouring node, between checkpoints to storage.
 
-    After a fault the job goes back to the last copy, unless the neighbour fails too. Source:
-    Wang et al., "GEMINI", SOSP 2023. The defaults are assumptions.
+    After a fault the job restarts from the last copy, unless the neighbour fails too. Source: Wang
+    et al., "GEMINI", SOSP 2023. The defaults are assumptions.
     """
 
     interval: PositiveSeconds = Field(default=60.0, description="Compute time between two copies.")
@@ -176,7 +176,7 @@ class CrashesConfig(Config):
     )
 
     @model_validator(mode="after")
-    def _checkpoints_are_whole(self) -> CrashesConfig:
+    def _check_checkpoint_fields(self) -> CrashesConfig:
         if (self.checkpoint_size is None) != (self.storage_rate is None):
             raise ValueError("checkpoint_size and storage_rate must be given together")
         if self.asynchronous and self.checkpoint_size is None:
@@ -188,7 +188,7 @@ class CrashesConfig(Config):
         return self
 
     def causes(self, workers: int, per_node: PerNode) -> list[Cause]:
-        """Return the causes that interrupt a job on that many workers."""
+        """Return the causes that interrupt a job on ``workers`` workers."""
         if self.faults is None:
             copied = self.neighbour is not None
             rate = workers / self.mtbf
@@ -204,7 +204,7 @@ class CrashesConfig(Config):
         ]
 
     def assumed(self) -> dict[str, float]:
-        """Return the defaults, in s, that matter and that the scenario does not override."""
+        """Return the defaults (s) that the result depends on, unless the scenario sets them."""
         given = self.model_fields_set
         assumed = {} if self.faults is not None or "mtbf" in given else {"mtbf": self.mtbf}
         if self.checkpoint_cost is None and (self.asynchronous or not self.write_seconds):
@@ -215,7 +215,7 @@ class CrashesConfig(Config):
 
     @property
     def write_seconds(self) -> float:
-        """The seconds to write a checkpoint; 0 if its size or the rate is not given."""
+        """The seconds to write a checkpoint; 0 if its size is not given."""
         if self.checkpoint_size is None or self.storage_rate is None:
             return 0.0
         return self.checkpoint_size / self.storage_rate
@@ -232,14 +232,13 @@ class CrashesConfig(Config):
             # The size of an asynchronous checkpoint gives the time to write it, not how long the
             # job stops to copy it first.
             stop = _USUAL_COST if self.asynchronous else self.write_seconds or _USUAL_COST
-        # Losing a share of the speed for a while costs as much as stopping for that share of the
-        # time.
+        # A slow-down by a share costs as much as a stop for that share of the time.
         cost = stop + self.slowdown * write
         interval = self.checkpoint_interval or daly_interval(cost, mtbf)
         return Checkpoints(max(interval, write - cost), cost, write)
 
     def restart_seconds(self, loading: float) -> float:
-        """Return the seconds from a crash until the job computes again, checkpoint read."""
+        """Return the seconds from a crash until the job computes again."""
         return self.detection_time + self.restart_time + self.write_seconds + loading
 
     def copies(self, loading: float) -> Copies | None:
@@ -250,24 +249,24 @@ class CrashesConfig(Config):
         return Copies(self.neighbour.interval, self.neighbour.cost, restart)
 
     def goodput(self, workers: int, loading: float = 0.0, per_node: PerNode = 1) -> Goodput:
-        """Return `goodput_of` the causes that interrupt a job on that many workers."""
+        """Return `goodput_of` the `causes` that interrupt a job on ``workers`` workers."""
         return self.goodput_of(self.causes(workers, per_node), workers, loading)
 
     def goodput_of(self, causes: Sequence[Cause], workers: int, loading: float = 0.0) -> Goodput:
         """Return the goodput of a job interrupted by ``causes``; any fault stops all workers.
 
         ``loading``: seconds after each restart until all workers hold the checkpoint again. Exact
-        for unplanned faults that all take away the same number of workers, except for an elastic
-        job: its restarts when workers come back are left out.
+        for unplanned faults that all take away the same number of workers. Of an elastic job the
+        restarts when workers come back are left out.
         """
         mtbf = _mean_time([cause for cause in causes if not cause.planned])
         plan = self.plan(causes)
         restart = self.restart_seconds(loading)
-        # For one period: its expected time is proportional to the work, and only shares are needed.
+        # One period is enough, because time is proportional to work and only shares are needed.
         stopped, taken = self._period(causes, plan, loading)
         planned = sum(cause.rate for cause in causes if cause.planned)
         # Seconds of stops per second of running. A planned stop need not be detected, but the job
-        # goes on only when the checkpoint is complete.
+        # continues only when the checkpoint is complete.
         stops = planned * (plan.cost + plan.write + restart - self.detection_time)
         waiting = self._missing(causes, workers) if self.elastic else self._waiting(causes)
         running = (1 - waiting) / (1 + stops)
@@ -280,12 +279,12 @@ class CrashesConfig(Config):
     def _waiting(self, causes: Sequence[Cause]) -> float:
         """Return the share of time in which the job waits for a spare."""
         # A fault that takes more workers than there are spares stops the job for its whole repair,
-        # and nothing fails meanwhile. Its seconds therefore add to the running time.
+        # and nothing fails meanwhile: seconds of waiting are counted per second of running.
         large = [cause for cause in causes if cause.taken[0] > self.spares]
         load, size = _in_repair([cause for cause in causes if cause not in large])
         blocked = waiting_share(load, self._spare_groups(size))
-        a_second = blocked / (1 - blocked) + sum(cause.rate * cause.repair_time for cause in large)
-        return a_second / (1 + a_second)
+        waited = blocked / (1 - blocked) + sum(cause.rate * cause.repair_time for cause in large)
+        return waited / (1 + waited)
 
     def _missing(self, causes: Sequence[Cause], workers: int) -> float:
         """Return the share of the workers that an elastic job lacks on average."""
@@ -293,11 +292,11 @@ class CrashesConfig(Config):
         return min(1.0, missing_share(load, self._spare_groups(size)) * size / workers)
 
     def _spare_groups(self, size: float) -> int:
-        """Return the number of spare groups; groups fail as a whole in the queueing formulas."""
+        """Return the spares in groups of ``size``, the unit of failure in the queueing formulas."""
         return int(self.spares // size) if size else 0
 
     def plan(self, causes: Sequence[Cause]) -> Checkpoints:
-        """Return cost and interval of checkpoints to storage; the optimal interval unless given.
+        """Return the checkpoints to storage, at the optimal interval unless one is given.
 
         With copies in neighbours' memory, checkpoints serve only the faults that destroy the
         copies.
@@ -309,10 +308,10 @@ class CrashesConfig(Config):
     def _period(
         self, causes: Sequence[Cause], plan: Checkpoints, loading: float
     ) -> tuple[float, float]:
-        """Return the seconds of checkpoints and copies in a period, and of the whole period."""
+        """Return the seconds of checkpoints and copies in a period, and the expected period (s)."""
         crashes = [cause for cause in causes if not cause.planned]
         mtbf = _mean_time(crashes)
-        # Going back one checkpoint further while one is written has the effect of a longer restart.
+        # A crash while a checkpoint is written returns to the one before: like a longer restart.
         lost = self.restart_seconds(loading) + plan.write
         copies = self.copies(loading)
         if copies is None:

@@ -1,11 +1,10 @@
 """Logged faults of servers: rates by kind, repairs, and relapses.
 
 A repaired server often fails again, since the cause was not found. Faults then come in episodes: a
-first fault, which hits any server at any time, and relapses. With a chance p of a relapse after
-each fault, an episode has n faults with probability (1 - p) p**(n - 1). If episodes occur at
-random, counts of servers vary more than they would by chance: their variance over their mean is (1
-+ p) / (1 - p), which gives p. Some faults hit several servers at the same moment, such as those of
-a switch or a power supply.
+first fault, which hits any server at any time, and its relapses. If each fault has a relapse with
+probability p, an episode has n faults with probability (1 - p) p**(n - 1), and the variance of the
+servers' fault counts over their mean is (1 + p) / (1 - p), which gives p. Some faults, such as
+those of a switch or a power supply, hit several servers at the same moment.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ _MOMENT = 1 / 1440  # days: faults within a minute of each other are not indepen
 class Logged:
     """A fault: days from the start of the log; ``repair`` is None if one end is unknown.
 
-    Where the start is unknown, the end is used for it, and ``is_dated`` is false.
+    If the start is unknown, the end is used for it, and ``is_dated`` is false.
     """
 
     node: str
@@ -62,14 +61,13 @@ class FaultTrace:
     def relapse(self) -> tuple[float, float]:
         """Return the chance that a repaired server fails again, and after how many days.
 
-        The chance follows from how unevenly faults are spread over servers. The faults that follow
-        a repair soonest, up to that share of all, are counted as relapses.
+        See `relapse_chance`. That share of the faults, those soonest after a repair, are relapses.
         """
         counts = np.zeros(self.servers)
         own = list(self.by_server().values())
         counts[: len(own)] = [len(faults) for faults in own]
         chance = relapse_chance(counts)
-        # Where two faults overlap, the second comes at once.
+        # If two faults overlap, the second follows at once.
         until_next = sorted(
             max(0.0, later.start - fault.end) for faults in own for fault, later in pairwise(faults)
         )
@@ -78,20 +76,19 @@ class FaultTrace:
 
 
 def relapse_chance(counts: FloatArray) -> float:
-    """Return the chance of a relapse, from how unevenly fault ``counts`` are spread."""
+    """Return the probability of a relapse, from the fault ``counts`` of servers."""
     if len(counts) < 2:
         return 0.0
-    # Each fault leads to another with chance p: counts are then Poisson sums of geometric numbers,
-    # whose variance over mean is (1 + p) / (1 - p), and 1 where faults are independent.
-    unevenness = float(counts.var(ddof=1) / counts.mean())
-    return min(max(0.0, (unevenness - 1) / (unevenness + 1)), _MOST_RELAPSE)
+    # Counts are Poisson sums of geometric numbers, with variance over mean (1 + p) / (1 - p).
+    dispersion = float(counts.var(ddof=1) / counts.mean())
+    return min(max(0.0, (dispersion - 1) / (dispersion + 1)), _MOST_RELAPSE)
 
 
 def together(faults: Sequence[Logged]) -> float:
-    """Return the mean number of servers that fail at the same moment."""
-    begins = sorted(fault.start for fault in faults if fault.is_dated)
-    moments = 1 + sum(later - earlier > _MOMENT for earlier, later in pairwise(begins))
-    return max(1.0, len(begins) / moments)
+    """Return the mean number of servers that fail at once."""
+    starts = sorted(fault.start for fault in faults if fault.is_dated)
+    moments = 1 + sum(later - earlier > _MOMENT for earlier, later in pairwise(starts))
+    return max(1.0, len(starts) / moments)
 
 
 def read_faults(path: str, servers: int | None, days: float | None) -> list[dict[str, Any]]:
@@ -105,14 +102,14 @@ def read_faults(path: str, servers: int | None, days: float | None) -> list[dict
     if len(rare) > 1:
         by_kind["of a rare kind"] = [each for kind in rare for each in by_kind.pop(kind)]
     ordered = sorted(by_kind.items(), key=lambda entry: (-len(entry[1]), entry[0]))
-    watched = trace.servers * trace.days
-    return [_fault(kind, found, watched, chance, after) for kind, found in ordered]
+    server_days = trace.servers * trace.days
+    return [_fault_fields(kind, found, server_days, chance, after) for kind, found in ordered]
 
 
-def _fault(
-    kind: str, found: Sequence[Logged], watched: float, relapse: float, after: float
+def _fault_fields(
+    kind: str, found: Sequence[Logged], server_days: float, relapse: float, after: float
 ) -> dict[str, Any]:
-    """Return the fields of faults of one kind; ``watched`` in server-days, ``after`` in days."""
+    """Return the FaultConfig fields of one kind of faults; ``after`` in days."""
     repairs = [each.repair for each in found if each.repair]
     mean = spread = 0.0
     if repairs:
@@ -121,7 +118,7 @@ def _fault(
         spread = min(math.sqrt(2 * math.log(max(1.0, mean / float(np.median(repairs))))), 3.0)
     return {
         "name": kind,
-        "mtbf": f"{24 * watched / len(found):.6g} h",
+        "mtbf": f"{24 * server_days / len(found):.6g} h",
         "per": "node",
         "together": together(found),
         "repair_time": f"{24 * mean:.6g} h",
@@ -155,16 +152,16 @@ def _logged(path: str, line: int, row: Mapping[str, str | None]) -> Logged:
     end = _day(path, line, row, "end_day")
     if start is None and end is None:
         raise DpsimError(f"{path}:{line}: must have start_day or end_day")
-    whole = None if start is None or end is None else end - start
-    if whole is not None and whole < 0:
+    duration = None if start is None or end is None else end - start
+    if duration is not None and duration < 0:
         raise DpsimError(f"{path}:{line}: end_day must be at least start_day, but got {end:g}")
-    began = cast("float", end if start is None else start)
+    dated = cast("float", end if start is None else start)
     return Logged(
         row["node"] or "",
         (row.get("kind") or "fault").strip() or "fault",
-        began,
-        began if end is None else end,
-        whole,
+        dated,
+        dated if end is None else end,
+        duration,
         start is not None,
     )
 

@@ -1,4 +1,4 @@
-"""Faults: their causes and rates, the workers that fail together, and the repair times."""
+"""Faults by cause: rates, the workers that fail together, and repair times."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ PerNode = int | Sequence[int]  # workers of each node, or of node 0, 1, ...
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """Faults of one cause in a job, which ``rate`` times per second take units of ``workers`` away.
+    """Faults of one cause in a job: ``rate`` times per second, units of ``workers`` workers fail.
 
-    A first fault hits a geometric number of units at the same moment, ``together`` on average. They
-    are in repair for ``repair_time`` seconds on average; the logarithm of the repair time has the
-    standard deviation ``repair_spread``. A fraction ``relapse`` of the repaired units fails again,
-    alone, ``relapse_time`` seconds later on average; the rate includes these. After a fault that
-    ``leaves_copies`` the job goes back to its copies in neighbours' memory.
+    A first fault hits a geometric number of units at once, ``together`` on average. A repair takes
+    ``repair_time`` seconds on average; its logarithm has the standard deviation ``repair_spread``.
+    A fraction ``relapse`` of the repaired units fails again, alone, ``relapse_time`` seconds later
+    on average; the rate includes these. After a fault that ``leaves_copies`` the job restarts from
+    the copies in neighbours' memory.
     """
 
     name: str
@@ -50,7 +50,7 @@ class Cause:
 
     @property
     def taken(self) -> tuple[float, float]:
-        """Mean and mean square of the workers that a fault takes away."""
+        """Mean and mean square of the number of workers that a fault takes away."""
         first = self.first_rate / self.rate if self.rate else 1.0
         # The second moment of a geometric number of mean m is m (2 m - 1).
         mean = first * self.together + 1 - first
@@ -109,16 +109,15 @@ class FaultConfig(Config):
     )
 
     def cause(self, workers: int, per_node: PerNode) -> Cause:
-        """Return these faults as the cause in a job on that many workers."""
-        struck = self._struck(workers, per_node)
+        """Return the faults of this cause in a job on ``workers`` workers."""
+        units = self._units(workers, per_node)
         # The mean, since the last node or rack may be partly filled.
-        taken = 0.0 if self.per == "job" else workers / struck
-        # First faults are grouped, ``together`` units in one interruption; relapses come one by
-        # one.
+        taken = 0.0 if self.per == "job" else workers / units
+        # A first fault interrupts the job once for ``together`` units, and each relapse once.
         interruptions = (1 - self.relapse) / self.together + self.relapse
         return Cause(
             self.name,
-            struck / self.mtbf * interruptions,
+            units / self.mtbf * interruptions,
             taken,
             self.repair_time,
             self.repair_spread,
@@ -128,8 +127,8 @@ class FaultConfig(Config):
             together=self.together,
         )
 
-    def _struck(self, workers: int, per_node: PerNode) -> int:
-        """Return the number of units that such faults can hit."""
+    def _units(self, workers: int, per_node: PerNode) -> int:
+        """Return the number of units of the job that may fail."""
         if self.per == "worker":
             return workers
         if self.per == "job":
@@ -160,7 +159,7 @@ class FaultTraceConfig(Config):
     )
 
     def faults(self) -> tuple[FaultConfig, ...]:
-        """Return each kind's rate, repairs and relapses. Raises DpsimError for an invalid file."""
+        """Return the faults of each kind in the file. Raises DpsimError if it is invalid."""
         from dpsim.disturbance.fault_trace import read_faults
 
         found = read_faults(self.trace, self.servers, self.days)
@@ -173,7 +172,7 @@ WhichFaults = (
 
 
 def listed_faults(which: WhichFaults) -> tuple[FaultConfig, ...]:
-    """Return the faults, read from their table or trace where they are not listed."""
+    """Return the faults themselves; a table or a trace is read."""
     if isinstance(which, str):
         return known_faults(which)
     return which.faults() if isinstance(which, FaultTraceConfig) else which

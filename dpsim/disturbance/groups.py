@@ -1,4 +1,4 @@
-"""Groups that are disturbed together: single workers, nodes, or racks."""
+"""Groups of workers that are disturbed together: single workers, nodes, or racks."""
 
 from __future__ import annotations
 

@@ -1,10 +1,8 @@
-"""Jitter from measurements.
+"""Jitter drawn from a table of measured times, in a file or in the scenario itself.
 
-Factors drawn from a table of measured times, in a file or in the scenario itself.
-
-A CSV file has a column ``value`` (or one column of any name) and perhaps ``weight``; a JSON file
-holds a list of numbers or an object with ``values`` and perhaps ``weights``. Values are divided by
-their mean, so times in any unit serve.
+A CSV file has a column ``value`` (or one column of any name) and optionally ``weight``; a JSON file
+holds a list of numbers or an object with ``values`` and optionally ``weights``. Values may have any
+unit, because they are divided by their mean.
 """
 
 from __future__ import annotations
@@ -39,7 +37,7 @@ class Histogram(Config):
     )
 
     @model_validator(mode="after")
-    def _matching(self) -> Histogram:
+    def _check_weights(self) -> Histogram:
         if self.weights is not None and len(self.weights) != len(self.values):
             raise ValueError(
                 f"weights must be as many as values, {len(self.values)}, but got "
@@ -52,16 +50,16 @@ class Histogram(Config):
 
     @cached_property
     def cumulative(self) -> tuple[Factors, Factors]:
-        """Factors of mean 1, and the probability of each factor or one before it."""
+        """Factors of mean 1, and their cumulative probabilities."""
         values = np.array(self.values)
         shares = np.ones(len(values)) if self.weights is None else np.array(self.weights)
         shares /= shares.sum()
         return values / (values @ shares), np.cumsum(shares)
 
 
-# One run of GPT-2 1.5B on 8 H100, 1.7 s a step, 19,932 steps, shard loads left out and detrended
-# (see jitter.py), the run in which whole milliseconds matter least: 99 % of steps within 0.6 %, one
-# in a hundred 7 % longer. Whole steps, not one worker's compute.
+# Whole steps of GPT-2 1.5B on 8 H100: 19,932 steps of 1.7 s, the run in which the clock's whole
+# milliseconds matter least, detrended and without the loads of files (see jitter.py). 99 % are
+# within 0.6 %, one in a hundred is 7 % longer.
 MEASURED = Histogram(
     values=(
         0.9961,
@@ -105,24 +103,24 @@ class HistogramJitterConfig(Jitter):
     _measured: Histogram | None = PrivateAttr(None)
 
     @model_validator(mode="after")
-    def _readable(self) -> HistogramJitterConfig:
+    def _read_file(self) -> HistogramJitterConfig:
         if self.file is not None and self.table is not None:
             raise ValueError("file and table must not both be given")
-        # Read once: a run draws from the file that was validated, even if the file changes later.
+        # Read once: a run draws from what was validated, even if the file changes later.
         if self.file is not None:
             self._measured = read_histogram(self.file)
         return self
 
     def histogram(self) -> Histogram:
-        """Return the table of factors: the file as it was when the scenario was read."""
+        """Return the measured table: of the file, of the scenario, or the default."""
         return self._measured or self.table or MEASURED
 
     def draw(self, generator: np.random.Generator, steps: int) -> Factors:
         """Draw factors from the table, each as often as it was measured."""
         factors, cumulative = self.histogram().cumulative
-        # The shares may add up to slightly less than 1, and a draw may lie above their sum.
-        places = np.searchsorted(cumulative, generator.random(steps), side="right")
-        drawn: Factors = factors[np.minimum(places, len(factors) - 1)]
+        # The shares may add up to slightly less than 1, and a draw may be above their sum.
+        indices = np.searchsorted(cumulative, generator.random(steps), side="right")
+        drawn: Factors = factors[np.minimum(indices, len(factors) - 1)]
         return drawn
 
 
@@ -159,7 +157,7 @@ def _from_json(path: str) -> tuple[_Numbers, _Numbers | None]:
         if isinstance(data, list):
             data = {"values": data}
         values, weights = data["values"], data.get("weights")
-        # A number as JSON has it: not true, which is an integer in Python, nor text.
+        # Not isinstance, because true is an int in Python.
         if not all(
             type(each) in (int, float) for numbers in (values, weights or []) for each in numbers
         ):

@@ -2,16 +2,16 @@
 
 The defaults were fitted to per-step times of GPT-2 runs on one node of 8 H100 (rank 0's clock,
 whole milliseconds, so the rounding's variance of 1/6 ms**2 was taken off). Steps that load a new
-file of data take 2.2 times as long about every 190 steps: that is the input pipeline's doing and
-periodic, so steps above 1.3 medians were left out; so was the slow trend of the batch or window
-size, by a running median of 101 steps. The rest has a coefficient of variation of 0.5, 0.8, 0.9,
-1.7 and 2.5 % in the five runs, median 0.94 %. A step ends with the slowest of 8 workers, and the
-greatest of 8 equal normal draws varies 0.611 times as much as one: 0.0094 / 0.611 = 0.015 for a
-worker, if all of it is compute, independent between workers. The data cannot tell, since no worker
-was timed on its own. Elsewhere: 0.24-0.45 % over blocks of 10 steps on 8 and 16 A100 agrees (1.4 %
-for a step at most, if steps are independent), 2.3-2.6 % over such blocks on 32 V100 with TCP is
-more; in production jobs of 128 GPUs and more the 90th percentile of a step is 1.06 medians (Lin et
-al., OSDI 2025), 0.045 of a whole step's logarithm, unequal sequences included.
+file of data take 2.2 times as long, about every 190 steps; these come from the input pipeline, so
+steps above 1.3 medians were left out, and a running median of 101 steps removed the slow trend of
+the batch or window size. The rest has a coefficient of variation of 0.5, 0.8, 0.9, 1.7 and 2.5 % in
+the five runs, median 0.94 %. A step ends with the slowest of 8 workers, and the greatest of 8 equal
+normal draws varies 0.611 times as much as one: 0.0094 / 0.611 = 0.015 for a worker, if all of it is
+compute, independent between workers. The data cannot tell, because single workers were not timed.
+Elsewhere: 0.24-0.45 % over blocks of 10 steps on 8 and 16 A100 agrees (at most 1.4 % for a step, if
+steps are independent); 2.3-2.6 % over such blocks on 32 V100 with TCP is more; in production jobs
+of 128 GPUs and more the 90th percentile of a step is 1.06 medians (Lin et al., OSDI 2025), a
+standard deviation of 0.045 of a whole step's logarithm, unequal sequences included.
 """
 
 from __future__ import annotations
@@ -37,22 +37,19 @@ FITTED_SPREAD = 0.015  # of one worker's factor; see above
 
 
 class Jitter(Config):
-    """A factor of mean 1 on compute time, drawn anew for every worker and step.
+    """A random factor of mean 1 on compute time, for every worker and step.
 
-    ``spread`` names the field that scales how far factors lie apart; None if no one field does.
+    ``spread`` names the field that scales the spread of the factors; None if no single field does.
     """
 
     spread: ClassVar[str | None] = None
 
     @abstractmethod
     def draw(self, generator: np.random.Generator, steps: int) -> Factors:
-        """Draw for one worker, shape (steps,): the factors, or the input of `shaped`."""
+        """Return a worker's factors, or the input of `shaped`; shape (steps,)."""
 
     def shaped(self, draws: Factors) -> Factors:
-        """Return the factors for draws of any shape; one call for all workers is faster.
-
-        Returns the draws themselves unless a kind overrides it.
-        """
+        """Return the factors for draws of any shape: unless overridden, the draws themselves."""
         return draws
 
     def factors(
@@ -60,9 +57,9 @@ class Jitter(Config):
     ) -> Factors:
         """Return the factors on compute time, shape (steps, workers).
 
-        ``per_node``: workers of each node, or of node 0, 1, ..., for the part that a node's workers
-        share. Every worker has its own random stream, spawned from ``seed``: its draws do not
-        depend on the number of other workers.
+        ``per_node``: workers of each node, or of node 0, 1, ..., for a part that a node's workers
+        share. Every worker has its own random stream, so its draws do not depend on the number of
+        workers.
         """
         drawn = np.empty((steps, workers))
         for worker, stream in enumerate(random_streams(seed, workers)):
@@ -71,7 +68,7 @@ class Jitter(Config):
 
 
 class LognormalJitterConfig(Jitter):
-    """The factor is lognormal, drawn anew for every worker and step."""
+    """The factor is lognormal."""
 
     spread: ClassVar[str | None] = "sigma"
 
@@ -92,10 +89,7 @@ class LognormalJitterConfig(Jitter):
 
 
 class GammaJitterConfig(Jitter):
-    """The factor is gamma.
-
-    A time made of many short independent waits; with ``cv`` 1 it is exponential.
-    """
+    """The factor is gamma, as a sum of short independent waits is; with ``cv`` 1, exponential."""
 
     spread: ClassVar[str | None] = "cv"
 
@@ -109,7 +103,7 @@ class GammaJitterConfig(Jitter):
 
     def draw(self, generator: np.random.Generator, steps: int) -> Factors:
         """Draw from the gamma distribution with shape 1 / cv**2 and scale cv**2."""
-        # The limit, where the shape would be infinite.
+        # The limit: the shape would be infinite.
         if self.cv == 0:
             return np.ones(steps)
         return generator.gamma(self.cv**-2, self.cv**2, steps)
@@ -118,10 +112,10 @@ class GammaJitterConfig(Jitter):
 class ParetoJitterConfig(Jitter):
     """The factor is Pareto distributed: mostly near its minimum, sometimes many times that.
 
-    The default tail index was fitted to the two of 29 runs above that were disturbed throughout (10
-    % of steps longer than 1.1 medians; 90th and 99th percentile 1.58 and 4.04 medians in one, 1.86
-    and 6.32 in the other), as the greatest of 8 draws: 3.1 and 2.4, pooled 2.7. They end at 5.5 and
-    7 medians, where a Pareto goes on; the other 27 runs have no such tail.
+    The default tail index was fitted to the two of 29 runs that were disturbed throughout (10 % of
+    steps longer than 1.1 medians; 90th and 99th percentile 1.58 and 4.04 medians in one, 1.86 and
+    6.32 in the other), as the greatest of 8 draws: 3.1 and 2.4, pooled 2.7. They end at 5.5 and 7
+    medians, although a Pareto has no end; the other 27 runs have no such tail.
     """
 
     kind: Literal["pareto"] = Field(
@@ -206,8 +200,8 @@ class CorrelatedJitterConfig(Jitter):
     )
 
     def draw(self, generator: np.random.Generator, steps: int) -> Factors:
-        """Draw from a normal of variance 1, correlated over steps, for a worker or a node."""
-        return _remembering(generator, steps, self.memory)
+        """Draw from a normal of variance 1, correlated over steps."""
+        return _autoregressive(generator, steps, self.memory)
 
     def factors(
         self, workers: int, steps: int, seed: int, per_node: int | Sequence[int] = 1
@@ -222,33 +216,32 @@ class CorrelatedJitterConfig(Jitter):
         }
         for level, (sigma, memory) in levels.items():
             # Shape (workers,): the group of each worker at this level.
-            members = _members(level, workers, per_node)
+            groups = _groups_at(level, workers, per_node)
             if sigma:
-                streams = random_streams(seed, members.max() + 1, f"jitter of a {level}")
-                # Shape (steps, groups); [:, members] hands each group's factors to all of its
-                # workers.
-                drawn = np.stack([_remembering(one, steps, memory) for one in streams], axis=1)
-                product *= np.exp(sigma * drawn - sigma**2 / 2)[:, members]
+                streams = random_streams(seed, groups.max() + 1, f"jitter of a {level}")
+                # Shape (steps, groups); [:, groups] repeats them for the workers of each group.
+                drawn = np.stack([_autoregressive(one, steps, memory) for one in streams], axis=1)
+                product *= np.exp(sigma * drawn - sigma**2 / 2)[:, groups]
             if self.delay_chance and level == self.delay_of:
-                product *= self._delays(members, steps, seed)
+                product *= self._delays(groups, steps, seed)
         return _rounded(product * self._stalls(steps, seed)[:, None])
 
-    def _delays(self, members: NDArray[np.intp], steps: int, seed: int) -> Factors:
-        """Return 1 + a delay, over its mean; a Lomax delay is delay (a - 1) (u**(-1/a) - 1)."""
-        streams = random_streams(seed, members.max() + 1, "delays")
-        # Shape (steps, groups, 2): whether there is a delay, and how long it would be. The second
-        # is always drawn, so that another chance does not change the lengths.
+    def _delays(self, groups: NDArray[np.intp], steps: int, seed: int) -> Factors:
+        """Return 1 + delay over its mean; a Lomax delay is ``delay`` (a - 1) (u**(-1/a) - 1)."""
+        streams = random_streams(seed, groups.max() + 1, "delays")
+        # Shape (steps, groups, 2): whether there is a delay, and how long it would be. Always both,
+        # so that another ``delay_chance`` does not change the lengths.
         draws = np.stack([one.random((steps, 2)) for one in streams], axis=1)
         a = self.delay_tail
         length = self.delay * (a - 1) * ((1 - draws[..., 1]) ** (-1 / a) - 1)
         delays = np.where(draws[..., 0] < self.delay_chance, length, 0.0)
-        return ((1 + delays) / (1 + self.delay_chance * self.delay))[:, members]
+        return ((1 + delays) / (1 + self.delay_chance * self.delay))[:, groups]
 
     def _stalls(self, steps: int, seed: int) -> Factors:
         """Return the factors of periodic stalls, shape (steps,); the first one comes at random."""
         phase = random_stream(seed, "stalls").random()
-        # The number of stalls before each step: where it grows, the step has one. A fractional
-        # interval is kept on average.
+        # A step has a stall if the number of stalls up to it grows, so that the average interval is
+        # exact if it is fractional.
         passed = np.floor(np.arange(steps + 1) / self.stall_every + phase)
         stalled = np.diff(passed) > 0
         mean = 1 + (self.stall - 1) / self.stall_every
@@ -256,7 +249,7 @@ class CorrelatedJitterConfig(Jitter):
 
 
 def _rounded(factors: Factors) -> Factors:
-    """Return the factors in single precision, which is the same on every kind of processor.
+    """Return the factors rounded to single precision, to be the same on all processors.
 
     The last digit of exp and of powers depends on the processor's vector instructions, and
     asynchronous workers amplify it by ten orders of magnitude in as many seconds.
@@ -264,21 +257,21 @@ def _rounded(factors: Factors) -> Factors:
     return factors.astype(np.float32).astype(np.float64)
 
 
-def _remembering(generator: np.random.Generator, steps: int, memory: float) -> Factors:
+def _autoregressive(generator: np.random.Generator, steps: int, memory: float) -> Factors:
     """Draw normals of variance 1: x(t) = r x(t - 1) + sqrt(1 - r**2) e(t), r = exp(-1 / memory)."""
     fresh = generator.standard_normal(steps)
     if memory == 0 or steps == 0:
         return fresh
     kept = math.exp(-1 / memory)
-    # Keep the first one as it is, so that the long-run variance holds from the start.
+    # Not the first, so that the long-run variance holds from the start.
     fresh[1:] *= math.sqrt(1 - kept**2)
     for step in range(1, steps):
         fresh[step] += kept * fresh[step - 1]
     return fresh
 
 
-def _members(level: str, workers: int, per_node: int | Sequence[int]) -> NDArray[np.intp]:
-    """Return the group whose draws each worker uses: its own, its node's, or the job's."""
+def _groups_at(level: str, workers: int, per_node: int | Sequence[int]) -> NDArray[np.intp]:
+    """Return the group of each worker at a level: of its own, its node's, or the job's."""
     if level == "worker":
         return np.arange(workers)
     return node_of(workers, per_node) if level == "node" else np.zeros(workers, dtype=np.intp)

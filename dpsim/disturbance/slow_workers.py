@@ -1,11 +1,11 @@
-"""Slow workers: some compute at a fixed factor of the time of others for the whole run.
+"""Slow workers: some take a fixed factor of the others' compute time for the whole run.
 
 The default factor is the mean slow-down of the jobs that had stragglers at all (by 1.1 or more),
 42.5 % of 3,079 jobs of 128 GPUs and more: 1.28 (Lin et al., "Understanding stragglers in large
-model training using what-if analysis", OSDI 2025). Where a few workers were the cause, 1.7 % of the
-jobs, it was 3.04. The published tables do not say what fraction of workers is slow, so the field
-has no default. Equal placements of one job on a cloud's T4 nodes differ by 3.5 % (median
-coefficient of variation over 467 groups) and 8.8 % (90th percentile).
+model training using what-if analysis", OSDI 2025). In the 1.7 % of the jobs in which a few workers
+were the cause, it was 3.04. The published tables do not say what fraction of workers is slow, so
+``fraction`` has no default. Equal placements of one job on a cloud's T4 nodes differ by 3.5 %
+(median coefficient of variation over 467 groups) and 8.8 % (90th percentile).
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class SlowWorkersConfig(GroupedDisturbance):
     )
 
     @model_validator(mode="after")
-    def _one_of_three(self) -> SlowWorkersConfig:
+    def _check_selection(self) -> SlowWorkersConfig:
         named = [
             name for name in ("workers", "nodes", "fraction") if getattr(self, name) is not None
         ]
@@ -76,14 +76,13 @@ class SlowWorkersConfig(GroupedDisturbance):
         groups = self.groups(workers, per_node)
         streams = random_streams(seed, groups.max() + 1, "slow", entry)
         draws = np.array([stream.random() for stream in streams])
-        # Compare uniform numbers with the fraction: a larger one keeps the same slow groups and
-        # adds others.
+        # With a larger fraction the same groups are slow, and others too.
         return (draws < (self.fraction or 0.0))[groups]
 
     def why_none_is_slow(
         self, workers: int, seed: int, per_node: int | Sequence[int], entry: int = 0
     ) -> str | None:
-        """Return why no worker is slow, where the random draw selected none; None if one is."""
+        """Return a warning if the random draw selected no worker, otherwise None."""
         if not self.fraction or self._is_slow(workers, seed, per_node, entry).any():
             return None
         groups = int(self.groups(workers, per_node).max()) + 1
@@ -93,8 +92,8 @@ class SlowWorkersConfig(GroupedDisturbance):
         )
 
 
-def _among(named: tuple[int, ...], own: Indices, rule: str) -> NDArray[np.bool_]:
-    """Return which numbers are ``named``. Raises DpsimError, with ``rule``, for an unknown one."""
-    if max(named) > own[-1]:
-        raise DpsimError(f"disturbance.slow{rule} below {own[-1] + 1}, but got {max(named)}")
-    return np.isin(own, named)
+def _among(named: tuple[int, ...], numbers: Indices, rule: str) -> NDArray[np.bool_]:
+    """Return which numbers are ``named``. Raises DpsimError, with ``rule``, if one is unknown."""
+    if max(named) > numbers[-1]:
+        raise DpsimError(f"disturbance.slow{rule} below {numbers[-1] + 1}, but got {max(named)}")
+    return np.isin(numbers, named)

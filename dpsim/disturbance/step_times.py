@@ -14,12 +14,12 @@ from dpsim.base.errors import DpsimError
 from dpsim.disturbance.jitter import Factors
 
 _UNITS = {"step_ms": 1e-3, "step_time_ms": 1e-3, "step_s": 1.0, "step_time_s": 1.0}
-STEPS_TO_FIT = 20  # fewer steps do not separate the parts
+STEPS_TO_FIT = 20  # too few steps cannot be split into the parts of jitter
 
 
 @dataclass(frozen=True, slots=True)
 class TimedJob:
-    """Step times in seconds of one job, shape (steps, ranks), with each rank's number and node."""
+    """Step times (s) of one job, shape (steps, ranks), and each rank's number and node."""
 
     times: Factors
     ranks: list[int]
@@ -27,18 +27,18 @@ class TimedJob:
 
     @property
     def slow_down(self) -> float:
-        """The mean step over the mean step in which all ranks take the median rank's time."""
+        """The mean step over what it would be if all ranks took the median rank's time."""
         # A step ends with its slowest rank.
         return float(self.times.max(axis=1).mean() / np.median(self.times, axis=1).mean())
 
 
 @dataclass(frozen=True, slots=True)
 class StepLog:
-    """The seconds per step, for each reading of a log or trace after warm-up.
+    """The seconds per step of each reading of a log or trace after warm-up.
 
     ``single``: each reading is one step. ``counts_passes``: the tool may count passes instead of
-    steps if gradients are accumulated. ``exposed``: the median exposed communication (s), and
-    ``by_rank``: the times of each rank, if they were measured.
+    steps if gradients are accumulated. ``exposed``: the median exposed communication (s).
+    ``by_rank``: each rank's times. Both are None if they were not measured.
     """
 
     tool: str
@@ -55,11 +55,11 @@ class StepLog:
 
 
 def steps_in(path: Path, names: Sequence[str], table: Sequence[Mapping[str, str]]) -> TimedJob:
-    """Return the steps of a job in the rows of the CSV file ``path``, whose columns are ``names``.
+    """Return the step times of a job in ``table``, the rows of the CSV file ``path``.
 
-    One column is step_ms, step_time_ms, step_s or step_time_s. Others are ``rank`` (and optionally
-    ``node``) where ranks were timed separately; without it, rows are whole steps. Raises
-    DpsimError.
+    One of its columns ``names`` is step_ms, step_time_ms, step_s or step_time_s. If ranks were
+    timed separately, there is ``rank`` and optionally ``node``; otherwise rows are whole steps.
+    Raises DpsimError.
     """
     column = next((name for name in names if name in _UNITS), None)
     if column is None:
@@ -89,9 +89,9 @@ def steps_in(path: Path, names: Sequence[str], table: Sequence[Mapping[str, str]
 
 
 def pooled(jobs: Sequence[TimedJob]) -> tuple[Factors, list[int]]:
-    """Return one job's times in s, or several jobs' times over their medians, and ranks' nodes.
+    """Return the times of jobs with the same ranks, and the ranks' nodes.
 
-    All jobs have the same ranks. Dividing by the median removes the jobs' different speeds.
+    Seconds for one job. Several are divided by their medians, because jobs differ in speed.
     """
     first = jobs[0]
     if len(jobs) == 1:

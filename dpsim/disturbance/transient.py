@@ -1,8 +1,8 @@
-"""Transient slow-downs: now and then a worker, node or rack computes slower for a while.
+"""Transient slow-downs: occasionally a worker, node or rack computes slower for a while.
 
-A Markov chain of two states per worker or group: from fine to slow with chance ``rate`` at each
-step, back with chance 1 / mean_steps. It starts in its long-run state, slow with probability rate
-mean_steps / (1 + rate mean_steps), so it needs no warm-up.
+Each worker or group is a Markov chain: it becomes slow with probability ``rate`` at each step, and
+recovers with probability 1 / mean_steps. It starts in its long-run state, slow with probability
+rate mean_steps / (1 + rate mean_steps), so it needs no warm-up.
 
 Defaults: in the five runs on 8 H100 (see jitter.py) steps of 1.03 to 1.3 medians begin 0.001,
 0.006, 0.009, 0.010 and 0.078 times a step (the last is a clock's noise: a long step is followed by
@@ -52,14 +52,13 @@ class TransientConfig(GroupedDisturbance):
         """
         groups = self.groups(workers, per_node)
         streams = random_streams(seed, groups.max() + 1, "transient", entry)
-        # Shape (steps, groups). A chain needs its last state, so only the groups are vectorised.
+        # Shape (steps, groups). A chain needs its previous state, so only groups are vectorised.
         draws = np.stack([generator.random(steps) for generator in streams], axis=1)
 
-        # A slow spell of mean length n ends with chance 1/n at each step (geometric).
-        stays = 1 - 1 / self.mean_steps
+        stays_slow = 1 - 1 / self.mean_steps
         slow = np.empty(draws.shape, dtype=np.bool_)
         slow[:1] = draws[:1] < self.slow_share  # the long-run state: no warm-up is needed
         for step in range(1, steps):
-            chance = np.where(slow[step - 1], stays, self.rate)
+            chance = np.where(slow[step - 1], stays_slow, self.rate)
             slow[step] = draws[step] < chance
         return np.where(slow, self.factor, 1.0)[:, groups]

@@ -26,9 +26,9 @@ if TYPE_CHECKING:
         calibrated_error,
         compute_family,
         errors_interval,
-        of_whole_steps,
         step_errors,
         variance_away,
+        whole_step_errors,
     )
     from dpsim.engine.job import Job
     from dpsim.engine.kept_jobs import KeptJobs
@@ -56,7 +56,7 @@ if TYPE_CHECKING:
         transport_costs,
         updated_part,
     )
-    from dpsim.engine.refit import Constants, constants_of, same_on
+    from dpsim.engine.refit import Constants, constants_of, resized
     from dpsim.engine.result import Result
     from dpsim.engine.run import Run, run_job, run_scenario, simulate, try_simulate
     from dpsim.engine.run_length import bytes_held, check_length, exchange_cycle
@@ -136,7 +136,6 @@ __all__ = [
     "mean_step",
     "memory_use",
     "neighbours",
-    "of_whole_steps",
     "one_time_costs",
     "overlapped_bytes",
     "overlapping",
@@ -146,9 +145,9 @@ __all__ = [
     "reduction_cost",
     "remedy_values",
     "residual_prior",
+    "resized",
     "run_job",
     "run_scenario",
-    "same_on",
     "scale_to",
     "seconds_covered",
     "seconds_lost",
@@ -161,5 +160,6 @@ __all__ = [
     "try_simulate",
     "updated_part",
     "variance_away",
+    "whole_step_errors",
     "with_quick_engine",
 ]

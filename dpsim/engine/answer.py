@@ -16,7 +16,7 @@ from dpsim.engine.to_target import time_to_target
 from dpsim.workload import LearnersRow
 
 # The fields of a calibration profile that a result includes.
-_OF_PROFILE = {"name", "kind", "formula", "parameters", "residuals"}
+_PROFILE_FIELDS = {"name", "kind", "formula", "parameters", "residuals"}
 
 
 def answer(
@@ -31,8 +31,8 @@ def answer(
 ) -> Result:
     """Return the result of a job whose steps were simulated.
 
-    ``step_time``: the mean step (s). ``unsettled`` says why it may not be steady, and ``notes`` how
-    that was handled.
+    ``step_time``: the mean step (s). ``unsettled``: why steps are not steady; None if they are.
+    ``notes``: how the run was changed to make them steady.
     """
     scenario = job.scenario
     workload, crashes = scenario.workload, scenario.disturbance.crashes
@@ -75,7 +75,7 @@ def answer(
 
 
 def _software(job: Job, memory: MemoryUse) -> dict[str, Any] | None:
-    """Return the software description and its assumed parts; None if all times were measured."""
+    """Return the software's settings and which are assumed; None if all times were measured."""
     measured = memory.model.measured
     if measured is not None and measured.optimizer() is not None:
         return None
@@ -95,11 +95,11 @@ def _software(job: Job, memory: MemoryUse) -> dict[str, Any] | None:
 
 
 def _calibration(job: Job, memory: MemoryUse) -> str | dict[str, Any]:
-    """Return the result's description of the source of its times."""
+    """Return where the times come from: catalogue, model profile or calibration."""
     compute = "catalogue" if memory.model.measured is None else "profile"
     scaling = job.scenario.scaling
     if scaling is not None:
-        # A cell of one GPU is no cell, so it is left out.
+        # A cell of one GPU means that no model is split.
         omitted = {"cell"} if job.scenario.cell == 1 else set()
         omitted |= set() if getattr(scaling, "known", None) else {"known"}
         fields = scaling.model_dump(exclude=omitted)
@@ -107,5 +107,5 @@ def _calibration(job: Job, memory: MemoryUse) -> str | dict[str, Any]:
     profile = job.scenario.profile
     if profile is None:
         return compute
-    fields = profile.model_dump(include=_OF_PROFILE)
+    fields = profile.model_dump(include=_PROFILE_FIELDS)
     return {"compute": compute, **fields, "residuals_of": profile.residuals_of}

@@ -36,13 +36,13 @@ class ServerCoordinator(Coordinator):
         self.network.fluid.expect(self.servers.to_servers, steps * len(job.calls(0)))
         self.network.fluid.expect(self.servers.from_servers, steps)
         # Servers have equal shares of every push, so one queue models all servers.
-        self._free = 0.0
+        self._free_at = 0.0
         self._changed = self.env.event()
         self._queues: list[deque[tuple[Worker, StagedCall]]] = [deque() for _ in range(job.workers)]
-        self._open = [0] * job.workers
+        self._unapplied = [0] * job.workers
         # The number of pushes of a backlog that have arrived, and when the last one is applied (s).
         self._arrived = [(0, 0.0)] * job.workers
-        self._handed_over: list[simpy.Event | None] = [None] * job.workers
+        self._complete: list[simpy.Event | None] = [None] * job.workers
         self._pushed = {call.name: _staged(call, "push") for call in job.calls(0)}
         self._pulled = sum(_staged(call, "pull") for call in job.calls(0))
 
@@ -50,7 +50,7 @@ class ServerCoordinator(Coordinator):
         """Push ``call`` after the worker's earlier pushes."""
         queue = self._queues[worker.rank]
         queue.append((worker, call))
-        self._open[worker.rank] += 1
+        self._unapplied[worker.rank] += 1
         if len(queue) == 1:
             self._push(worker, call)
 
@@ -66,8 +66,8 @@ class ServerCoordinator(Coordinator):
                 self._push(*queue[0])
             # Servers apply pushes one at a time, so a push waits for the earlier ones. Replicas get
             # their copies while the next push is already being applied.
-            self._free = max(self._free, now) + self.servers.update_seconds(nbytes)
-            wait = self._free - now + self.servers.replication_seconds(nbytes)
+            self._free_at = max(self._free_at, now) + self.servers.update_seconds(nbytes)
+            wait = self._free_at - now + self.servers.replication_seconds(nbytes)
             pushes, applied = self._arrived[rank]
             pushes, wait = pushes + 1, max(wait, applied - now)
             # Only the last of a backlog can complete a gradient.
@@ -80,22 +80,22 @@ class ServerCoordinator(Coordinator):
         self.network.send_one(self.servers.to_servers, worker.rank, nbytes, arrived)
 
     def _applied(self, worker: Worker, pushes: int) -> None:
-        """Count pushes as applied by the servers; with the last one the gradient is complete."""
-        self._open[worker.rank] -= pushes
-        handed_over = self._handed_over[worker.rank]
+        """Count pushes that the servers have applied; the last one completes the gradient."""
+        self._unapplied[worker.rank] -= pushes
+        complete = self._complete[worker.rank]
         # While the worker still computes, nothing waits for this event: `end` checks it.
-        if not self._open[worker.rank] and handed_over is not None:
-            self._take(worker)
-            handed_over.succeed()
+        if not self._unapplied[worker.rank] and complete is not None:
+            self._hand_over(worker)
+            complete.succeed()
 
-    def _take(self, worker: Worker) -> None:
+    def _hand_over(self, worker: Worker) -> None:
         """Hand over the worker's complete gradient, which may release other workers."""
         turn = self.gate.turn
         worker.world.hand_over(worker)
         if self.gate.turn > turn:
-            self._tell()
+            self._wake_all()
 
-    def _tell(self) -> None:
+    def _wake_all(self) -> None:
         """Wake the workers that wait for a clock or a version."""
         # A SimPy event happens once: a worker that still may not continue waits for the next one.
         changed, self._changed = self._changed, self.env.event()
@@ -103,13 +103,13 @@ class ServerCoordinator(Coordinator):
 
     def end(self, worker: Worker) -> Process:
         """Wait until all pushes are applied and the gate lets the worker continue, then pull."""
-        if self._open[worker.rank]:
-            handed_over = self._handed_over[worker.rank] = self.env.event()
-            yield from worker.wait("exposed_comm", handed_over)
-            self._handed_over[worker.rank] = None
+        if self._unapplied[worker.rank]:
+            complete = self._complete[worker.rank] = self.env.event()
+            yield from worker.wait("exposed_comm", complete)
+            self._complete[worker.rank] = None
         else:
             # The gradient was applied while the worker still computed: it counts at the step's end.
-            self._take(worker)
+            self._hand_over(worker)
         while not self.gate.may_go_on(worker.rank):
             yield from worker.wait("straggler_wait", self._changed)
         # Read the staleness before `go_on`, which changes the version that the worker has read.
@@ -121,7 +121,7 @@ class ServerCoordinator(Coordinator):
     def leave(self, worker: Worker) -> None:
         """Remove the worker from the gate, and wake the workers that wait for it."""
         super().leave(worker)
-        self._tell()
+        self._wake_all()
 
     def _fetch(self, worker: Worker) -> Process:
         fetched = self.env.event()
@@ -136,5 +136,5 @@ class ServerCoordinator(Coordinator):
 
 
 def _staged(call: StagedCall, stage: str) -> float:
-    """Return the bytes of a call's stage."""
+    """Return the bytes that ``call`` sends in ``stage``."""
     return float(sum(nbytes for name, nbytes in call.stages if name == stage))

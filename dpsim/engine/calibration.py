@@ -27,7 +27,7 @@ _prepare: ContextVar[Callable[[Scenario], Job] | None] = ContextVar("prepares jo
 
 @contextmanager
 def prepared_by(other: Callable[[Scenario], Job]) -> Iterator[None]:
-    """Let ``other``, for example a cache, prepare jobs in the context instead of `prepare`."""
+    """Prepare jobs by ``other``, for example a cache, instead of `prepare` inside the context."""
     token = _prepare.set(other)
     try:
         yield
@@ -38,7 +38,7 @@ def prepared_by(other: Callable[[Scenario], Job]) -> Iterator[None]:
 def calibrated(scenario: Scenario, model: Model | None = None) -> Job:
     """Return the job of ``scenario``, with compute times scaled as its calibration asks.
 
-    Raises DpsimError as `prepare` does, and where no scale gives the measured step.
+    Raises DpsimError as `prepare` does, and if no scale gives the measured step.
     """
     other = _prepare.get()
     job = other(scenario) if other else prepare(scenario, model=model)
@@ -81,9 +81,9 @@ def _on_nodes(job: Job, nodes: int) -> Job:
     cluster = job.scenario.cluster.with_nodes(nodes)
     if cluster == job.scenario.cluster:
         return job
-    there = job.scenario.model_copy(update={"cluster": cluster})
-    check_length(there)
-    return prepare(there)
+    resized = job.scenario.model_copy(update={"cluster": cluster})
+    check_length(resized)
+    return prepare(resized)
 
 
 def scale_to(job: Job, step_time: float) -> float:

@@ -38,9 +38,9 @@ class StagedCall(NamedTuple):
     """A collective call as its codec encodes it and its aggregation stages it.
 
     ``stages``: collectives, one after the other, and their bytes. ``encode`` and ``decode``:
-    seconds on each kind of GPU, and ``takes_encoding`` whether any GPU needs time to encode it.
-    ``group`` and ``lag`` are the call's. ``follows``: a worker starts it when the previous call,
-    which is not ``awaited`` itself, has finished.
+    seconds on each kind of GPU; ``takes_encoding``: whether any encoding time is above 0. ``group``
+    and ``lag`` are the call's. ``follows``: a worker starts it when the previous call has finished;
+    nothing else waits for that call, so it is not ``awaited``.
     """
 
     name: str
@@ -121,7 +121,7 @@ def _coding(
 
 
 def calls_in(job: JobWithoutCalls, exchange: Exchange) -> tuple[StagedCall, ...]:
-    """Return the calls, in order, of a step of ``job`` in which all exchange ``exchange``."""
+    """Return the calls of a step of ``job`` with this ``exchange``, in order."""
     strategy = job.scenario.strategy
     mesh = _peers(job, grouped=exchange.grouped)
     plan: tuple[CollectiveCall, ...] = ()
@@ -135,19 +135,19 @@ def calls_in(job: JobWithoutCalls, exchange: Exchange) -> tuple[StagedCall, ...]
     sent: list[StagedCall] = []
     known: dict[tuple[object, ...], tuple[StagedCall, ...]] = {}
     for call in in_order(plan, loss):
-        alike = call.nbytes, call.collective, call.payload, call.width, call.group, call.lag
-        if alike not in known:
+        key = call.nbytes, call.collective, call.payload, call.width, call.group, call.lag
+        if key not in known:
             # The loss is averaged over all workers, even in a step that exchanges in groups.
             in_groups = exchange.grouped and call.payload != "loss"
             if in_groups:
-                known[alike] = (_in_group(job, call, mesh),)
+                known[key] = (_in_group(job, call, mesh),)
             else:
-                whole = _staged_among(job, call, _peers(job, grouped=False))
-                known[alike] = tuple(_by_communicator(whole, strategy.aggregation))
-        # Calls that are alike differ only in their names and positions.
+                among_all = _staged_among(job, call, _peers(job, grouped=False))
+                known[key] = tuple(_by_communicator(among_all, strategy.aggregation))
+        # Calls with the same key differ only in their names and positions.
         sent += [
             each._replace(name=call.name, ready=call.ready, needed=call.needed)
-            for each in known[alike]
+            for each in known[key]
         ]
     return tuple(sent)
 
@@ -155,7 +155,7 @@ def calls_in(job: JobWithoutCalls, exchange: Exchange) -> tuple[StagedCall, ...]
 def planned(job: JobWithoutCalls, *, grouped: bool) -> tuple[CollectiveCall, ...]:
     """Return the calls of a step, with gradients merged and ordered by the overlap policy.
 
-    Other calls start as they become ready, or without overlap only where a pass waits for them.
+    Other calls start when they are ready; without overlap, only when a pass waits for them.
     """
     if job.silent:
         return ()
@@ -164,7 +164,7 @@ def planned(job: JobWithoutCalls, *, grouped: bool) -> tuple[CollectiveCall, ...
     mesh = _peers(job, grouped=grouped)
     calls = strategy.aggregation.calls(job.model, program, batch, mesh)
     if job.scenario.cell > 1:
-        calls = _parts_in_cell(job, calls)
+        calls = _per_gpu_of_cell(job, calls)
     gradients = [call for call in calls if call.payload == "gradients"]
     others = tuple(
         call if strategy.overlap.overlaps else replace(call, ready=call.needed)
@@ -173,24 +173,24 @@ def planned(job: JobWithoutCalls, *, grouped: bool) -> tuple[CollectiveCall, ...
     )
     expected, alpha, beta = positions[:, 0], 0.0, 0.0
     # Few policies need costs, and timing a collective takes as long as half a step.
-    if strategy.overlap.minds_times:
+    if strategy.overlap.needs_times:
         expected = _awaited_positions(job)
-        alpha, beta = _line(job, gradients, grouped=grouped)
+        alpha, beta = _alpha_beta(job, gradients, grouped=grouped)
     ordered: list[CollectiveCall] = []
     # Gradients of two passes never share a bucket: the first are due before the second exist. A
-    # gradient that is ready where a pass ends belongs to that pass.
-    for number, of_a_pass in groupby(gradients, key=lambda each: program.pass_of(each.ready - 1)):
+    # gradient that is ready at the end of a pass belongs to that pass.
+    for number, in_pass in groupby(gradients, key=lambda each: program.pass_of(each.ready - 1)):
         rebuilt = strategy.aggregation.rebuilds_buckets
         outlook = Outlook(expected, alpha, beta, program.passes, number, rebuilt)
-        ordered += strategy.overlap.plan(tuple(of_a_pass), outlook)
+        ordered += strategy.overlap.plan(tuple(in_pass), outlook)
     return in_order(tuple(ordered), others)
 
 
 def _awaited_positions(job: JobWithoutCalls) -> FloatArray:
     """Return the seconds up to each position of a step for the worker that collectives wait for.
 
-    All workers must send in one order, so one plan serves all. The worker is the slowest one, or
-    the last of a quorum.
+    It is the slowest worker, or the last of a quorum. All workers send in the same order, so they
+    share the plan made for this one.
     """
     slow, seed = job.scenario.disturbance.slow, job.scenario.run.seed
     factors = compute_factors(job.workers, 1, seed, job.workers_of_nodes, slow=slow)
@@ -214,7 +214,7 @@ def averaging(job: JobWithoutCalls) -> tuple[CollectiveCall, ...]:
     if job.silent:
         return ()
     calls = job.scenario.strategy.aggregation.averaging(job.model, job.program)
-    return calls if job.scenario.cell == 1 else _parts_in_cell(job, calls)
+    return calls if job.scenario.cell == 1 else _per_gpu_of_cell(job, calls)
 
 
 def _peers(job: JobWithoutCalls, *, grouped: bool) -> Mesh:
@@ -264,7 +264,7 @@ def _staged_among(job: JobWithoutCalls, call: CollectiveCall, mesh: Mesh) -> Sta
 
 
 def _loss(job: JobWithoutCalls, *, overlaps: bool) -> tuple[CollectiveCall, ...]:
-    """Return the call that averages a step's loss over all workers, to be reported after it."""
+    """Return the call that averages the reported loss over all workers, if there is one."""
     if LOSS not in job.collectives:
         return ()
     program = job.program
@@ -273,7 +273,7 @@ def _loss(job: JobWithoutCalls, *, overlaps: bool) -> tuple[CollectiveCall, ...]
     return (CollectiveCall("loss", _LOSS_BYTES, turn if overlaps else end, end, LOSS, "loss"),)
 
 
-def _parts_in_cell(
+def _per_gpu_of_cell(
     job: JobWithoutCalls, calls: tuple[CollectiveCall, ...]
 ) -> tuple[CollectiveCall, ...]:
     """Return the calls of one GPU of a cell, each with an equal share in whole elements."""
@@ -282,12 +282,12 @@ def _parts_in_cell(
     return tuple(replace(call, nbytes=size) for call, size in zip(calls, sizes, strict=True))
 
 
-def _line(
+def _alpha_beta(
     job: JobWithoutCalls, gradients: list[CollectiveCall], *, grouped: bool
 ) -> tuple[float, float]:
     """Return alpha (s) and beta (s/B) of the collective that carries ``gradients``.
 
-    The line through the times of 0 bytes and of all gradients.
+    They describe the line through its times for 0 bytes and for all gradients.
     """
     if not gradients:
         return 0.0, 0.0

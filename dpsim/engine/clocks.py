@@ -1,4 +1,4 @@
-"""All workers on their path through a step, as a vector of clock times."""
+"""The progress of all workers through a step, as a vector of clock times."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ if TYPE_CHECKING:
 
 
 class _Awaited(NamedTuple):
-    """The arrival times of an awaited exchange (s, a vector), among ``among`` workers each."""
+    """When an exchange ends for each worker (s); ``among`` workers take part in each exchange."""
 
     ends: FloatArray
     among: int
 
 
-_SAME = 1e-12  # relative: smaller differences count as equal movement
+_TOLERANCE = 1e-12  # relative: smaller differences count as equal movement
 
 
-def _moved(earlier: FloatArray, later: FloatArray, shift: float) -> bool:
+def _all_moved(earlier: FloatArray, later: FloatArray, shift: float) -> bool:
     """Return whether all times (s) have moved by ``shift``."""
-    return bool(np.abs(later - earlier - shift).max() <= _SAME * np.abs(later).max())
+    return bool(np.abs(later - earlier - shift).max() <= _TOLERANCE * np.abs(later).max())
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -43,10 +43,10 @@ class ClockState:
     at: int
     time: FloatArray
     free: dict[Group, FloatArray]
-    rested_at: float
+    refilled_at: float
     awaited: dict[int, _Awaited]
     waited: tuple[FloatArray, FloatArray, FloatArray]
-    noted: int
+    recorded: int
 
     def since(self, before: ClockState) -> float:
         """Return the seconds that the first worker's clock has moved since ``before``."""
@@ -60,14 +60,14 @@ class ClockState:
     def clocks_moved(self, before: ClockState) -> bool:
         """Return whether all clocks, of workers and links, have moved equally since ``before``."""
         shift = self.since(before)
-        # Links without limiters are rested at -inf, which has no difference.
-        has_limiters = self.rested_at > -np.inf
-        rested = shift if not has_limiters else self.rested_at - before.rested_at
+        # Links without limiters are refilled at -inf, which has no difference.
+        has_limiters = self.refilled_at > -np.inf
+        refilled = shift if not has_limiters else self.refilled_at - before.refilled_at
         return (
-            abs(rested - shift) <= _SAME * abs(self.rested_at)
-            and _moved(before.time, self.time, shift)
+            abs(refilled - shift) <= _TOLERANCE * abs(self.refilled_at)
+            and _all_moved(before.time, self.time, shift)
             and all(
-                _moved(before.free[group], self.free[group], shift)
+                _all_moved(before.free[group], self.free[group], shift)
                 for group in self.used_since(before)
             )
         )
@@ -78,7 +78,10 @@ class ClockState:
         return (
             self.clocks_moved(before)
             and earlier.keys() == later.keys()
-            and all(_moved(earlier[where].ends, later[where].ends, shift) for where in later)
+            and all(
+                _all_moved(earlier[position].ends, later[position].ends, shift)
+                for position in later
+            )
         )
 
 
@@ -86,7 +89,7 @@ class Clocks:
     """The workers' progress through a step: their position, clocks, and the calls they wait for.
 
     ``free`` is when each worker's communication with all, its group or other groups has finished,
-    ``rested_at`` when the links' limiters will be full again.
+    ``refilled_at`` when the links' limiters will be full again.
     """
 
     def __init__(
@@ -104,17 +107,17 @@ class Clocks:
             kind_of if positions.shape[1] > 1 else slice(None)
         )  # one kind's times are broadcast to all workers
         # As a list, because reading single numbers is many times faster than from an array.
-        self._of_all: list[float] | None = (
+        self._common_positions: list[float] | None = (
             None if positions.shape[1] > 1 else positions[:, 0].tolist()
         )
         self.time = np.zeros(len(kind_of))
         # One vector for all groups: entries are replaced, never changed in place.
         self.free: dict[Group, FloatArray] = dict.fromkeys(get_args(Group), self.time)
-        self.rested_at = float("-inf")
+        self.refilled_at = float("-inf")
         self.step = 0
         self._timeline = timeline
-        self._kept = marks | {0}
-        self._marks = sorted(self._kept)
+        self._kept_positions = marks | {0}
+        self._marks = sorted(self._kept_positions)
         self._latest_call = 0
         self._gate = gate
         self._awaited: dict[int, _Awaited] = {}
@@ -127,7 +130,7 @@ class Clocks:
         return self._at
 
     @property
-    def notes(self) -> bool:
+    def records_step(self) -> bool:
         """Whether intervals of this step are recorded."""
         return self._timeline is not None and self.step in self._timeline.steps
 
@@ -148,8 +151,8 @@ class Clocks:
         Exchanges still awaited from the previous step are awaited in this one.
         """
         step = len(self.positions) - 1
-        self._awaited = {where - step: call for where, call in self._awaited.items()}
-        self._due = {where - step: seconds for where, seconds in self._due.items()}
+        self._awaited = {position - step: call for position, call in self._awaited.items()}
+        self._due = {position - step: seconds for position, seconds in self._due.items()}
         self._factor = factor
         self._at = self._latest_call = 0
         self._reached.clear()
@@ -159,17 +162,17 @@ class Clocks:
         self._arrive(0)
 
     def encode(self, call: StagedCall) -> FloatArray:
-        """Compute up to where ``call`` is ready and encode it; return when each worker has.
+        """Compute until ``call`` is ready and encode it; return when each worker has done so.
 
         Encoding takes as long on a slow worker as on others.
         """
-        there = self.reached(call.ready)
+        ready = self.reached(call.ready)
         if not call.takes_encoding:
-            return there
+            return ready
         before = self.time
         self._spend(call.encode)
         self.note("compute", f"encode {call.name}", before, self.time)
-        return np.maximum(there + call.encode[self.kind_of], self.time)
+        return np.maximum(ready + call.encode[self.kind_of], self.time)
 
     def decode(self, seconds: FloatArray) -> None:
         """Decode received payloads, which takes ``seconds`` on each kind of GPU."""
@@ -190,13 +193,13 @@ class Clocks:
         if position not in self._reached:
             # Calls ask in ascending order except for the marks, so only those and the last are
             # kept.
-            if self._latest_call not in self._kept:
+            if self._latest_call not in self._kept_positions:
                 self._reached.pop(self._latest_call, None)
             self._latest_call = position
-            self.to(position)
+            self.advance_to(position)
         return self._reached[position]
 
-    def to(self, position: int) -> None:
+    def advance_to(self, position: int) -> None:
         """Compute up to ``position``, and wait for calls that are needed on the way."""
         for stop in self._stops(position):
             begin, before = self._at, self.time
@@ -214,23 +217,23 @@ class Clocks:
         # Iterate over the smaller set: the positions on the way, or all awaited ones.
         between = range(self._at + 1, position)
         if len(between) < len(self._awaited):
-            awaited = [where for where in between if where in self._awaited]
+            awaited = [stop for stop in between if stop in self._awaited]
         else:
-            awaited = [where for where in self._awaited if where in between]
+            awaited = [stop for stop in self._awaited if stop in between]
         return sorted({*marks, *awaited, position}) if marks or awaited else [position]
 
     def _computing(self, begin: int, stop: int) -> FloatArray:
         """Return the seconds of computing between two positions."""
-        if self._of_all is not None:
-            return self._factor * (self._of_all[stop] - self._of_all[begin])
+        if self._common_positions is not None:
+            return self._factor * (self._common_positions[stop] - self._common_positions[begin])
         seconds = (self.positions[stop] - self.positions[begin])[self.kind_of]
         return np.asarray(self._factor * seconds)
 
     def _note_passes(self, begin: int, stop: int, before: FloatArray) -> None:
         """Record the computing since ``before``, each pass separately.
 
-        Passes split only the timeline, never the clock: a step is the same to the last digit
-        whether it is recorded or not.
+        Only the timeline is split into passes, not the clock's sums, so that recording does not
+        change a step's last digit.
         """
         since = before
         for end in self.program.turns_between(begin, stop):
@@ -241,62 +244,67 @@ class Clocks:
     def state(self) -> ClockState:
         """Return the current state."""
         waited = self.exposed.copy(), self.straggler.copy(), self.coding.copy()
-        noted = 0 if self._timeline is None else self._timeline.noted(self.step)
+        recorded = 0 if self._timeline is None else self._timeline.recorded(self.step)
         awaited = dict(self._awaited)
         free = dict(self.free)
-        return ClockState(self._at, self.time, free, self.rested_at, awaited, waited, noted)
+        return ClockState(self._at, self.time, free, self.refilled_at, awaited, waited, recorded)
 
     def repeat_step(self, before: ClockState, now: ClockState, times: int) -> None:
         """Advance by ``times`` steps like the one from ``before`` to ``now``, which repeats."""
-        whole = now.since(before) * times
-        self._move_clocks(before, now, whole)
+        total = now.since(before) * times
+        self._move_clocks(before, now, total)
         self._awaited = {
-            where: call._replace(ends=call.ends + whole) for where, call in now.awaited.items()
+            position: call._replace(ends=call.ends + total)
+            for position, call in now.awaited.items()
         }
 
-    def _move_clocks(self, before: ClockState, now: ClockState, whole: float) -> None:
-        """Advance the clocks that moved from ``before`` to ``now`` by another ``whole`` s."""
-        self.time = now.time + whole
-        self.free |= {group: now.free[group] + whole for group in now.used_since(before)}
-        self.rested_at = now.rested_at + whole
+    def _move_clocks(self, before: ClockState, now: ClockState, total: float) -> None:
+        """Advance the clocks that moved from ``before`` to ``now`` by another ``total`` s."""
+        self.time = now.time + total
+        self.free |= {group: now.free[group] + total for group in now.used_since(before)}
+        self.refilled_at = now.refilled_at + total
 
     def repeat(self, before: ClockState, now: ClockState, times: int) -> bool:
-        """Advance by ``times`` passes like the one from ``before`` to ``now``.
+        """Advance by ``times`` passes like the one from ``before`` to ``now``, if it repeats.
 
-        Only if that one moved all clocks equally; return whether it did.
+        It repeats if it moved all clocks equally. Return whether it does.
         """
         length, end = self.program.pass_length, self.program.end
         shift = now.since(before)
 
-        def inside(awaited: dict[int, _Awaited], number: int) -> dict[int, _Awaited]:
-            """Return the awaited exchanges, by the position in the next pass or past all passes."""
-            # Positions past all passes do not move: they are offset so that they cannot collide
-            # with those inside, which count from the pass.
+        def relative(awaited: dict[int, _Awaited], begin: int) -> dict[int, _Awaited]:
+            """Return the awaited exchanges by position, counted from the pass's ``begin``."""
+            # Positions past all passes stay absolute, and are offset so that they cannot collide.
             return {
-                where - number if where < end else where + end: call
-                for where, call in awaited.items()
+                position - begin if position < end else position + end: call
+                for position, call in awaited.items()
             }
 
-        earlier, later = inside(before.awaited, before.at), inside(now.awaited, now.at)
+        earlier, later = relative(before.awaited, before.at), relative(now.awaited, now.at)
         # Exchanges that were sent earlier for a later step do not affect these passes.
-        idle = {where for where in later if where >= end and later[where] is earlier.get(where)}
+        untouched = {
+            position
+            for position in later
+            if position >= end and later[position] is earlier.get(position)
+        }
         if not now.clocks_moved(before) or earlier.keys() != later.keys():
             return False
         if not all(
-            _moved(earlier[where].ends, later[where].ends, shift) for where in later.keys() - idle
+            _all_moved(earlier[position].ends, later[position].ends, shift)
+            for position in later.keys() - untouched
         ):
             return False
         if self._timeline is not None:
-            self._timeline.repeat(self.step, slice(before.noted, now.noted), shift, times)
+            self._timeline.repeat(self.step, slice(before.recorded, now.recorded), shift, times)
 
         # Times advance by the shift; waiting times grow by what one pass added to them.
-        whole = shift * times
-        self._move_clocks(before, now, whole)
+        total = shift * times
+        self._move_clocks(before, now, total)
         self._awaited = {
-            where + length * times if where < end else where: call
-            if where + end in idle
-            else call._replace(ends=call.ends + whole)
-            for where, call in now.awaited.items()
+            position + length * times if position < end else position: call
+            if position + end in untouched
+            else call._replace(ends=call.ends + total)
+            for position, call in now.awaited.items()
         }
         self.exposed, self.straggler, self.coding = (
             to + (to - since) * times for since, to in zip(before.waited, now.waited, strict=True)
@@ -307,7 +315,7 @@ class Clocks:
     def wait_for(self, ends: FloatArray, position: int, among: int) -> None:
         """Let nothing past ``position`` start before ``ends`` (s, a vector over workers).
 
-        ``among``: the number of workers that wait for each other, a group or all.
+        ``among``: how many workers wait for one another, a group or all.
         """
         if position == self._at:
             self._wait(ends, among)
@@ -318,10 +326,10 @@ class Clocks:
             self._awaited[position] = _Awaited(ends, among)
 
     def _arrive(self, position: int) -> None:
-        if position in self._kept or position == self._latest_call:
-            # Before any wait: calls that are ready here are sent first, then needed ones awaited.
+        if position in self._kept_positions or position == self._latest_call:
+            # Before any wait, because calls that are ready here are sent before others are awaited.
             self._reached.setdefault(position, self.time)
-        # Exchanges needed at the end of this step are awaited at the begin of the next one.
+        # Exchanges needed at the end of this step are awaited at the start of the next one.
         if position in self._awaited and position < len(self.positions) - 1:
             self._wait(*self._awaited.pop(position))
             if position in self._due:
@@ -336,26 +344,26 @@ class Clocks:
 
 
 def waiting(
-    gate: Gate, there: FloatArray, ends: FloatArray, among: int
+    gate: Gate, begins: FloatArray, ends: FloatArray, among: int
 ) -> tuple[FloatArray, FloatArray]:
     """Return the seconds that each worker waits for others, and for the network.
 
-    Worker i comes to the wait at ``there[i]`` (s) and goes on at ``ends[i]``, if that is later.
-    Waiting until the last worker arrives counts for others, and after that for the network.
-    ``among``: the number of workers that wait for each other, a worker's group or all.
+    Worker i begins to wait at ``begins[i]`` (s) and continues at ``ends[i]``, if that is later. It
+    waits for others until the last worker begins to wait, and after that for the network.
+    ``among``: how many workers wait for one another, a group or all.
     """
     last: FloatArray | float
-    if among < len(there):
+    if among < len(begins):
         # Groups are consecutive workers, one row each.
-        last = there.reshape(-1, among).max(axis=1).repeat(among)
+        last = begins.reshape(-1, among).max(axis=1).repeat(among)
     elif gate.quorum < among:
-        last = gate.enough_at(there)
+        last = gate.quorum_ready_at(begins)
     else:
-        last = float(there.max())
+        last = float(begins.max())
     # In place, because for 100,000 workers new arrays would take as long as the sums.
-    waits = ends - there
+    waits = ends - begins
     np.maximum(waits, 0.0, out=waits)
-    for_others = last - there
+    for_others = last - begins
     np.maximum(for_others, 0.0, out=for_others)
     np.minimum(for_others, waits, out=for_others)
     waits -= for_others

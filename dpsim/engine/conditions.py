@@ -16,7 +16,7 @@ from dpsim.topology import Cluster
 def conditions_on(
     disturbance: DisturbanceConfig, network: Cluster, workers: IntArray
 ) -> Conditions:
-    """Return the background traffic and the link changes of a scenario.
+    """Return the background traffic and the link changes of ``disturbance``.
 
     GPU i is rank ``workers[i]`` of ``network``.
 
@@ -41,12 +41,12 @@ def conditions_on(
 
 
 def _links(cluster: Cluster, pattern: str, number: int) -> list[int]:
-    """Return the capacities whose name matches ``pattern``."""
+    """Return the links whose names match ``pattern``, a shell wildcard."""
     names = [cluster.link_name(link) for link in range(len(cluster.capacities))]
-    found = [link for link, name in enumerate(names) if fnmatchcase(name, pattern)]
-    if not found:
+    matching = [link for link, name in enumerate(names) if fnmatchcase(name, pattern)]
+    if not matching:
         raise DpsimError(
             f"disturbance.links[{number}].link: must name a link, but got "
             f"{pattern!r}{suggestion(pattern, names)}"
         )
-    return found
+    return matching

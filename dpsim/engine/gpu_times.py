@@ -15,7 +15,7 @@ from dpsim.workload import (
 
 
 def accelerator(gpu: Gpu) -> Accelerator:
-    """Return what the compute model needs to know about ``gpu``."""
+    """Return the figures of ``gpu`` that the compute model uses."""
     peaks: dict[str, float] = {precision: peak.value for precision, peak in gpu.peak.items()}
     power = gpu.power.value if gpu.power else None
     return Accelerator(gpu.name, peaks, gpu.memory_bandwidth.value, gpu.architecture, power)
@@ -31,10 +31,10 @@ def learner_times(
     updated: float = 1.0,
     recompute: bool = True,
 ) -> LayerTimes:
-    """Return the compute times of a learner on ``gpu``, from the GPU's figures (s).
+    """Return the compute times of a learner on ``gpu`` (s).
 
-    Each pass is over ``batch`` samples and alone on the GPU; ``learners`` update at the same time,
-    each the part ``updated`` of the model. Without ``recompute`` the backward pass recomputes
+    Each pass is over ``batch`` samples and alone on the GPU. ``learners`` update at the same time,
+    each the share ``updated`` of the model. Without ``recompute``, the backward pass recomputes
     nothing.
     """
     workload = scenario.workload

@@ -1,11 +1,9 @@
 """Workers that run asynchronously, each at its own pace.
 
-Each worker is a SimPy process; its transfers are flows on one shared network.
-
-A worker that has finished its steps continues, to keep the load on the others, until all workers
-have finished (or it has done `MOST_ROUNDS` times as many). In each step a worker waits for input,
-computes, hands over its result, waits until it may continue, and fetches the parameters for the
-next step.
+Each worker is a SimPy process; its transfers are flows on one shared network. In each step it waits
+for input, computes, hands over its result, waits until it may continue, and fetches the parameters
+for the next step. A worker that has finished its steps continues, to keep the load on the others,
+until all have finished or it has done `MOST_ROUNDS` times as many.
 """
 
 from __future__ import annotations
@@ -27,7 +25,7 @@ from dpsim.network import SharedNetwork
 from dpsim.strategy.sync import Gate, GradientOutcome
 
 Process = Generator[simpy.Event, None, None]
-# A bound, because a worker that is a thousand times slower would keep all others running.
+# How many times its own steps a worker runs at most while it waits for slower ones.
 MOST_ROUNDS = 8
 
 
@@ -58,7 +56,7 @@ class Coordinator(ABC):
 
 
 class Worker:
-    """The worker ``rank``: its current iteration and the breakdown of that iteration's time."""
+    """The worker ``rank``: its current iteration and the parts of that iteration's time."""
 
     def __init__(self, rank: int, world: World) -> None:
         self.rank = rank
@@ -74,18 +72,18 @@ class Worker:
         self._loading = None if world.job.input is None else world.job.input.of(rank).start()
 
     def work(self) -> Process:
-        """Run the worker's iterations until the world says that they are over."""
+        """Run iterations until all workers have finished theirs."""
         # Continue past its own steps until all workers have finished: the slowest ones must face
         # the others' traffic and versions up to their last step.
         for self.iteration in count():
-            # Bounded, because an extremely slow worker would keep the others running for ever.
+            # Otherwise an extremely slow worker would keep the others running.
             if self.iteration >= self.world.steps * MOST_ROUNDS:
                 self.world.coordinator.leave(self)
                 return
             self.row, self.busy = dict.fromkeys(self.row, 0.0), 0.0
             if self._loading is not None:
-                there = float(self._loading.take(np.array([self.env.now]))[0])
-                yield from self.spend("input", there - self.env.now, "next batch")
+                loaded = float(self._loading.take(np.array([self.env.now]))[0])
+                yield from self.spend("input", loaded - self.env.now, "next batch")
             self.world.begins(self)
             yield from self._compute()
             yield from self.world.coordinator.end(self)
@@ -102,11 +100,11 @@ class Worker:
             encoding = self.world.coding(self.rank, call.encode)
             yield from self.spend("encode", encoding, f"encode {call.name}")
             self.world.coordinator.ready(self, call)
-        # The rest of the passes, without the update, which parameter servers may apply instead.
+        # Without the update, which parameter servers may apply instead.
         yield from self._passes(factor, at, len(positions) - 2)
 
     def _passes(self, factor: float, begin: int, stop: int) -> Process:
-        """Compute from one position to another; passes split the timeline, never the clock."""
+        """Compute from one position to another; only the timeline is split into passes."""
         positions, now = self.world.positions[self.rank], self.env.now
         seconds = factor * (positions[stop] - positions[begin])
         if seconds <= 0:
@@ -114,8 +112,8 @@ class Worker:
         if self.world.timeline is not None:
             program, since = self.world.job.program, now
             for end in program.turns_between(begin, stop):
-                # Relative to the begin, not to the previous mark: the last end then equals the
-                # clock.
+                # Counted from the start, not from the previous mark, so that the last end equals
+                # the clock.
                 until = now + factor * (positions[end] - positions[begin])
                 self.note("compute", program.name_of(end), since, until)
                 since = until
@@ -200,9 +198,9 @@ class World:
         network = self.coordinator.network
         for rank in range(self._workers):
             network.env.process(Worker(rank, self).work())
-        with network.events() as happen:
+        with network.events() as next_event:
             while not self.finished:
-                happen()
+                next_event()
         return self.records
 
     def factor(self, worker: Worker) -> float:
@@ -217,7 +215,7 @@ class World:
         return float(seconds[self._kind_of[rank]])
 
     def begins(self, worker: Worker) -> None:
-        """Record that a worker begins to compute, and how far it is ahead of the slowest."""
+        """Record that a worker begins to compute, and its lead over the slowest worker."""
         self.coordinator.begin(worker)
         if self.log is not None:
             self.log.add(worker.env.now, "read", worker.rank, worker.iteration, worker.version)

@@ -32,7 +32,7 @@ from dpsim.engine.job import Job
 from dpsim.engine.known_residuals import left_out_error
 from dpsim.engine.step_priors import residual_prior
 from dpsim.engine.steps import Steps
-from dpsim.hardware import Gpu, KnownRun, show_network
+from dpsim.hardware import Gpu, KnownRun, any_multi_node
 from dpsim.workload import (
     MeasuredTimes,
     Model,
@@ -42,18 +42,17 @@ from dpsim.workload import (
     standing_for,
 )
 
-# Added spread if none of a calibration's runs used several nodes, so none shows the network.
 _CALIBRATION = "calibration"
-_NO_NETWORK = 0.7
-_LONG = 1024  # tokens of a sample, from which on a language model's products fill a GPU
+_NO_NETWORK = 0.7  # added spread if no known run used several nodes
+_LONG = 1024  # tokens a sample; matrix products of such language models fill a GPU
 
 
 @dataclass(frozen=True, slots=True)
 class StepErrors:
-    """The errors that a mean step's interval is drawn from, and the seconds that they act on.
+    """The errors of a mean step, and the seconds that they apply to.
 
-    ``rest`` is the step without ``exposed`` communication; it contains the overlapped
-    communication, ``hidden``.
+    ``rest`` is the step without its ``exposed`` communication; ``hidden`` communication overlaps
+    with it.
     """
 
     computing: ModelError
@@ -74,7 +73,7 @@ class StepErrors:
 
     @property
     def parts(self) -> tuple[ModelError, ...]:
-        """The errors that matter; the one of communication only if there is some."""
+        """The errors that apply: the one of communication only if there is any."""
         return (self.computing, self.sending) if self.exposed + self.hidden else (self.computing,)
 
 
@@ -89,27 +88,27 @@ def _step_errors(job: Job, steps: Steps, computing: ModelError) -> StepErrors:
     exposed, hidden = float(steps.exposed_comm.mean()), float(steps.overlapped_comm.mean())
     # All time that is not exposed communication counts as computing, input and stragglers too.
     rest = float(steps.step.mean()) - exposed
-    # An error from known runs is of whole steps if they show the cost of communication; one from
-    # the description is of computing only.
+    # Known runs give the error of whole steps if they show the cost of communication. Otherwise the
+    # error is of computing only.
     here = job.scenario.place
     places = {(run.nodes, run.gpus_per_node) for run in job.scenario.known_runs}
-    shown = _is_fitted(job) or (here.nodes, here.gpus_per_node) in places
-    of_runs = shown and computing.seed_key == _CALIBRATION
-    if of_runs or _is_ordinary(job):
-        return of_whole_steps(computing, rest + exposed)
+    show_communication = _is_fitted(job) or (here.nodes, here.gpus_per_node) in places
+    from_runs = show_communication and computing.seed_key == _CALIBRATION
+    if from_runs or _is_ordinary(job):
+        return whole_step_errors(computing, rest + exposed)
     stages = [stage for calls in job.calls_of.values() for call in calls for stage in call.stages]
     if job.setting.transport is not None:
         sending = ModelError("messages as in the calibration profile")
     elif not stages:
         sending = ModelError("nothing is communicated")
     else:
-        # The collective with the most bytes in one call represents all of them.
+        # The largest call represents all of them.
         name, nbytes = max(stages, key=lambda stage: stage[1])
         sending = job.collective(name).model_error(nbytes)
     return StepErrors(computing, sending, rest, exposed, hidden)
 
 
-def of_whole_steps(model_error: ModelError, step: float) -> StepErrors:
+def whole_step_errors(model_error: ModelError, step: float) -> StepErrors:
     """Return an error that applies to whole steps of ``step`` seconds, communication included."""
     return StepErrors(model_error, ModelError("communication with it"), step, 0.0, 0.0)
 
@@ -142,10 +141,7 @@ def _ends(drawn: FloatArray) -> tuple[float, float]:
 
 
 def compute_errors(job: Job) -> tuple[ModelError, ...]:
-    """Return the errors that compute times may have, of which the narrowest holds.
-
-    It is zero if the layers' own times were measured.
-    """
+    """Return the alternative errors of compute times; the narrowest one applies."""
     scenario = job.scenario
     runs, ordinary = scenario.known_runs, _is_ordinary(job)
     if runs:
@@ -162,7 +158,7 @@ def compute_errors(job: Job) -> tuple[ModelError, ...]:
 
 
 def _is_ordinary(job: Job) -> bool:
-    """Return whether workers share an ordinary cluster."""
+    """Return whether there are several workers, on a cluster that is not tuned."""
     return job.workers > 1 and job.scenario.condition == "ordinary"
 
 
@@ -177,10 +173,10 @@ def _ordinary_error(job: Job) -> ModelError:
 
 
 def _measured_error(job: Job, measured: MeasuredTimes) -> ModelError:
-    """Return the error of layers' measured times: the spread of the steps that were measured.
+    """Return the error of layers' measured times: the spread of the measured steps.
 
-    It is zero if only their means are known. Beyond the measured batches it grows with the
-    doublings from the nearest one, as that of a calibrated scale does.
+    It is zero if only means are known. Outside the measured batches it grows with the doublings
+    from the nearest one, like the error of a calibrated scale.
     """
     basis, sizes = "computing as measured in the model's profile", measured.batch_sizes
     workload = job.scenario.workload
@@ -205,16 +201,16 @@ def _measured_error(job: Job, measured: MeasuredTimes) -> ModelError:
 
 
 def _described_error(job: Job) -> ModelError:
-    """Return the error of computing from the description alone, with its software left out."""
+    """Return the error of computing predicted from the description alone."""
     apart = tuple(
-        f"no {gpu.architecture} GPU was measured: {gpu.name} computes as {stands}"
-        for gpu, stands in _borrowed_efficiencies(job)
+        f"no {gpu.architecture} GPU was measured: {gpu.name} computes as {stand_in}"
+        for gpu, stand_in in _borrowed_efficiencies(job)
     )
     gpus = sorted(gpu.name for gpu, _ in job.cluster.accelerators)
     families = _table()["families"]
     family = compute_family(job.model, job.scenario.workload)
     if family not in families:
-        # No such software was measured on such a model: rows whose software is not stated.
+        # This software was not measured on such a model: use rows whose software is not stated.
         family = _software_family("software not said", job.model)
     found = families[family]
     basis = f"computing: {family}, published steps of {found['groups']} publishers, each left out"
@@ -231,7 +227,7 @@ def _described_error(job: Job) -> ModelError:
 
 
 def _nearest_steps(job: Job) -> Iterator[str]:
-    """Yield published steps of the model on the GPU, or else on one of its generation."""
+    """Yield published steps of the model on the GPU, or else on GPUs of its generation."""
     gpu, _ = job.cluster.accelerators[0]
     own = [each for each in _table()["measured"] if each[0] == job.model.name]
     here = [each for each in own if each[1] == gpu.name]
@@ -261,9 +257,9 @@ def _software_family(software: str, model: Model) -> str:
 def calibrated_error(job: Job, runs: tuple[KnownRun, ...], *, fitted: bool) -> ModelError:
     """Return the error of a step where ``runs`` were measured; it grows with distance.
 
-    Distances are doublings of nodes, of GPUs per node and of the batch. ``fitted``: the runs fitted
-    step constants, not only a scale of compute times; then it grows too with what they show of each
-    other, or with what is usual where they have no residuals.
+    Distances are doublings of nodes, of GPUs per node and of the batch. ``fitted``: step constants
+    were fitted to the runs, not only a scale of compute times. The error then also grows with their
+    leave-one-out error, or with the usual one if they have no residuals.
     """
     scenario, spreads = job.scenario, _table()["calibrated"]
     here = scenario.place
@@ -280,7 +276,7 @@ def calibrated_error(job: Job, runs: tuple[KnownRun, ...], *, fitted: bool) -> M
     if fitted:
         left = left_out_error(runs, residual_prior(scenario)) or rates["usual_left_out"]
         variance += (rates["left_out"] * left) ** 2
-    if fitted and here.nodes > 1 and not show_network(runs):
+    if fitted and here.nodes > 1 and not any_multi_node(runs):
         variance += _NO_NETWORK**2
         apart = ("no run over several nodes was measured",)
     return ModelError(
@@ -295,7 +291,7 @@ def calibrated_error(job: Job, runs: tuple[KnownRun, ...], *, fitted: bool) -> M
 
 
 def variance_away(doublings: FloatArray, by: FloatArray) -> FloatArray:
-    """Return the variance of ln(measured / predicted) that distances from known runs add.
+    """Return the variance of ln(measured / predicted) due to the distance from known runs.
 
     ``doublings`` has the shape (runs, 3); ``by`` is the standard deviation per doubling of each
     kind. The kinds have independent errors, so their variances add up.
@@ -315,32 +311,32 @@ def _table() -> dict[str, Any]:
 
 
 def _borrowed_efficiencies(job: Job) -> Iterator[tuple[Gpu, str]]:
-    """Yield each GPU whose efficiency was not measured, and the generation used instead."""
+    """Yield each GPU whose generation was not measured, and the generation used instead."""
     if job.model.measured is not None:
-        return  # times of its layers
+        return  # the layers' times were measured
     for gpu, _ in job.cluster.accelerators:
-        stands = standing_for(gpu.architecture)
-        if stands != gpu.architecture:
-            yield gpu, stands
+        stand_in = standing_for(gpu.architecture)
+        if stand_in != gpu.architecture:
+            yield gpu, stand_in
 
 
 def cautions(job: Job) -> tuple[str, ...]:
-    """Return the cautions of the cluster and of values measured elsewhere or not at all."""
+    """Return warnings about the cluster, and about values that were not measured on it."""
     scenario = job.scenario
-    # A measured scale includes the efficiency.
+    # A measured scale of compute times includes the efficiency.
     borrowed = () if scenario.scaling is not None else _borrowed_efficiencies(job)
     extrapolated = (
         f"how much of its peaks the {gpu.name} ({gpu.architecture}) reaches was not measured: "
-        f"extrapolated from {stands}"
-        for gpu, stands in borrowed
+        f"extrapolated from {stand_in}"
+        for gpu, stand_in in borrowed
     )
-    drawn = (
+    none_slow = (
         slow.why_none_is_slow(job.workers, scenario.run.seed, job.workers_of_nodes, entry)
         for entry, slow in enumerate(scenario.disturbance.slow)
     )
     cautions = (
         *job.cluster.cautions,
-        *(nobody for nobody in drawn if nobody is not None),
+        *(caution for caution in none_slow if caution is not None),
         *dict.fromkeys(extrapolated),
         *job.setting.cautions,
     )

@@ -31,17 +31,17 @@ class Job(JobWithoutCalls):
     @cached_property
     def calls_of(self) -> dict[Exchange, tuple[StagedCall, ...]]:
         """The calls of each kind of step."""
-        # Before its first own step, and in each cycle after it, a strategy exchanges the same.
+        # From the strategy's first own step on, exchanges repeat in each cycle.
         cycle_end = self.scenario.strategy.sync.first_own_step + self.cycle
         steps = range(min(self.counted.stop, cycle_end))
         kinds = dict.fromkeys(self.exchange(step) for step in steps)
         known: Mapping[Exchange, tuple[StagedCall, ...]] = vars(self).get("_known_calls", {})
         return {kind: known[kind] if kind in known else self._calls_of(kind) for kind in kinds}
 
-    def lasting(self, scenario: Scenario) -> Self:
-        """Return the same job in ``scenario``, which may differ in number of steps and jitter."""
+    def for_scenario(self, scenario: Scenario) -> Self:
+        """Return this job for ``scenario``, which may differ in number of steps and jitter."""
         job = replace(self, scenario=scenario)
-        # The calls depend on neither, and planning may take as long as simulating.
+        # The calls depend on neither, and planning them may take as long as simulating.
         vars(job)["_known_calls"] = self.calls_of
         return job
 
@@ -53,8 +53,8 @@ class Job(JobWithoutCalls):
 
         return (*calls, *outer_calls(self, kind.fragments))
 
-    def between_groups_busy(self) -> float:
-        """Return the seconds per step, over a cycle, that the groups' communicator is busy."""
+    def outer_communication_s(self) -> float:
+        """Return the mean seconds per step that the communicator between groups is busy."""
         steps = self.counted[: self.cycle]
         return sum(
             self.collective_seconds(name, nbytes, step)

@@ -54,7 +54,7 @@ class JobWithoutCalls:
     workers: int = field(init=False)
     """How many workers take part, one a GPU."""
     workers_of_nodes: list[int] = field(init=False)
-    """How many workers node 0, 1, ... has."""
+    """How many workers each node has."""
     kind_of: IntArray = field(init=False)
     """Each worker's kind of GPU."""
     network: Cluster = field(init=False)
@@ -62,17 +62,17 @@ class JobWithoutCalls:
     program: Program = field(init=False)
     """The positions of a step."""
     positions: FloatArray = field(init=False)
-    """Seconds of computing from a step's start to each of them, (positions, kinds of GPU)."""
+    """Seconds of computing from a step's start to each position, (positions, kinds of GPU)."""
     silent: bool = field(init=False)
     """Whether nothing is communicated: there is one worker, and no server or CPU."""
     coordination: Coordination = field(init=False)
-    """How workers coordinate: in collectives, unless both strategies are asynchronous."""
+    """How workers coordinate: in collectives, unless sync and aggregation are asynchronous."""
     independent_workers: bool = field(init=False)
     """Whether workers are asynchronous, so that each is simulated as a process of its own."""
     keeps_pace: bool = field(init=False)
     """Whether all workers wait for the slowest, so that in the long run all take the same steps."""
     own_pace: bool = field(init=False)
-    """Whether some workers may get ahead of others, be it by a limited number of steps."""
+    """Whether workers may get ahead of others, even if only by a limited number of steps."""
     one_version: bool = field(init=False)
     """Whether all workers compute on versions of the same parameters."""
 
@@ -90,8 +90,8 @@ class JobWithoutCalls:
         replicas = self.workers // self.scenario.cell
         facts["silent"] = replicas == 1 and not aggregation.single_worker_communicates
         gate = self.gate()
-        together = self.silent or gate.barrier
-        facts["coordination"] = Coordination.COLLECTIVE if together else aggregation.coordination
+        joint = self.silent or gate.barrier
+        facts["coordination"] = Coordination.COLLECTIVE if joint else aggregation.coordination
         facts["independent_workers"] = self.coordination is not Coordination.COLLECTIVE
         facts["keeps_pace"] = gate.quorum == self.workers
         facts["own_pace"] = self.independent_workers or not self.keeps_pace
@@ -100,7 +100,7 @@ class JobWithoutCalls:
             self._check_gate(gate)
 
     def _check_gate(self, gate: Gate) -> None:
-        """Raise DpsimError if the workers' coordination cannot implement their gate's rule."""
+        """Raise DpsimError if the workers' coordination cannot carry out their gate's rule."""
         strategy, why = self.scenario.strategy, ""
         if self.coordination is Coordination.COLLECTIVE and not gate.in_rounds:
             why = "gradients are judged one by one, which no collective does"
@@ -114,8 +114,7 @@ class JobWithoutCalls:
 
     def _network(self) -> Cluster:
         used = (model.network for turns in self.collectives.values() for model in turns)
-        # The first one: with servers or CPUs only the loss, which comes last, may use the bare
-        # cluster.
+        # The first, because with servers or CPUs the last one, of the loss, is the bare cluster.
         return next((network for network in used if isinstance(network, Cluster)), self.cluster)
 
     @property

@@ -32,7 +32,7 @@ class KeptJobs:
             return prepare(scenario)
         key = _key(scenario)
         kept = self._jobs.pop(key, None)
-        job = prepare(scenario, network=self._network) if kept is None else _again(kept, scenario)
+        job = prepare(scenario, network=self._network) if kept is None else _reused(kept, scenario)
         self._jobs[key] = job  # last, as the most recently used
         if len(self._jobs) > _MOST_JOBS:
             del self._jobs[next(iter(self._jobs))]
@@ -48,12 +48,12 @@ def _key(scenario: Scenario) -> str:
     content = scenario.model_dump(
         mode="json", exclude={"name", "sweep", "cost"}, context=BY_CONTENT
     )
-    if not scenario.strategy.aggregation.drawn:
+    if not scenario.strategy.aggregation.is_random:
         del content["run"]["seed"]
     return json.dumps(content, sort_keys=True)
 
 
-def _again(job: Job, scenario: Scenario) -> Job:
+def _reused(job: Job, scenario: Scenario) -> Job:
     """Return ``job`` for a scenario with the same key, with all values computed so far."""
     other = copy.copy(job)
     # A job is frozen for its users; this copy has none yet.

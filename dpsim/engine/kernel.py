@@ -31,13 +31,13 @@ if TYPE_CHECKING:
     from dpsim.engine.log import Log
     from dpsim.engine.timeline import Timeline
 
-_MOST_INTERVALS = 4_000_000  # of all steps together, where as many are asked for as have room
+_MOST_INTERVALS = 4_000_000  # recorded in all, if as many steps are asked for as there is room for
 _TRIED = 3  # steps, to see how long the quicker engine takes
-_STAGGERED = 10  # times what the fastest computes in a step, at the most
+_STAGGERED = 10  # longest random delay, in compute times of the fastest worker's step
 _INTERVALS_OF_A_STEP = 5  # per worker, without collectives: input, passes, update, decoding
 _INTERVALS_OF_A_COLLECTIVE = 4  # computing until it is ready, encoding, its collective, waiting
 
-_A_MOMENT = 60.0  # CPU seconds: longer event-by-event runs are not chosen unless asked for
+_MOST_CHOSEN_S = 60.0  # CPU seconds of event-by-event runs that `auto` chooses
 # CPU seconds of such a run, measured on one core at 2.5 GHz.
 _PER_WORKER = 30e-6  # per collective: computing up to it, entering, leaving
 _PER_MESSAGE = 140e-6
@@ -56,7 +56,8 @@ class Recording:
     """The steps whose intervals to keep, and whether to log versions read and given.
 
     ``steps``: how many steps to keep from step ``first`` on; None for as many as there is room for.
-    Step 0 is the first after warm-up. ``workers``: keep only the first so many; None for all.
+    Step 0 is the first after warm-up. ``workers``: how many workers to keep, from 0 on; None for
+    all.
     """
 
     steps: int | None = 0
@@ -133,14 +134,14 @@ def with_quick_engine(scenario: Scenario, job: Job) -> Scenario:
 
 
 def engine_for(job: Job) -> Engine:
-    """Return the engine that the scenario asks for, or the one that fits.
+    """Return the engine that the scenario asks for, or for `auto` the one that fits.
 
     Raises DpsimError for the vector path with asynchronous workers.
     """
     engine = job.scenario.run.engine
     impossible = None
     if job.independent_workers:
-        impossible = "where each worker goes its own way"
+        impossible = "where workers are asynchronous"
     elif job.setting.disturbed and not job.by_messages:
         impossible = "where bundles meet other traffic or links that change"
     if impossible is not None and engine == "vector":
@@ -152,7 +153,7 @@ def engine_for(job: Job) -> Engine:
         return Engine("vector")
     # With background traffic both engines simulate messages, one collective at a time on the vector
     # path, so they take equally long.
-    if engine == "auto" and (job.setting.disturbed or _by_events_seconds(job) <= _A_MOMENT):
+    if engine == "auto" and (job.setting.disturbed or _event_run_s(job) <= _MOST_CHOSEN_S):
         return Engine("events")
     return Engine("vector", f"each collective is timed alone on its links, but {reason}")
 
@@ -171,10 +172,10 @@ def in_simpy(job: Job, engine: str) -> str:
     return "the messages of each collective" if flows and not job.silent else "nothing"
 
 
-def _by_events_seconds(job: Job) -> float:
-    """Return about how many CPU seconds an event-by-event run of ``job`` takes."""
-    making = sum(len(model.members) for turns in job.collectives.values() for model in turns)
-    seconds = 0.0 if job.by_messages else _PER_GROUP * making
+def _event_run_s(job: Job) -> float:
+    """Return an estimate of the CPU seconds of an event-by-event run of ``job``."""
+    groups = sum(len(model.members) for turns in job.collectives.values() for model in turns)
+    seconds = 0.0 if job.by_messages else _PER_GROUP * groups
     stop = job.counted.stop
     cycle = range(min(stop, job.scenario.strategy.sync.first_own_step + job.cycle))
     for kind, count in Counter(map(job.exchange, cycle)).items():
@@ -185,8 +186,8 @@ def _by_events_seconds(job: Job) -> float:
                 messages = job.workers if schedule is None else schedule.transfers
                 seconds += often * messages * _PER_MESSAGE
             else:
-                groups = len(model.members) * _PER_GROUP
-                seconds += often * (groups + job.workers * (_PER_WORKER + _PER_PLACE))
+                per_call = len(model.members) * _PER_GROUP
+                seconds += often * (per_call + job.workers * (_PER_WORKER + _PER_PLACE))
     return seconds
 
 
@@ -209,41 +210,41 @@ def simulate_job(
 ) -> Simulation:
     """Simulate every step of ``job`` with the engine that fits, and record as ``recording`` says.
 
-    ``staggered``: asynchronous workers are out of step after their warm-up, as they are after a
-    long time.
+    ``staggered``: asynchronous workers start at random times, because after a long time they are
+    out of step.
 
     The steps do not depend on what is recorded. Raises FailedError if the first steps, or a rough
     estimate of all events, show that the simulation would take too long.
     """
     timeline, log, engine = recording.timeline(job), recording.log(), engine_for(job)
     slowed = all_slow_downs(job)
-    forecast = Forecast(job.counted.stop, progress, partial(_quicker, job))
+    forecast = Forecast(job.counted.stop, progress, partial(_quicker_setting, job))
     done = forecast.done
     if job.independent_workers:
         from dpsim.engine.independent_workers import World
 
         if staggered and job.counted.start:
             slowed = _staggered(slowed, job.counted.start, job.scenario.run.seed)
-        point = resolve_name(_COORDINATORS[job.coordination])(job)
-        steps = World(job, point, slowed, done, timeline, log).run()
+        coordinator = resolve_name(_COORDINATORS[job.coordination])(job)
+        steps = World(job, coordinator, slowed, done, timeline, log).run()
     else:
         by_events = engine.name == "events"
         if by_events:
-            forecast.expect(_by_events_seconds(job))
+            forecast.expect(_event_run_s(job))
         run = resolve_name("dpsim.engine.events:run_events") if by_events else run_vector
         steps = run(job, slowed, done, timeline, log)
     return Simulation(job, engine, steps, timeline, log)
 
 
-def _quicker(job: Job) -> str:
-    """The setting with which ``job`` takes less time here, and how long: "set ..., or "."""
+def _quicker_setting(job: Job) -> str:
+    """Return advice on a quicker setting and its time, as "set ..., or ", or nothing."""
     run, steps = job.scenario.run, job.counted.stop
     if run.network_model == "flows":
         return "set run.network_model: auto, or "
     if run.engine != "events" or job.independent_workers or job.setting.disturbed:
         return ""
     few = run.model_copy(update={"steps": min(steps, _TRIED), "warmup": 0})
-    tried = job.lasting(job.scenario.model_copy(update={"run": few}))
+    tried = job.for_scenario(job.scenario.model_copy(update={"run": few}))
     begin = 0.0
     for _ in range(2):  # the first time prepares
         begin = thread_time()
@@ -257,9 +258,9 @@ def _quicker(job: Job) -> str:
 def _staggered(slowed: FloatArray, warmup: int, seed: int) -> FloatArray:
     """Return factors on compute times whose first step delays each worker at random.
 
-    Workers that begin in step would all reach the servers at once, step after step, until they
-    drift apart. The random delay spans a few of the warm-up steps, so that workers end up anywhere
-    in a step however much communication adds to computing.
+    Workers that start together would all reach the servers at once, step after step, until they
+    drift apart. The delay spans several steps, so that workers are spread evenly over a step even
+    if communication makes it much longer than computing.
     """
     most = min(warmup, _STAGGERED) * slowed[0].min()
     later = most * random_stream(seed, "stagger").random(slowed.shape[1])
@@ -272,7 +273,7 @@ def mean_step(job: Job) -> float:
 
 
 def all_slow_downs(job: Job) -> FloatArray:
-    """Return `slow_downs` combined with the measured jitter between ranks.
+    """Return `slow_downs` times the measured jitter between ranks.
 
     Compute times taken from real runs already include that jitter.
     """

@@ -21,19 +21,19 @@ from dpsim.base.arrays import FloatArray
 from dpsim.engine.step_priors import ResidualPrior, step_noise
 from dpsim.hardware import KnownRun, StepConstants
 
-# Constants to which a step is proportional, but for latencies.
+# Constants to which a step is proportional, apart from latencies.
 _PROPORTIONAL = ("compute", "host", "inside", "between")
 
 
 def known_covariance(runs: Sequence[KnownRun], prior: ResidualPrior) -> FloatArray:
-    """Return the covariance of measured runs' residuals, with noise."""
+    """Return the covariance of the runs' residuals, with measurement noise."""
     return _shared(runs, runs, prior) + step_noise() ** 2 * np.eye(len(runs))
 
 
 def corrected(
     step: StepConstants, known: Sequence[KnownRun], here: KnownRun, prior: ResidualPrior
 ) -> StepConstants:
-    """Return the constants of a run, corrected by the residuals of ``known`` ones near it."""
+    """Return the constants for the run ``here``, corrected by the residuals of ``known`` runs."""
     residuals = np.array([run.residual for run in known])
     if not residuals.any():
         return step
@@ -43,13 +43,13 @@ def corrected(
 
 
 def left_out_error(known: Sequence[KnownRun], prior: ResidualPrior) -> float:
-    """Return the root mean square residual of each known run, predicted from the others.
+    """Return the root mean square error of each known residual, predicted from the others.
 
     Leave-one-out by Rasmussen and Williams 2006, section 5.4.2.
     """
     inverse = np.linalg.inv(known_covariance(known, prior))
-    apart = inverse @ [run.residual for run in known] / inverse.diagonal()
-    return float((apart**2).mean() ** 0.5)
+    errors = inverse @ [run.residual for run in known] / inverse.diagonal()
+    return float((errors**2).mean() ** 0.5)
 
 
 def _shared(

@@ -29,8 +29,8 @@ def times_with_learners(
 ) -> LayerTimes:
     """Return the times of a step in which ``learners`` of ``batch`` samples each share ``gpu``.
 
-    Passes take the time on the measured curve for all samples in flight, plus recomputation in the
-    computed proportion. Without a curve, the passes' times are computed as well.
+    With a measured curve, passes take its time for all samples in flight, plus recomputation in the
+    computed proportion. Without one, their times are computed.
     """
     one_learner, points = times(batch, learners), scenario.workload.utilisation
     if learners == 1 and not points:
@@ -51,8 +51,8 @@ def times_with_learners(
 def learners_by_batch(scenario: Scenario, use: MemoryUse) -> tuple[LearnersRow, ...]:
     """Return the best number of learners for several batches, on the GPU with the least memory.
 
-    The batches are the scenario's and the powers of two below it. Without activations it is not
-    known how many fit: there are no rows.
+    The batches are the scenario's and the powers of two below it. There are no rows if the model
+    states no activations, since it is then unknown how many learners fit.
     """
     if use.is_partial:
         return ()

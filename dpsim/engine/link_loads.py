@@ -24,8 +24,7 @@ if TYPE_CHECKING:
 class LinkLoads:
     """Bytes that each capacity of a cluster carries while ``what`` communicates, in ``time_s``.
 
-    ``over`` says, in words, which time shares of rates refer to; "while in use" for single
-    collectives.
+    ``over`` says which time utilisation refers to: "while in use" for single collectives.
     """
 
     what: str
@@ -38,7 +37,7 @@ class LinkLoads:
         return np.minimum(self.shares(capacities), 1.0)
 
     def shares(self, capacities: FloatArray) -> FloatArray:
-        """Return the bytes as shares of what each capacity (B/s) carries in ``time_s``.
+        """Return the bytes as shares of what each capacity (B/s) can carry in ``time_s``.
 
         A share exceeds 1 if some bytes are still in flight at the end of the time.
         """
@@ -97,7 +96,7 @@ def link_loads(job: Job, nbytes: int | None = None) -> LinkLoads:
     by_step = [
         [stage for call in calls for stage in call.stages] for calls in job.calls_of.values()
     ]
-    # If steps differ, the one that sends most.
+    # If steps differ, take the one that sends most.
     sent = max(by_step, key=lambda stages: sum(nbytes for _, nbytes in stages), default=[])
     loads, seconds = np.zeros(len(job.network.capacities)), 0.0
     if not sent:
@@ -158,7 +157,7 @@ class LinkClass(NamedTuple):
 
 
 def link_classes(cluster: Cluster, loads: LinkLoads) -> list[LinkClass]:
-    """Return the links by the kinds of their ends, both ways as one; most used class first."""
+    """Return the links by the kinds of devices they join, the most utilised class first."""
     graph, shares = cluster.graph(), loads.utilisation(cluster.capacities)
     numbers: dict[tuple[str, str], list[int]] = defaultdict(list)
     for a, b, data in graph.edges(data=True):
@@ -166,13 +165,13 @@ def link_classes(cluster: Cluster, loads: LinkLoads) -> list[LinkClass]:
         one, other = sorted((_kind(graph, a), _kind(graph, b)))
         numbers[one, other].append(data["number"])
     found = []
-    for ends, alike in numbers.items():
-        used = shares[alike]
-        busiest = alike[int(used.argmax())]
+    for ends, links in numbers.items():
+        used = shares[links]
+        busiest = links[int(used.argmax())]
         found.append(
             LinkClass(
                 ends,
-                len(alike),
+                len(links),
                 float(cluster.capacities[busiest]),
                 float(used.max()),
                 float(used.mean()),
@@ -183,7 +182,7 @@ def link_classes(cluster: Cluster, loads: LinkLoads) -> list[LinkClass]:
 
 
 def _kind(graph: nx.DiGraph[str], device: str) -> str:
-    """Return a device's kind, which a fabric's device has in its name: ``leaf`` for ``leaf12``."""
+    """Return a device's kind; a fabric's device has it in its name: ``leaf`` for ``leaf12``."""
     return str(graph.nodes[device].get("kind") or device_kind(device))
 
 
@@ -206,7 +205,7 @@ def step_traffic(job: Job, step_time: float) -> StepTraffic:
     utilisation = links.utilisation(capacities)
     busiest = int(utilisation.argmax())
     return StepTraffic(
-        # A mean over different steps need not be whole bytes.
+        # The mean over different steps may be a fraction of a byte.
         sent_by_busiest=round(sent.max()),
         sent_in_total=round(total),
         links=links,
@@ -217,7 +216,7 @@ def step_traffic(job: Job, step_time: float) -> StepTraffic:
 
 
 def bytes_in_step(job: Job, step: int) -> float:
-    """Return the bytes that all workers send in step ``step``, an iteration of each."""
+    """Return the bytes that all workers send in step ``step``."""
     total: float = 0
     for call in job.calls(step):
         for name, nbytes in call.stages:
@@ -234,7 +233,7 @@ def _collectives(job: Job) -> dict[_Collective, float]:
         share = count / len(job.counted)
         sent = [stage for call in job.calls_of[kind] for stage in call.stages]
         for name, nbytes in sent:
-            # Gossip uses other neighbours each turn: on average, all turns are equally frequent.
+            # Gossip's neighbours change from turn to turn; all turns are equally frequent.
             turns = len(job.collectives[name])
             for turn in range(turns):
                 often[_Collective(name, nbytes, turn)] += share / turns * _repeats(job, turn)

@@ -32,7 +32,7 @@ def link_transfers(job: Job, intervals: Sequence[Interval], step: int) -> OnLink
     """Return the transfers of ``intervals``, mapped to the links that they cross.
 
     ``intervals`` are all workers' intervals from step ``step`` on (including warm-up). A
-    collective's bytes are on each link from when the last worker enters it until the last has left.
+    collective's bytes are taken to be on each link from the last worker's entry to its end.
     """
     sent = [each for each in intervals if each.stream == "communication"]
     found: OnLinks = defaultdict(list)
@@ -75,7 +75,7 @@ def load_over_time(transfers: Sequence[Transfer], rate: float) -> list[tuple[flo
         changes[each.end] -= share
     times = sorted(changes)
     shares = np.cumsum([changes[time] for time in times])
-    # Rounded, because adding and subtracting leaves a rounding error where nothing flows.
+    # Rounded, because sums that should be 0 have a rounding error.
     shown = np.clip(shares, 0.0, 1.0).round(9)
     return list(zip(times, shown.tolist(), strict=True))
 
@@ -107,7 +107,7 @@ def _spans(sent: Sequence[Interval]) -> dict[tuple[str, int], tuple[float, float
         turn = turns[each.worker, each.name]
         turns[each.worker, each.name] += 1
         start, end = spans.get((each.name, turn), (each.start, each.end))
-        # The last start too, because a worker that enters early mostly waits for the others.
+        # The last start, because a worker that enters early mostly waits for the others.
         spans[each.name, turn] = (max(start, each.start), max(end, each.end))
     return spans
 
@@ -138,14 +138,14 @@ def _between_pairs(job: Job, sent: Sequence[Interval]) -> Iterator[tuple[int, Tr
         partner = int(each.name.rpartition(" ")[2])
         pair = np.array([each.worker, partner])
         routes = job.cluster.routes(pair, pair[::-1])
-        for way in (0, 1):
-            yield from _on_route(routes, way, each, nbytes)
+        for direction in (0, 1):
+            yield from _on_route(routes, direction, each, nbytes)
 
 
 def _on_route(
     routes: Routes, row: int, sent: Interval, nbytes: int
 ) -> Iterator[tuple[int, Transfer]]:
-    """Yield a transfer for each capacity of one route, with the share of it that crosses there."""
+    """Yield a transfer on each link of one route, with the share of the bytes that crosses it."""
     for place, link in enumerate(routes.links[row].tolist()):
         if link < 0:  # padding of shorter routes
             continue

@@ -52,9 +52,9 @@ class Gradients:
 class Log:
     """The events that decide which gradients are computed on which parameters.
 
-    ``acts`` of asynchronous workers are in order. ``times[u]`` (s) is when update u was applied
-    everywhere; if workers have models of their own, when step u ended, and for a central average
-    model, when its move u happened.
+    ``acts`` of asynchronous workers are in order of time. ``times[u]`` (s) is when update u was
+    applied everywhere. If each worker has its own model, it is when step u ended; for a central
+    average model, when its update u was made.
     """
 
     def __init__(self) -> None:
@@ -89,8 +89,8 @@ class Log:
     def _note(self, what: What, when: FloatArray, number: IntArray) -> None:
         """Add one act of each worker in each step."""
         for clock, (row, numbers) in enumerate(zip(when.tolist(), number.tolist(), strict=True)):
-            for worker, (time, its) in enumerate(zip(row, numbers, strict=True)):
-                self.acts.append(Act(time, what, worker, clock, its))
+            for worker, (time, value) in enumerate(zip(row, numbers, strict=True)):
+                self.acts.append(Act(time, what, worker, clock, value))
 
     @property
     def gradients(self) -> Gradients:

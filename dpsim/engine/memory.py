@@ -74,11 +74,11 @@ class MemoryUse:
 
     @property
     def interval(self) -> PredictionInterval | None:
-        """The bytes between which the peak lies, by published peaks over their predictions.
+        """The interval of the peak in bytes, from published peaks over their predictions.
 
-        None without activations, which all published peaks have. Few peaks were published, all of
-        one model with one kind of sharding. Other setups have the spread over generations of GPUs,
-        which is wider than that over configurations.
+        None if activations are not known. The few published peaks are of one model with one kind of
+        sharding. Other setups get the spread over GPU generations, which is wider than the spread
+        over configurations.
         """
         if self.is_partial:
             return None
@@ -90,19 +90,19 @@ class MemoryUse:
             f"in {setup.precision}": setup.precision in table["precisions"],
             f"at sharding stage {stage}": setup.stage in table["stages"],
         }
-        unlike = tuple(f"no peak {what} was measured" for what in measured if not measured[what])
+        missing = tuple(f"no peak {what} was measured" for what in measured if not measured[what])
         basis = f"memory: {table['peaks']} published peaks of {', '.join(table['models'])}, of "
         basis += (
             f"{len(table['architectures'])} generations of GPUs"
-            if unlike
+            if missing
             else f"{table['configurations']} configurations"
         )
-        spread = table["unlike" if unlike else "alike"]
-        return ModelError(basis, spread, unlike, source="memory").around(self.held.total)
+        spread = table["unlike" if missing else "alike"]
+        return ModelError(basis, spread, missing, source="memory").around(self.held.total)
 
     @property
     def warnings(self) -> list[str]:
-        """A warning that the verdict may be wrong if the GPU's memory lies inside the interval."""
+        """A warning if the verdict may be wrong: the GPU's memory lies inside the interval."""
         found = self.interval
         if found is None or not found.low <= self.capacity < found.high:
             return []
@@ -132,9 +132,9 @@ class MemoryUse:
         return split_ways(self.model, self.setup, self.capacity)
 
     def alternatives(self) -> Iterator[MemoryUse]:
-        """Yield the same for all stages, without and with checkpointing, each with one learner.
+        """Yield the use at each stage, without and with checkpointing, with one learner.
 
-        Yields none if the parts are partial: checkpointing changes the activations.
+        Yields nothing if activations are not known, because checkpointing changes them.
         """
         if self.is_partial:
             return
@@ -153,8 +153,8 @@ class MemoryUse:
     def advice(self) -> list[str]:
         """Return the smallest remedies if it does not fit, one line each.
 
-        If there are none, or one GPU cannot hold the weights alone, also into how many parts to
-        split the model.
+        If there are none, or if the weights alone do not fit on one GPU, also return into how many
+        parts to split the model.
         """
         if self.fits:
             return []
@@ -171,7 +171,7 @@ class MemoryUse:
         return lines
 
     def _synced_passes(self) -> list[str]:
-        """Return the remedies if passes need not keep their gradients whole for the next one."""
+        """Return remedies that divide gradients after each pass instead of keeping them whole."""
         synced = self.changed(whole_gradients=False, whole_over_passes=False)
         way = "strategy.aggregation.gradients.sync_each_pass: true"
         if synced.fits:
@@ -339,7 +339,7 @@ def memory_use(scenario: Scenario, model: Model | None = None) -> MemoryUse:
         # If nothing is sharded yet, a remedy shards as `sharded` does by default.
         whole_over_passes=stage == 0 or not aggregation.reduces_each_pass,
         cell=cell,
-        away=aggregation.kept_away.parts,
+        away=aggregation.offloading.parts,
         software=workload.words,
     )
     held = footprint(model, setup)
@@ -349,7 +349,7 @@ def memory_use(scenario: Scenario, model: Model | None = None) -> MemoryUse:
 def _divided_state(scenario: Scenario) -> tuple[int | None, float]:
     """Return how many workers divide state, and a worker's outer state in bytes per parameter.
 
-    None stands for all workers, also if nothing is sharded yet and a remedy would shard.
+    None means all workers. It is also the number over which a remedy would shard.
     """
     strategy, outer = scenario.strategy, scenario.strategy.sync.outer_step
     stage = strategy.aggregation.sharding_stage

@@ -1,9 +1,9 @@
 """Slowdown of computing by overlapped communication, which uses the GPU's memory bandwidth.
 
 A collective's kernels read and write the memory of each GPU, several bytes for each byte of the
-payload. Gathered weights are written once more where they are used; gradients are copied into one
-piece, and cast, before they are reduced. The layers' times do not include this traffic, and matrix
-products that run at the same time get that much less memory bandwidth. The loss is spread over the
+payload. Gathered weights are copied to where they are used; gradients are cast and copied into one
+buffer before they are reduced. The layers' times do not include this traffic, and matrix products
+that run at the same time get that much less memory bandwidth. The slowdown is spread over the
 layers of a pass in proportion to their times.
 """
 
@@ -34,15 +34,15 @@ class PassBytes(NamedTuple):
 
 
 def delayed(job: Job) -> Job:
-    """Return the same job with passes slowed down by the communication that overlaps them."""
+    """Return ``job`` with passes slowed down by the communication that overlaps them."""
     if job.silent:
         return job
     overlapped = overlapped_bytes(job)
     moved = job.scenario.strategy.aggregation.copied_bytes(job.model)
-    later = replace(job, times=tuple(_delayed(times, overlapped, moved) for times in job.times))
-    if not job.scenario.strategy.overlap.minds_times:
-        vars(later)["calls_of"] = job.calls_of  # the same calls, whose plan takes as long as a step
-    return later
+    slower = replace(job, times=tuple(_delayed(times, overlapped, moved) for times in job.times))
+    if not job.scenario.strategy.overlap.needs_times:
+        vars(slower)["calls_of"] = job.calls_of  # planning takes as long as a step
+    return slower
 
 
 def seconds_lost(job: Job) -> FloatArray:
@@ -54,7 +54,7 @@ def seconds_lost(job: Job) -> FloatArray:
     return np.asarray(rates * float(found.forward.sum() + found.backward.sum()))
 
 
-def calls_beside(job: Job) -> Iterator[StagedCall]:
+def overlapping_calls(job: Job) -> Iterator[StagedCall]:
     """Return the calls of a step that can overlap with computing.
 
     A call that is needed as soon as it is ready overlaps with nothing.
@@ -67,7 +67,7 @@ def overlapped_bytes(job: Job) -> PassBytes:
     """Return the bytes communicated during each forward and each backward pass of a step."""
     program = job.program
     found = PassBytes(np.zeros(program.passes), np.zeros(program.passes))
-    for call in calls_beside(job):
+    for call in overlapping_calls(job):
         number = program.pass_of(call.ready)
         passes = found.forward if call.ready < program.turn(number) else found.backward
         for collective, nbytes in call.stages:
@@ -77,18 +77,18 @@ def overlapped_bytes(job: Job) -> PassBytes:
 
 def _delayed(times: LayerTimes, overlapped: PassBytes, copied: tuple[float, float]) -> LayerTimes:
     """Return one GPU's times with its passes slowed down."""
-    # Weights may be gathered during every pass, gradients reduced only during the last: the
-    # difference is added where a step's gradients are merged, in its last pass.
+    # Weights may be gathered during every pass, but gradients reduced only during the last. The
+    # difference is added to ``merging``, which counts in the last pass only.
     each = float(overlapped.backward.min())
     last = float(overlapped.backward.max()) - each
     per_byte_sent = times.wire_traffic / times.memory_rate
     copies = times.copy_traffic / times.memory_rate
     longer_forward = per_byte_sent * float(overlapped.forward.mean()) + copies * copied[0]
     longer_backward = per_byte_sent * each + copies * copied[1]
-    of_backward = times.backward / times.backward.sum()
+    share = times.backward / times.backward.sum()
     return replace(
         times,
         forward=times.forward * (1 + longer_forward / times.forward.sum()),
-        backward=times.backward + longer_backward * of_backward,
-        merging=times.merging + per_byte_sent * last * of_backward,
+        backward=times.backward + longer_backward * share,
+        merging=times.merging + per_byte_sent * last * share,
     )

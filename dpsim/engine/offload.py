@@ -42,11 +42,11 @@ class HostRates:
 
 
 def offloaded(job: Job) -> Job:
-    """Return the same job with the cost of offloading in its workers' passes and updates.
+    """Return ``job`` with the cost of offloading in its workers' passes and updates.
 
-    Raises DpsimError if the processors update and their memory's rate is not known.
+    Raises DpsimError if host processors take the update and their memory's rate is not known.
     """
-    away = job.scenario.strategy.aggregation.kept_away
+    away = job.scenario.strategy.aggregation.offloading
     times = tuple(
         _offloaded(job, each, _rates(job, kind, away)) for kind, each in enumerate(job.times)
     )
@@ -68,10 +68,10 @@ def _rates(job: Job, kind: int, away: OffloadConfig) -> HostRates:
 
 
 def _offloaded(job: Job, times: LayerTimes, rates: HostRates) -> LayerTimes:
-    """Return one kind of GPU's times, with its waits for copies."""
-    away = job.scenario.strategy.aggregation.kept_away
+    """Return the times of one kind of GPU, including waits for copies."""
+    away = job.scenario.strategy.aggregation.offloading
     usual, last = (
-        _waited(times, *_copies(job, rates, gradients=gradients)) for gradients in (False, True)
+        _with_waits(times, *_copies(job, rates, gradients=gradients)) for gradients in (False, True)
     )
     if job.scenario.strategy.aggregation.reduces_each_pass:
         usual = last
@@ -88,39 +88,39 @@ def _offloaded(job: Job, times: LayerTimes, rates: HostRates) -> LayerTimes:
     )
 
 
-def _waited(
+def _with_waits(
     times: LayerTimes, coming: FloatArray, going: FloatArray
 ) -> tuple[FloatArray, FloatArray, float]:
-    """Return the seconds of each layer's passes including waits, and of copies left at the end."""
+    """Return each layer's seconds in both passes including waits, and the copy time left after."""
     seconds = np.concatenate([times.forward, times.backward[::-1]])
-    longer, left = beside_copies(seconds.tolist(), coming.tolist(), going.tolist())
+    longer, left = overlap_copies(seconds.tolist(), coming.tolist(), going.tolist())
     layers = len(times.forward)
     return np.array(longer[:layers]), np.array(longer[layers:][::-1]), left
 
 
-def beside_copies(
+def overlap_copies(
     seconds: Sequence[float], coming: Sequence[float], going: Sequence[float]
 ) -> tuple[list[float], float]:
     """Return the times of parts that wait for copies, and the copy time left after the last part.
 
-    Part i takes ``seconds[i]``, and needs a copy of ``coming[i]`` s before it and one of
-    ``going[i]`` s after it. An incoming copy starts when the previous part with one begins; at most
-    two outgoing copies are under way or waiting.
+    Part i takes ``seconds[i]``, with a copy of ``coming[i]`` s before and one of ``going[i]`` s
+    after it. An incoming copy starts when the previous part with one begins; at most two outgoing
+    copies are under way or waiting.
     """
     now = arrived = left = requested = before = 0.0
     taken: list[float] = []
-    for part, there, back in zip(seconds, coming, going, strict=True):
+    for part, copy_in, copy_out in zip(seconds, coming, going, strict=True):
         begin = now
-        if there:
-            arrived = max(arrived, requested) + there
+        if copy_in:
+            arrived = max(arrived, requested) + copy_in
             begin = max(begin, arrived)
             requested = begin
-        if back:
-            # The copy before the last must have finished to make room for this one.
+        if copy_out:
+            # The copy before the last one must have finished, to make room for this one.
             begin = max(begin, before)
         end = begin + part
-        if back:
-            before, left = left, max(left, end) + back
+        if copy_out:
+            before, left = left, max(left, end) + copy_out
         taken.append(end - now)
         now = end
     return taken, max(left - now, 0.0)
@@ -133,7 +133,7 @@ def _copies(job: Job, rates: HostRates, *, gradients: bool) -> tuple[FloatArray,
     """
     scenario, model = job.scenario, job.model
     aggregation, workload = scenario.strategy.aggregation, scenario.workload
-    away = aggregation.kept_away
+    away = aggregation.offloading
     copies = aggregation.host_copies(model, scenario.strategy.peers(scenario.cluster.mesh))
     kept = np.zeros(len(model.layers))
     if away.activations != "none":
@@ -149,7 +149,7 @@ def _copies(job: Job, rates: HostRates, *, gradients: bool) -> tuple[FloatArray,
 def _update(job: Job, rates: HostRates) -> float:
     """Return the time of one GPU's update: the slowest of the processors, copies and drives (s)."""
     scenario, model = job.scenario, job.model
-    workload, away = scenario.workload, scenario.strategy.aggregation.kept_away
+    workload, away = scenario.workload, scenario.strategy.aggregation.offloading
     mesh = scenario.strategy.peers(scenario.cluster.mesh)
     elements = scenario.strategy.aggregation.updated_part(model, mesh) * model.trained
     # In half precision, the copy of the weights for the GPU is written too.
@@ -158,7 +158,7 @@ def _update(job: Job, rates: HostRates) -> float:
     copy = width if width < kept else 0
     moved = elements * (update_bytes(workload.optimizer, kept) + copy)
     update = moved / (_UPDATE_SHARE * rates.memory)
-    # Shards that stay in the host's memory are copied when they are gathered.
+    # Weights that stay in the host's memory are copied when they are gathered.
     back = elements * width / rates.copies if away.parameters == "none" else 0.0
     if away.optimizer == "cpu":
         return max(update, back)

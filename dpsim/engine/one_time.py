@@ -29,7 +29,7 @@ def one_time_costs(job: Job) -> OneTimeCosts:
     state_bytes = parameters * bytes_per_parameter + round(trained * optimizer_bytes)
     setting = job.setting
     if setting.disturbed:
-        # Steps without collectives, as of gossip, may ask for rounds, which know no other traffic.
+        # The scenario may ask for rounds, which cannot represent other traffic (with gossip, say).
         setting = replace(setting, kind="auto")
     consensus = aggregation.consensus(trained * job.model.parameter_bytes, setting)
     startup = 0.0 if job.silent else aggregation.startup(job.model, state_bytes, setting)

@@ -23,7 +23,7 @@ from dpsim.network import SharedNetwork
 from dpsim.strategy.aggregation import GossipConfig
 from dpsim.topology import Routes
 
-# Precomputed between neighbours; beyond this many, routes are found one by one as needed.
+# Up to this many routes between neighbours are computed in advance, others when needed.
 _MOST_ROUTES = 200_000
 
 
@@ -34,16 +34,16 @@ class _Thread:
         self._taken = False
         self._waiting: deque[Callable[[], None]] = deque()
 
-    def take(self, then: Callable[[], None]) -> None:
-        """Call ``then`` when the thread is free: at once, or after the earlier requests."""
+    def acquire(self, then: Callable[[], None]) -> None:
+        """Call ``then`` when the thread is free: now, or after the earlier requests."""
         if self._taken:
             self._waiting.append(then)
         else:
             self._taken = True
             then()
 
-    def give_back(self) -> None:
-        """Pass the thread to the request that has waited longest."""
+    def release(self) -> None:
+        """Hand the thread to the request that has waited longest."""
         if self._waiting:
             self._waiting.popleft()()
         else:
@@ -66,7 +66,7 @@ class PairwiseCoordinator(Coordinator):
         self.env = self.network.env
         self.gate = job.gate()
         self._threads = [_Thread() for _ in range(job.workers)]
-        self._touched = [0] * job.workers
+        self._versions = [0] * job.workers
         self._averaged: dict[int, simpy.Event] = {}
         self._random = [
             random_stream(job.setting.seed, "gossip", rank) for rank in range(job.workers)
@@ -75,9 +75,9 @@ class PairwiseCoordinator(Coordinator):
         self._neighbours = [neighbours(job.workers, turn) for turn in turns]
         self._nbytes = sum(nbytes for call in job.calls(0) for _, nbytes in call.stages)
         self._rows: dict[tuple[int, int], int] = {}
-        self._routes = self._every_route()
+        self._routes = self._all_routes()
 
-    def _every_route(self) -> Routes | None:
+    def _all_routes(self) -> Routes | None:
         """Return the routes between neighbours, both ways, or None if there are too many.
 
         ``_rows`` maps each pair to its row.
@@ -98,7 +98,7 @@ class PairwiseCoordinator(Coordinator):
         self.network.fluid.expect(routes, exchanges / max(len(both), 1))
         return routes
 
-    def _ways(self, rank: int, partner: int) -> tuple[Routes, tuple[int, int]]:
+    def _exchange_routes(self, rank: int, partner: int) -> tuple[Routes, tuple[int, int]]:
         """Return the routes between two workers and their rows, one for each direction."""
         pair = (rank, partner), (partner, rank)
         if self._routes is not None:
@@ -107,9 +107,9 @@ class PairwiseCoordinator(Coordinator):
         return routes, (0, 1)
 
     def begin(self, worker: Worker) -> None:
-        """Record the worker's version, which later averages by others increase."""
+        """Record the version of the worker's model when it begins to compute."""
         # The version is how often others have averaged with the worker so far.
-        worker.version = self._touched[worker.rank]
+        worker.version = self._versions[worker.rank]
 
     def ready(self, worker: Worker, call: StagedCall) -> None:
         """Start averaging: the model is the only call."""
@@ -120,11 +120,11 @@ class PairwiseCoordinator(Coordinator):
         yield from worker.wait("exposed_comm", self._averaged[worker.rank])
         yield from worker.decode()
         yield from worker.update()
-        worker.stale = self._touched[worker.rank] - worker.version
+        worker.stale = self._versions[worker.rank] - worker.version
         worker.world.hand_over(worker)
 
     def _average(self, worker: Worker) -> simpy.Event:
-        """Exchange models with a partner when both threads are free; return its end."""
+        """Exchange models with a partner when both threads are free; return when it ends."""
         averaged = self.env.event()
         choices = self._neighbours[worker.iteration % len(self._neighbours)][worker.rank]
         if not choices:
@@ -135,7 +135,7 @@ class PairwiseCoordinator(Coordinator):
         exchange = partial(self._exchange, worker, worker.iteration, partner, averaged)
         missing = 2
 
-        def taken() -> None:
+        def acquired() -> None:
             nonlocal missing
             missing -= 1
             if not missing:
@@ -143,7 +143,7 @@ class PairwiseCoordinator(Coordinator):
 
         # Both threads are requested at once, so that no cycle of workers can deadlock.
         for thread in threads:
-            thread.take(taken)
+            thread.acquire(acquired)
         return averaged
 
     def _exchange(
@@ -151,24 +151,24 @@ class PairwiseCoordinator(Coordinator):
     ) -> None:
         """Send both models now that both threads are free."""
         begin, log = self.env.now, worker.world.log
-        routes, ways = self._ways(worker.rank, partner)
-        under_way = len(ways)
+        routes, rows = self._exchange_routes(worker.rank, partner)
+        open_transfers = len(rows)
 
         def ended(_: IntArray) -> None:
-            nonlocal under_way
-            under_way -= 1
-            if under_way:
+            nonlocal open_transfers
+            open_transfers -= 1
+            if open_transfers:
                 return
             worker.communicated(f"average with {partner}", begin)
             if log is not None:
                 log.add(self.env.now, "averaged", worker.rank, iteration, partner)
-            self._touched[partner] += 1
+            self._versions[partner] += 1
             averaged.succeed()
             for rank in (worker.rank, partner):
-                self._threads[rank].give_back()
+                self._threads[rank].release()
 
-        for way in ways:
-            self.network.send_one(routes, way, float(self._nbytes), ended)
+        for row in rows:
+            self.network.send_one(routes, row, float(self._nbytes), ended)
 
 
 def neighbours(workers: int, schedule: Schedule) -> list[list[int]]:

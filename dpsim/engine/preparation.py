@@ -94,7 +94,7 @@ def prepare(
             f"workload.model: must take at least {TIME.least:g} s to compute, but takes {least:g} s"
         )
     job = Job(scenario, cluster, model, times, collectives, setting, pipeline)
-    if scenario.strategy.aggregation.kept_away.parts:
+    if scenario.strategy.aggregation.offloading.parts:
         from dpsim.engine.offload import offloaded
 
         job = offloaded(job)
@@ -121,13 +121,13 @@ def prepare(
 def _communication(
     scenario: Scenario, network: KeptNetwork | None
 ) -> tuple[Setting, dict[str, Turns]]:
-    """Return the cluster as strategies see it, and the models of the collectives on it.
+    """Return the aggregation's setting, and the models of the collectives.
 
-    The collectives run among all workers, in groups, or both.
+    Collectives run among all workers, in groups, or both.
     """
     strategy, setting = scenario.strategy, _setting(scenario, network)
     found: dict[str, Turns] = {}
-    # If groups exchange from the first step on, all workers together never do.
+    # If groups exchange from the first step on, no collective joins all workers.
     if not strategy.sync.has_groups or strategy.sync.first_own_step > 0:
         found |= strategy.aggregation.collectives(setting)
     if strategy.sync.has_groups:
@@ -145,12 +145,12 @@ def _communication(
 
 
 def _setting(scenario: Scenario, network: KeptNetwork | None = None) -> Setting:
-    """Return what the aggregation may know, including the calibration's message costs."""
+    """Return the aggregation's setting, with the calibration's message costs."""
     requested, disturbance = scenario.run.network_model, scenario.disturbance
     disturbed = bool(disturbance.background or disturbance.links)
     kind: ModelKind
     if requested == "bundle":
-        # A bundle is timed alone; it shares the links with other traffic later.
+        # A bundle is timed without other traffic; it shares the links when it is simulated.
         kind, disturbances = "auto", None
     else:
         kind, disturbances = requested, partial(conditions_on, disturbance) if disturbed else None
@@ -158,7 +158,7 @@ def _setting(scenario: Scenario, network: KeptNetwork | None = None) -> Setting:
     # The GPU with the slowest memory determines the pace of a sum.
     gamma = max(reduction_cost(part.accelerator) for part in config.parts)
     costs = MessageCosts(gamma=gamma)
-    # Gradients travel between GPUs at the same place in each cell.
+    # GPUs with the same index in their cells exchange gradients.
     groups = Groups(scenario.cell, across=True) if scenario.cell > 1 else None
     transport = None if profile is None else profile.measured_transport
     if transport is not None:
@@ -183,7 +183,7 @@ def _setting(scenario: Scenario, network: KeptNetwork | None = None) -> Setting:
 
 
 def transport_costs(transport: Transport, gamma: float) -> MessageCosts:
-    """Return the costs of a rank apart from the network, whose links have the message overhead.
+    """Return a rank's message costs; the network's links have the overhead per message.
 
     ``gamma`` is the cost of summing if the transport does not state it.
     """
@@ -208,29 +208,29 @@ def _times(
     workload = scenario.workload
     batch, learners = workload.batch_per_gpu, workload.learners_per_gpu
     updated = _updated_part(scenario, model, ranks)
-    one = partial(learner_times, scenario, model, gpu, constants=constants, updated=updated)
+    times = partial(learner_times, scenario, model, gpu, constants=constants, updated=updated)
     if learners == 1 and not workload.utilisation:
-        found = one(batch)
+        found = times(batch)
     else:
         from dpsim.engine.learners import times_with_learners
 
-        found = times_with_learners(scenario, model, gpu, one, batch, learners)
+        found = times_with_learners(scenario, model, gpu, times, batch, learners)
     beside = None if scenario.profile is None else scenario.profile.beside
     if beside is None:
         return found
-    # As measured, in seconds per byte; the measured times include the strategies' copies.
+    # The profile's seconds per byte; its measured times include the strategies' copies.
     return replace(found, wire_traffic=beside.value, copy_traffic=0.0, memory_rate=1.0)
 
 
 def _updated_part(scenario: Scenario, model: Model, ranks: int) -> float:
     """Return the part of the model that a worker updates.
 
-    Its shard if the state is sharded, none if servers or host CPUs update, and all otherwise;
+    It is the shard if the state is sharded, none if servers or host CPUs update, and all otherwise;
     sharded kernels divide it.
     """
     strategy, part = scenario.strategy, 1.0
     aggregation = strategy.aggregation
-    if aggregation.kept_away.optimizer != "none":
+    if aggregation.offloading.optimizer != "none":
         part = 0.0
     elif aggregation.shards:
         part = aggregation.updated_part(model, strategy.peers(scenario.cluster.mesh))

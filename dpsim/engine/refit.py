@@ -5,10 +5,10 @@ is multiplied by a constant of the machine, and each call costs another constant
 
     t = entry + latency x t_0 + bytes x (t - t_0)
 
-The constants are fitted to tables of measured sizes (relative errors, least squares, none below 0),
-with the model on as many ranks as were measured. They apply to other numbers of ranks as far as the
-model's form does. The residuals of the table with the nearest number of ranks multiply the time of
-each size, so that measured sizes are predicted as measured.
+The constants are fitted to tables of measured sizes (non-negative least squares of relative
+errors), with the model on the measured number of ranks, and are assumed to hold for other numbers.
+The residuals of the table with the nearest number of ranks multiply the time of each size, so that
+measured sizes are predicted as measured.
 """
 
 from __future__ import annotations
@@ -50,27 +50,27 @@ class Constants:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Leftover:
+class Residuals:
     """Measured times over fitted ones, by size, both in logarithms; sizes increase."""
 
     sizes: FloatArray
     ratios: FloatArray
 
     @classmethod
-    def of(cls, fitted: CollectiveModel, table: Measured) -> Leftover:
+    def of(cls, fitted: CollectiveModel, table: Measured) -> Residuals:
         """Return the residuals of ``table`` under ``fitted``, a model on equally many ranks."""
         rows = dict(sorted(zip(table.sizes_bytes, table.times_s, strict=True)))
         pairs = [
             (size, fitted.seconds_from_common_start(size), seconds)
             for size, seconds in rows.items()
         ]
-        # One rank sends nothing, which no factor changes.
+        # A single rank sends nothing: there is no time to multiply.
         ratios = [seconds / own if own > 0 and seconds > 0 else 1.0 for _, own, seconds in pairs]
         sizes = [max(size, 1) for size in rows]
         return cls(np.log(np.array(sizes, dtype=float)), np.log(np.array(ratios)))
 
     def at(self, nbytes: int) -> float:
-        """Return the ratio at a size, interpolated between sizes and constant beyond them."""
+        """Return the ratio at a size: interpolated between measured sizes, constant beyond them."""
         return float(np.exp(np.interp(np.log(max(nbytes, 1)), self.sizes, self.ratios)))
 
 
@@ -81,12 +81,12 @@ class RefittedModel(CollectiveModel):
     """
 
     def __init__(
-        self, base: CollectiveModel, constants: Constants, leftover: Leftover | None = None
+        self, base: CollectiveModel, constants: Constants, residuals: Residuals | None = None
     ) -> None:
         self.base = base
         self.conditions = base.conditions
         self.constants = constants
-        self.leftover = leftover
+        self.residuals = residuals
         self.network = base.network
         self.itemsize = base.itemsize
         self.members = base.members
@@ -94,33 +94,33 @@ class RefittedModel(CollectiveModel):
         self._known: dict[int, float] = {}
 
     def _finish(self, starts: FloatArray, nbytes: int) -> Outcome:
-        first, slower = float(starts.min()), self._slower(nbytes)
-        found = self.base.finish(first + (starts - first) / slower, nbytes)
-        return self._stretched(found, first, slower)
+        first, stretch = float(starts.min()), self._stretch(nbytes)
+        found = self.base.finish(first + (starts - first) / stretch, nbytes)
+        return self._restored(found, first, stretch)
 
-    def _finish_after(self, starts: FloatArray, nbytes: int, rested_at: float) -> Outcome:
-        first, slower = float(starts.min()), self._slower(nbytes)
-        rested = first + (rested_at - first) / slower
-        found = self.base.finish_after(first + (starts - first) / slower, nbytes, rested)
-        return self._stretched(found, first, slower)
+    def _finish_after(self, starts: FloatArray, nbytes: int, refilled_at: float) -> Outcome:
+        first, stretch = float(starts.min()), self._stretch(nbytes)
+        refilled = first + (refilled_at - first) / stretch
+        found = self.base.finish_after(first + (starts - first) / stretch, nbytes, refilled)
+        return self._restored(found, first, stretch)
 
-    def _slower(self, nbytes: int) -> float:
-        """Return the refitted seconds over the base's, if all ranks enter together."""
+    def _stretch(self, nbytes: int) -> float:
+        """Return refitted over base seconds, if all ranks enter together."""
         whole = self._base_seconds(nbytes)
         if not whole:
             return 1.0
         empty = min(self._base_seconds(_SMALLEST), whole)
-        refitted = float(self.constants.seconds(np.array(empty), np.array(whole)))
-        return refitted / whole * (1.0 if self.leftover is None else self.leftover.at(nbytes))
+        refitted_s = float(self.constants.seconds(np.array(empty), np.array(whole)))
+        return refitted_s / whole * (1.0 if self.residuals is None else self.residuals.at(nbytes))
 
-    def _stretched(self, found: Outcome, first: float, slower: float) -> Outcome:
-        """Return the outcome of starts that were drawn together, with its time stretched again.
+    def _restored(self, found: Outcome, first: float, stretch: float) -> Outcome:
+        """Return an outcome of starts that were compressed by ``stretch``, stretched again.
 
-        Messages of early ranks before the last one starts therefore take the refitted time, too.
+        Messages that early ranks send before the last one starts thus take the refitted time too.
         """
-        finishes = first + slower * (found.finishes - first)
+        finishes = first + stretch * (found.finishes - first)
         return replace(
-            found, finishes=finishes, rested_at=first + slower * (found.rested_at - first)
+            found, finishes=finishes, refilled_at=first + stretch * (found.refilled_at - first)
         )
 
     def _base_seconds(self, nbytes: int) -> float:
@@ -133,7 +133,7 @@ class RefittedModel(CollectiveModel):
         return self.base.loads(nbytes)
 
     def model_error(self, nbytes: int) -> ModelError:
-        """Return the base's error, which is the larger one."""
+        """Return the base's error, which the refit only reduces."""
         return self.base.model_error(nbytes)
 
     @property
@@ -155,8 +155,8 @@ class RefittedModel(CollectiveModel):
         return self.base.crossings()
 
     def of_group(self, ranks: IntArray) -> CollectiveModel:
-        """Return the base's model of the group, refitted: groups of one model are alike."""
-        return RefittedModel(self.base.of_group(ranks), self.constants, self.leftover)
+        """Return the base's model of the group, refitted with the same constants."""
+        return RefittedModel(self.base.of_group(ranks), self.constants, self.residuals)
 
     def traffic(self, nbytes: int) -> Traffic:
         return self.base.traffic(nbytes)
@@ -183,10 +183,10 @@ def refitted(
             bases = [measured[table.ranks][operation] for table in own]
             constants = constants_of(bases, own)
             ranks = models[operation].network.ranks
-            # As a ratio, twice as many ranks are as far away as half as many.
-            near = min(range(len(own)), key=lambda at: abs(math.log(own[at].ranks / ranks)))
-            leftover = Leftover.of(RefittedModel(bases[near], constants), own[near])
-            found[operation] = RefittedModel(models[operation], constants, leftover)
+            # By ratio, so that twice and half as many ranks are equally far away.
+            nearest = min(range(len(own)), key=lambda at: abs(math.log(own[at].ranks / ranks)))
+            residuals = Residuals.of(RefittedModel(bases[nearest], constants), own[nearest])
+            found[operation] = RefittedModel(models[operation], constants, residuals)
     return found
 
 
@@ -231,11 +231,11 @@ def measured_models(
     plain = scenario.model_copy(update={"calibration": "catalogue"})
     measured = {}
     for table in tables:
-        there = same_on(plain, table.ranks, table.hosts)
-        aggregation = there.strategy.aggregation
+        small = resized(plain, table.ranks, table.hosts)
+        aggregation = small.strategy.aggregation
         if table.servers is not None and aggregation.updates_elsewhere:
             aggregation = aggregation.model_copy(update={"servers": table.servers})
-        bases = aggregation.collectives(setting_of(there))
+        bases = aggregation.collectives(setting_of(small))
         measured[table.ranks] = {name: turns[0] for name, turns in bases.items()}
     first = {name: turns[0] for name, turns in models.items() if len(turns) == 1}
     found = refitted(first, measured, tables)
@@ -243,7 +243,7 @@ def measured_models(
 
 
 def _fitted(empty: FloatArray, whole: FloatArray, times: FloatArray) -> Constants:
-    # On one number of ranks latency is constant too, so the constant part counts as latency.
+    # With one number of ranks latency is constant, so that it cannot be told from ``entry``.
     calls = np.ones(len(times)) if np.ptp(empty) > _SAME * empty.max() else np.zeros(len(times))
     columns = np.stack([calls, empty, whole - empty], axis=1)
     # Rows are divided by their measured time, so that small messages count as much as large ones,
@@ -256,9 +256,9 @@ def _fitted(empty: FloatArray, whole: FloatArray, times: FloatArray) -> Constant
 
 
 def _least_squares(columns: FloatArray) -> FloatArray:
-    """Return the non-negative weights of the columns whose sum is closest to ones.
+    """Return the non-negative weights for which the columns add up closest to ones.
 
-    Tries all subsets of columns with a non-zero weight: with three columns there are seven.
+    Solves for each subset of columns with non-zero weights: seven for three columns.
     """
     ones = np.ones(len(columns))
     count = columns.shape[1]
@@ -278,22 +278,22 @@ def _least_squares(columns: FloatArray) -> FloatArray:
     return best
 
 
-def same_on(scenario: Scenario, ranks: int, hosts: int) -> Scenario:
-    """Return ``scenario`` on the measured number of ranks, in equal shares of ``hosts`` nodes.
+def resized(scenario: Scenario, ranks: int, hosts: int) -> Scenario:
+    """Return ``scenario`` on ``ranks`` GPUs, spread equally over ``hosts`` nodes.
 
-    Raises DpsimError if its nodes do not have so many.
+    Raises DpsimError if its nodes do not have that many.
     """
     cluster = scenario.cluster
     if ranks == cluster.ranks:
         return scenario
-    of_node = None if cluster.node is None else cluster.node.gpus
-    # If a node is a single device, a host with several ranks is several nodes.
-    nodes = ranks if of_node == 1 else hosts
-    if of_node is None or ranks % nodes or ranks // nodes > of_node:
+    per_node = None if cluster.node is None else cluster.node.gpus
+    # If nodes have a single GPU, a host with several ranks counts as several nodes.
+    nodes = ranks if per_node == 1 else hosts
+    if per_node is None or ranks % nodes or ranks // nodes > per_node:
         raise DpsimError(
             f"calibration: collectives were measured by {ranks} ranks on {hosts} hosts, which the "
             "scenario's nodes do not have: use a profile of such nodes"
         )
     values = {**dict(cluster), "nodes": nodes, "gpus_per_node": ranks // nodes}
-    resized = type(cluster).model_validate(values)
-    return scenario.model_copy(update={"cluster": resized, "testbed": None})
+    changed = type(cluster).model_validate(values)
+    return scenario.model_copy(update={"cluster": changed, "testbed": None})

@@ -37,10 +37,10 @@ _FEW_BLOCKS = 10  # so few that blocks are long enough to be independent
 class Result(Shown):
     """The result of one scenario. Times are seconds; arrays have shape (steps, workers).
 
-    ``engine``: the engine that simulated it; ``approximation`` describes what that leaves out.
+    ``engine``: the engine that simulated it; ``approximation``: what that engine neglects.
     ``independent_workers``: each worker was simulated as a process of its own. ``own_pace``:
     workers need not keep pace with the slowest, so steps of different workers may differ in length.
-    ``unsettled``: why more steps would have another mean.
+    ``unsettled``: why more steps would have another mean; None if they are steady.
     """
 
     job: Job
@@ -94,12 +94,12 @@ class Result(Shown):
         }
 
     def step_time_within_s(self, shares: FloatArray) -> FloatArray:
-        """Return the seconds within which ``shares`` (%) of the steps of all workers finish."""
+        """Return the percentiles ``shares`` (%) of the step times of all workers (s)."""
         return np.asarray(np.percentile(self.steps.step, shares))
 
     @property
     def resampled_means(self) -> FloatArray:
-        """Mean steps (s) of runs with other draws, by the bootstrap (Efron 1979)."""
+        """Mean step times (s) of bootstrap resamples (Efron 1979)."""
         # An asynchronous worker's step affects the others for several steps.
         blocks = _FEW_BLOCKS if self.independent_workers else _BLOCKS
         return self.steps.resampled_means(self.seed, blocks)
@@ -107,7 +107,7 @@ class Result(Shown):
     @property
     def parts_s(self) -> dict[PartName, float]:
         """Mean seconds of each part of a step; they add up to the mean step."""
-        # "other" is no array of the steps: simulated steps consist of the other parts.
+        # Simulated steps have no "other" time.
         return {part: float(np.mean(getattr(self.steps, part, 0.0))) for part in PARTS}
 
     @cached_property
@@ -145,11 +145,11 @@ class Result(Shown):
             "have",
         ]
 
-    def alike(self, other: Result, own_figure: float, other_figure: float) -> bool:
+    def indistinguishable_from(self, other: Result, own_figure: float, other_figure: float) -> bool:
         """Return whether the models' errors leave open which of two figures is smaller.
 
-        The figures are proportional to the mean steps. Errors that both share, of the same GPU or
-        network, cancel.
+        The figures are proportional to the mean steps. Errors that both results share, of the same
+        GPU or network, cancel.
         """
         if self.interval is None or other.interval is None:
             return False
@@ -208,7 +208,7 @@ class Result(Shown):
     @property
     def bytes_per_sample(self) -> float:
         """Bytes sent by all workers per sample whose gradient counted."""
-        # Traffic has its own time, which may differ from every worker's step.
+        # The time of the traffic may differ from the workers' mean step.
         samples = self.throughput_samples_per_s * self.traffic.links.time_s
         return self.traffic.sent_in_total / samples if samples else 0.0
 
@@ -302,7 +302,7 @@ class Result(Shown):
         time_s = samples / self.throughput_samples_per_s
         epochs = self.job.scenario.cost.epochs
         if epochs is not None and self.epoch is not None:
-            # Whole steps: samples that fill no step are dropped, or padded.
+            # An epoch has whole steps: the last samples are dropped, or padded.
             samples = epochs * (self.epoch.distinct + self.epoch.repeated)
             time_s = epochs * self.epoch.steps * self.step_of_all_s
         useful = 1.0 if self.goodput is None else self.goodput.useful

@@ -28,7 +28,7 @@ from dpsim.engine.result import Result
 from dpsim.engine.run_length import (
     MOST_RECORDS,
     check_length,
-    going_on,
+    continued,
     has_events,
     settled_length,
     warming_up,
@@ -49,14 +49,13 @@ Progress = Callable[[int], None]
 # records and synchronous workers, which are faster to simulate.
 _LONGER = (2, 8, 32)
 _FEW_RECORDS = 200_000
-# How much of an asynchronous run is simulated to see whether more steps have another mean: the
-# fewest and the most runs, and messages at first and if that has not settled. A thousand messages
-# take about 70 ms.
+# How many times an asynchronous run's length is simulated to see whether more steps have another
+# mean, and the most messages of the first and the second try (a thousand take about 70 ms).
 _FEWEST_RUNS, _MOST_RUNS = 4, 32
 _MESSAGES = (4_000, 20_000)
-# Share of a link's rate over the steps beyond which data must still be in flight at their end. Not
-# 1, because steps of workers at their own paces are counted whole, which may exceed it slightly.
-_MORE_THAN_ALL = 1.01
+# If a link's load over the steps exceeds this share of its rate, data must still be in flight at
+# their end. Above 1, because asynchronous workers' steps are counted whole.
+_MOST_LINK_SHARE = 1.01
 _SHORT = 10  # steps: shorter runs are warmed up as long as a run of this length
 
 
@@ -95,8 +94,8 @@ def run_scenario(
     check_length(settled)
     job = calibrated(settled, model)
     if quick:
-        quickly = with_quick_engine(settled, job)
-        job = job if quickly is settled else job.lasting(quickly)
+        quick_scenario = with_quick_engine(settled, job)
+        job = job if quick_scenario is settled else job.for_scenario(quick_scenario)
     samples_to_pay(scenario, job.model.tokens)  # fail early, before minutes of simulation
     run = Run(simulate_job(job, recording, progress, staggered=not unchanged))
     if unchanged:
@@ -124,9 +123,9 @@ def run_job(job: Job, recording: Recording = NOTHING) -> Run:
 
 
 def _in_whole_bursts(run: Run, recording: Recording) -> Run:
-    """Return ``run`` over whole bursts of batches, where the steps wait for input.
+    """Return ``run`` over whole bursts of batches if its steps wait for input.
 
-    Between two bursts no step waits: a few steps may hold none of the waiting, or too much.
+    Steps wait only for the first batch of a burst: a few steps may contain no wait, or too many.
     """
     pipeline, length = run.job.input, run.scenario.run
     if pipeline is None or not pipeline.limits(run.steps.busiest()):
@@ -138,7 +137,7 @@ def _in_whole_bursts(run: Run, recording: Recording) -> Run:
     if too_many or (warmup, steps) == (length.warmup, requested):
         return run
     longer = length.model_copy(update={"warmup": warmup, "steps": steps})
-    run = _again(run, run.scenario.model_copy(update={"run": longer}), recording)
+    run = _simulate_again(run, run.scenario.model_copy(update={"run": longer}), recording)
     if steps != requested:
         run.notes = (f"{steps} steps count, instead of {requested}: batches come {burst} at once",)
     return run
@@ -154,7 +153,7 @@ def _warmed_up(run: Run, recording: Recording) -> Run:
         too_many = (warmup + steps) * workers > (_FEW_RECORDS if long else MOST_RECORDS)
         if run.changing is None or too_many or (long and run.job.independent_workers):
             break
-        run = _again(run, warming_up(run.scenario, warmup), recording)
+        run = _simulate_again(run, warming_up(run.scenario, warmup), recording)
     return run
 
 
@@ -175,7 +174,7 @@ def _confirmed(run: Run, recording: Recording) -> Run:
         times = min(_MOST_RUNS, most // sent)
         if times < _FEWEST_RUNS:
             break
-        further = _again(own, going_on(own.scenario, times * requested.stop), recording)
+        further = _simulate_again(own, continued(own.scenario, times * requested.stop), recording)
         change = departure(own.steps, further.steps)
         if not change:
             return own
@@ -194,9 +193,9 @@ def _confirmed(run: Run, recording: Recording) -> Run:
     return run
 
 
-def _again(run: Run, scenario: Scenario, recording: Recording) -> Run:
+def _simulate_again(run: Run, scenario: Scenario, recording: Recording) -> Run:
     """Simulate the job of ``run`` with the lengths and the disturbances of ``scenario``."""
-    return Run(simulate_job(run.job.lasting(scenario), recording, staggered=True))
+    return Run(simulate_job(run.job.for_scenario(scenario), recording, staggered=True))
 
 
 class Run:
@@ -243,11 +242,11 @@ class Run:
             independent_workers=self.job.independent_workers,
         )
         if found is None and self.scenario.strategy.sync.outer_step is not None:
-            found = piled_up(self.job.between_groups_busy() / self.step_time)
+            found = piled_up(self.job.outer_communication_s() / self.step_time)
         if found is not None:
             return found
         carried = self.link_loads.shares(self.job.network.capacities).max(initial=0.0)
-        if carried <= _MORE_THAN_ALL:
+        if carried <= _MOST_LINK_SHARE:
             return None
         return f"steps send {carried:.1%} of what links carry in them"
 
@@ -302,7 +301,7 @@ class Run:
     ) -> list[Interval]:
         """Return the intervals of ``workers`` in a recorded step; None for all of either.
 
-        An int for ``workers`` means the first so many.
+        An int for ``workers`` means that many, from worker 0 on.
 
         Sorted by worker, stream and time, in s from the start of the run. Raises DpsimError for a
         step that was not recorded.
@@ -377,10 +376,10 @@ class Run:
 
 
 def try_simulate(scenario: Scenario, budget: Budget, *, quick: bool = False) -> Result | DpsimError:
-    """Return the prediction of ``scenario``, or why there is none: it does not fit in memory, say.
+    """Return the prediction of ``scenario``, or the error if there is none.
 
-    The reason is a FailedError if the ``budget`` of time, or this machine's memory, is too small.
-    ``quick`` is that of `run_scenario`.
+    It is a FailedError if the ``budget`` of time, or this machine's memory, is too small.
+    ``quick``: see `run_scenario`.
     """
     try:
         with budget.part():

@@ -22,9 +22,9 @@ def settled_length(scenario: Scenario) -> Scenario:
     sync, aggregation = scenario.strategy.sync, scenario.strategy.aggregation
     scenario = _in_whole_periods(scenario)
     run = scenario.run
-    # Exchanges lag, and a group's fragment is in flight, for so many steps. A longer warm-up fills
-    # the pipeline: data in flight at the end of the counted steps then balances data that was in
-    # flight at their start. A run that is counted from its start includes its lags.
+    # For this many steps exchanges lag, or a group's fragment is in flight. A longer warm-up fills
+    # the pipeline, so that data in flight at the end of the counted steps balances data in flight
+    # at their start. A run that is counted from its start includes its lags.
     lag = sync.lag if aggregation.coordination is Coordination.COLLECTIVE and run.warmup else 0
     least = max(lag, 0 if sync.outer_step is None else sync.outer_step.overlap)
     # Workers that may run ahead for longer than the run never wait for lagging exchanges.
@@ -53,7 +53,7 @@ def warming_up(scenario: Scenario, steps: int) -> Scenario:
     return scenario.model_copy(update={"run": settings})
 
 
-def going_on(scenario: Scenario, steps: int) -> Scenario:
+def continued(scenario: Scenario, steps: int) -> Scenario:
     """Return ``scenario`` with ``steps`` steps, the first half of them warm-up.
 
     Without jitter, computing varies by 1 %, the smallest variation measured of real workers.
@@ -66,7 +66,7 @@ def going_on(scenario: Scenario, steps: int) -> Scenario:
 
 
 def has_events(scenario: Scenario) -> bool:
-    """Return whether an event at a fixed time or step would be hidden by a longer warm-up."""
+    """Return whether a longer warm-up would hide an event at a fixed time or step."""
     switch = scenario.strategy.sync.first_own_step
     return bool(scenario.disturbance.links) or switch > scenario.run.warmup
 

@@ -1,4 +1,4 @@
-"""The time in which workers share the statistics of batch normalisation.
+"""The time that workers take to share the statistics of batch normalisation.
 
 In the forward pass each layer all-reduces, by channel, the sum and the sum of squares of its
 inputs, and their count; in the backward pass the two sums that its gradient needs (Ioffe and
@@ -24,13 +24,13 @@ _VALUE = 4  # bytes: statistics are fp32 in any precision
 
 
 def statistics_waits(scenario: Scenario, model: Model, setting: Setting) -> FloatArray:
-    """Return the seconds that each layer waits in a pass, forward as backward.
+    """Return the seconds that each layer waits in a pass, the same forward and backward.
 
     Workers of a group are assumed to reach a layer together. Raises DpsimError if groups do not
     divide the workers, or workers go through their layers at different times.
     """
     group, ranks = scenario.workload.sync_batch_norm, setting.cluster.ranks
-    # A layer without weights has an unknown number of channels; so few bytes are all latency.
+    # A layer without weights has an unknown number of channels; few bytes cost only latency.
     channels = [(layer.parameters or (1,))[0] if layer.over_batch else 0 for layer in model.layers]
     if not any(channels):
         _refuse(f"must be 1 for {model.name}, which has no batch normalisation", group)
@@ -41,8 +41,8 @@ def statistics_waits(scenario: Scenario, model: Model, setting: Setting) -> Floa
             f"must be 1 under {scenario.strategy.sync.kind}, whose workers do not keep step", group
         )
     if scenario.cell > 1 or scenario.workload.learners_per_gpu > 1:
-        _refuse("must be 1 where GPUs hold parts of a model or several of them", group)
-    # The library of the gradients; without one, as servers are, that of an all-reduce.
+        _refuse("must be 1 if each GPU holds a part of a model, or several models", group)
+    # The gradients' library; with servers, which use none, the one of an all-reduce.
     library = setting.library
     if not setting.libraries:
         library, _ = setting.library_for("auto", "auto", groups=Groups(group))

@@ -7,7 +7,7 @@ import numpy as np
 from dpsim.base.arrays import FloatArray, IntArray
 from dpsim.engine.steps import Steps
 
-FEWEST = 9  # periods: with fewer, a third does not show its own spread
+FEWEST = 9  # periods, to know the spread within each third
 _TOLERATED = 0.01  # share of the mean step
 _ERRORS = 4.0  # standard errors: exceeded by chance in one run of 16,000
 _APART = 3.0  # standard errors, beyond which more steps are simulated
@@ -59,7 +59,7 @@ def unsettled(
 def running_ahead(
     steps: Steps, period: int = 1, *, independent_workers: bool = False
 ) -> str | None:
-    """Return the message that fast workers take more steps than the others, or None."""
+    """Return a message if fast workers take more steps than the others, else None."""
     few = len(steps.step) // period < FEWEST
     ahead = (
         _outpaced(steps, independent_workers=independent_workers)
@@ -72,10 +72,10 @@ def running_ahead(
 
 
 def piled_up(busy: float) -> str | None:
-    """Return the message that a communicator is ``busy`` for more than all the time, or None."""
+    """Return a message if a communicator is ``busy`` for more than 100 % of a step, else None."""
     if busy <= _PILED_UP:
         return None
-    return f"communication piles up, {busy:.1%} of the time that there is for it"
+    return f"communication piles up, it takes {busy:.1%} of the time available"
 
 
 def departure(steps: Steps, further: Steps) -> float:
@@ -112,7 +112,7 @@ def start_up(step_times: FloatArray, period: int = 1) -> float:
     whole = len(step_times) // period
     # By whole averaging periods, because the steps within one differ by design.
     means = step_times[: whole * period].mean(axis=1).reshape(whole, period).mean(axis=1)
-    # Entry d refers to the periods that are left when the first d are dropped.
+    # Entry d is for the periods that remain when the first d are dropped.
     left = np.arange(whole, whole - whole // 2, -1)
     sums, squares = np.cumsum(means[::-1])[::-1], np.cumsum(means[::-1] ** 2)[::-1]
     tails = sums[: len(left)] / left
@@ -122,13 +122,13 @@ def start_up(step_times: FloatArray, period: int = 1) -> float:
     if not cut:
         return 0.0
     error = float(np.sqrt(spread[cut] * (1 / cut + 1 / left[cut])))
-    apart = abs(float(means[:cut].mean() - tails[cut]))
+    difference = abs(float(means[:cut].mean() - tails[cut]))
     change = 1 - float(tails[0] / tails[cut])
-    return change if abs(change) > _BIAS and apart > _START_ERRORS * error else 0.0
+    return change if abs(change) > _BIAS and difference > _START_ERRORS * error else 0.0
 
 
 def _gain(gaps: IntArray, period: int) -> float:
-    """Return the iterations that the mean worker gains on the slowest in one; 0 if by chance."""
+    """Return how much the mean worker gains on the slowest per iteration; 0 if by chance."""
     first, second, last = (_thirds(gaps, period)[third] for third in range(3))
     gained = float(last.mean() - first.mean())
     error = float(np.sqrt((first.var(ddof=1) + last.var(ddof=1)) / len(first)))
@@ -141,11 +141,11 @@ def _gain(gaps: IntArray, period: int) -> float:
 
 
 def _outpaced(steps: Steps, *, independent_workers: bool) -> float:
-    """Return the iterations that the mean worker gains on the slowest in one; 0 if by chance.
+    """Return how much the mean worker gains on the slowest per iteration; 0 if by chance.
 
     Chance is the variation of a worker's computing from step to step, pooled over all workers, and
     for ``independent_workers`` also of its communication, which others disturb. Waiting is left
-    out, because a bound that begins to hold a worker changes it by design.
+    out, because it changes when a staleness bound begins to hold a worker back.
     """
     number, workers = steps.compute.shape
     if number < 2:
@@ -155,8 +155,8 @@ def _outpaced(steps: Steps, *, independent_workers: bool) -> float:
     error = np.sqrt(own.var(axis=0, ddof=1).mean() / number)
     # The slowest is chosen: the greatest of m normal means is about sqrt(2 ln m) errors away.
     chance = (_ERRORS + np.sqrt(2 * np.log(workers))) * error
-    apart = paces.max() - paces.mean()
-    return float((paces.max() / paces).mean()) - 1 if apart > chance else 0.0
+    difference = paces.max() - paces.mean()
+    return float((paces.max() / paces).mean()) - 1 if difference > chance else 0.0
 
 
 def _thirds(values: FloatArray | IntArray, period: int) -> tuple[FloatArray, ...]:

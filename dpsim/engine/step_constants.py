@@ -1,6 +1,6 @@
 """Adjust a job's steps by the step constants of a calibration.
 
-Where ``g`` GPUs share a node, a pass whose kernels take P s on the GPU takes
+With ``g`` GPUs in a node, a pass whose kernels take P s on the GPU takes
 
     ((compute (1 + crowding (g - 1)) P)^n + (host (1 + host_crowding (g - 1)))^n)^(1/n),   n = 1.45,
 
@@ -17,12 +17,12 @@ from dataclasses import replace
 import numpy as np
 
 from dpsim.engine.job import Job
-from dpsim.engine.memory_contention import calls_beside
+from dpsim.engine.memory_contention import overlapping_calls
 from dpsim.engine.refit import Constants, RefittedModel
 from dpsim.hardware import StepConstants
 from dpsim.workload import LayerTimes
 
-# n, fitted to small clusters' steps: host and GPU work neither in turn nor fully in parallel.
+# n, fitted to small clusters' steps: host and GPU work partly in parallel.
 _NORM = 1.45
 
 
@@ -31,7 +31,7 @@ def adjusted(job: Job, constants: StepConstants) -> Job:
     others = max(job.workers_of_nodes) - 1
     compute = constants.compute * (1 + constants.crowding * others)
     host = constants.host * (1 + constants.host_crowding * others)
-    times = tuple(_longer(each, compute, host) for each in job.times)
+    times = tuple(_with_host(each, compute, host) for each in job.times)
     nodes = np.count_nonzero(job.workers_of_nodes)
     # The factor on the time that bytes take.
     factor = constants.inside
@@ -47,10 +47,10 @@ def adjusted(job: Job, constants: StepConstants) -> Job:
             for name, turns in job.collectives.items()
         }
         found = replace(found, collectives=collectives)
-    return found if job.silent or constants.overlap == 1 else _disturbed(found, constants.overlap)
+    return found if job.silent or constants.overlap == 1 else _delayed(found, constants.overlap)
 
 
-def _longer(times: LayerTimes, compute: float, host: float) -> LayerTimes:
+def _with_host(times: LayerTimes, compute: float, host: float) -> LayerTimes:
     """Return a GPU's times including the host's share of each pass."""
     on_gpu = compute * times.one_pass
     factor = compute * (1 + (host / on_gpu) ** _NORM) ** (1 / _NORM)
@@ -63,16 +63,16 @@ def _longer(times: LayerTimes, compute: float, host: float) -> LayerTimes:
     )
 
 
-def _disturbed(job: Job, overlap: float) -> Job:
-    """Return the job with a last backward pass that is slowed by overlapped communication."""
-    beside = sum(
+def _delayed(job: Job, overlap: float) -> Job:
+    """Return the job with its last backward pass delayed by overlapped communication."""
+    overlapped = sum(
         job.collective_seconds(name, nbytes)
-        for call in calls_beside(job)
+        for call in overlapping_calls(job)
         for name, nbytes in call.stages
     )
     times = []
     for each in job.times:
         backward = float(each.backward.sum())
-        lost = (1 - overlap) * min(beside, backward)
+        lost = (1 - overlap) * min(overlapped, backward)
         times.append(replace(each, merging=each.merging + lost * each.backward / backward))
     return replace(job, times=tuple(times))

@@ -25,23 +25,23 @@ def _rows(calls: Iterable[StagedCall]) -> tuple[Row, ...]:
             chains[-1].append(call)
         else:
             chains.append([call])
-    return tuple(tuple(map(tuple, row)) for _, row in groupby(chains, _place))
+    return tuple(tuple(map(tuple, row)) for _, row in groupby(chains, _row_key))
 
 
-def _place(calls: list[StagedCall]) -> tuple[object, ...]:
+def _row_key(calls: list[StagedCall]) -> tuple[object, ...]:
     """Return a key that is equal for the slices of one gradient."""
     first = calls[0]
     if first.takes_encoding or first.lag:
         return (id(first),)
-    ways = [(call.group, *[name for name, _ in call.stages]) for call in calls]
-    return first.ready, first.needed, ways
+    stages = [(call.group, *[name for name, _ in call.stages]) for call in calls]
+    return first.ready, first.needed, stages
 
 
 @dataclass(frozen=True, slots=True)
 class StepPlan:
     """The calls of a step: by the pass that triggers them, then those after the optimiser's step.
 
-    ``alike[p]`` is how many passes right after p send the same as p. ``marks`` are positions whose
+    ``repeats[p]``: how many passes directly after p send the same as p. ``marks``: positions whose
     times are read after the clocks have passed them. Decoding times are in seconds on each kind of
     GPU; None for no time.
     """
@@ -49,7 +49,7 @@ class StepPlan:
     gradients: tuple[StagedCall, ...]
     models: tuple[Row, ...]
     passes: tuple[tuple[Row, ...], ...]
-    alike: tuple[int, ...]
+    repeats: tuple[int, ...]
     marks: frozenset[int]
     decode_gradients: FloatArray | None
     decode_models: FloatArray | None
@@ -69,9 +69,9 @@ class StepPlan:
             for one, other in pairwise(passes)
         ]
         # From the end: an equal pass has one more repeat after it than the pass that follows.
-        alike = [0]
+        repeats = [0]
         for same in reversed(equal):
-            alike.append(alike[-1] + 1 if same else 0)
+            repeats.append(repeats[-1] + 1 if same else 0)
         # Mark calls that others overtake, and the last gradient.
         furthest, marks = 0, {gradients[-1].ready} if gradients else set()
         for call in calls:
@@ -82,7 +82,7 @@ class StepPlan:
             gradients,
             _rows(models),
             tuple(_rows(each) for each in passes),
-            tuple(reversed(alike)),
+            tuple(reversed(repeats)),
             frozenset(marks),
             decode_gradients,
             decode_models,

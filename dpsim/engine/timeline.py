@@ -30,25 +30,25 @@ class Timeline:
         self.workers = workers
         self._single: dict[int, list[Interval]] = defaultdict(list)
         # One entry for all workers. Most are never read, so they are expanded on demand.
-        self._of_all: dict[int, list[tuple[str, str, FloatArray, FloatArray]]] = defaultdict(list)
+        self._shared: dict[int, list[tuple[str, str, FloatArray, FloatArray]]] = defaultdict(list)
 
     def add(self, step: int, stream: str, name: str, starts: FloatArray, ends: FloatArray) -> None:
         """Add an interval of every worker (vectors over workers)."""
         if step in self.steps:
             shown = slice(self.workers)
-            self._of_all[step].append((stream, name, starts[shown].copy(), ends[shown].copy()))
+            self._shared[step].append((stream, name, starts[shown].copy(), ends[shown].copy()))
 
-    def noted(self, step: int) -> int:
+    def recorded(self, step: int) -> int:
         """Return how many intervals of all workers have been added in ``step``."""
-        return len(self._of_all[step])
+        return len(self._shared[step])
 
-    def repeat(self, step: int, noted: slice, shift: float, times: int) -> None:
-        """Add the intervals ``noted`` again ``times`` times, each ``shift`` s later than before."""
-        some = self._of_all[step][noted]
+    def repeat(self, step: int, recorded: slice, shift: float, times: int) -> None:
+        """Add the intervals ``recorded`` again ``times`` times, each time ``shift`` s later."""
+        kept = self._shared[step][recorded]
         for time in range(1, times + 1):
             late = time * shift
-            self._of_all[step] += [
-                (stream, name, starts + late, ends + late) for stream, name, starts, ends in some
+            self._shared[step] += [
+                (stream, name, starts + late, ends + late) for stream, name, starts, ends in kept
             ]
 
     def add_one(
@@ -66,14 +66,14 @@ class Timeline:
         found = [
             each
             for step in steps
-            for each in (*self._single[step], *self._spread_out(step, workers))
+            for each in (*self._single[step], *self._expanded(step, workers))
             if each.worker in workers and each.end > each.start
         ]
         return sorted(found, key=lambda each: (each.worker, each.stream, each.start, each.end))
 
-    def _spread_out(self, step: int, workers: Collection[int]) -> Iterator[Interval]:
+    def _expanded(self, step: int, workers: Collection[int]) -> Iterator[Interval]:
         """Yield the entries for all workers as intervals of each of ``workers``."""
-        for stream, name, starts, ends in self._of_all[step]:
+        for stream, name, starts, ends in self._shared[step]:
             shown = [worker for worker in workers if worker < len(starts)]
             each = zip(shown, starts[shown].tolist(), ends[shown].tolist(), strict=True)
             for worker, start, end in each:

@@ -1,7 +1,4 @@
-"""Synchronous workers.
-
-The state of all of them is a vector of clock times, updated once per operation.
-"""
+"""The vector engine: synchronous workers as a vector of clock times, updated per operation."""
 
 from __future__ import annotations
 
@@ -38,7 +35,7 @@ def run_vector(
 
     ``progress`` is called with the number of steps done after each of them.
     """
-    alike_after, run = _alike_after(job, factors, timeline), _Run(job, factors, timeline)
+    repeats_after, run = _repeats_after(job, factors, timeline), _Run(job, factors, timeline)
     clocks, before = run.clocks, None
     loading = None if job.input is None else job.input.start()
     step = 0
@@ -49,24 +46,24 @@ def run_vector(
         clocks.begin(factors[step])
         first_round = len(run.rounds)
         run.step(step)
-        if alike_after is not None:
+        if repeats_after is not None:
             now = clocks.state()
-            alike = before is not None and now.repeats(before)
-            further = alike_after(step) if alike else 0
-            if before is not None and further:
-                later = now.since(before) * np.arange(1.0, further + 1)
+            is_repeat = before is not None and now.repeats(before)
+            repeats = repeats_after(step) if is_repeat else 0
+            if before is not None and repeats:
+                later = now.since(before) * np.arange(1.0, repeats + 1)
                 run.repeat(step, run.rounds[first_round:], later)
-                clocks.repeat_step(before, now, further)
-                step, now = step + further, clocks.state()
+                clocks.repeat_step(before, now, repeats)
+                step, now = step + repeats, clocks.state()
             before = now
         step += 1
         progress(step)
     common = run.rounds if job.one_version else []
     gaps, behind = run.gate.stalenesses(run.starts, run.done, common)
     if log is not None:
-        keep_versions(log, job, run.rounds, run.starts, run.done, run.over)
+        log_versions(log, job, run.rounds, run.starts, run.done, run.over)
     return Steps(
-        compute=run.factors * run.whole,
+        compute=run.factors * run.computing,
         exposed_comm=run.exposed,
         straggler_wait=run.straggler,
         overlapped_comm=run.overlapped,
@@ -77,10 +74,10 @@ def run_vector(
     )
 
 
-def _alike_after(
+def _repeats_after(
     job: Job, factors: FloatArray, timeline: Timeline | None
 ) -> Callable[[int], int] | None:
-    """Return a function from a step to how many right after it do the same work.
+    """Return a function that counts the steps directly after a step that do the same work.
 
     The clocks are a max-plus system: once a step has moved all of them by the same time, equal
     steps after it do so too, and are simulated in one go. None if no steps repeat, or if links,
@@ -89,9 +86,9 @@ def _alike_after(
     in_turns = any(len(models) > 1 for models in job.collectives.values())
     if in_turns or job.input is not None or job.scenario.disturbance.links:
         return None
-    # The steps in which some worker's compute time changes.
-    unlike = np.flatnonzero(np.any(factors[1:] != factors[:-1], axis=1)) + 1
-    if len(unlike) == len(factors) - 1:
+    # Steps in which some worker's compute time differs from the step before.
+    changes = np.flatnonzero(np.any(factors[1:] != factors[:-1], axis=1)) + 1
+    if len(changes) == len(factors) - 1:
         return None
     # Recorded steps are simulated one by one.
     recorded = 0 if timeline is None else timeline.steps.stop - 1
@@ -99,9 +96,9 @@ def _alike_after(
     def after(step: int) -> int:
         if step < recorded:
             return 0
-        later = unlike[np.searchsorted(unlike, step, side="right") :]
+        later = changes[np.searchsorted(changes, step, side="right") :]
         end = int(later[0]) if len(later) else len(factors)
-        # Before its first own step, and in each cycle after it, a strategy exchanges the same.
+        # From the strategy's first own step on, exchanges repeat in each cycle.
         own, wanted = job.scenario.strategy.sync.first_own_step, job.exchange(step)
         for other in range(step + 1, min(end, max(step, own) + job.cycle + 1)):
             if job.exchange(other) != wanted:
@@ -111,7 +108,7 @@ def _alike_after(
     return after
 
 
-def keep_versions(
+def log_versions(
     log: Log,
     job: Job,
     rounds: list[tuple[float, float]],
@@ -119,16 +116,17 @@ def keep_versions(
     done: FloatArray,
     over: FloatArray,
 ) -> None:
-    """Log the acts that follow from when workers began and had their gradients.
+    """Log which versions workers read, and which updates used their gradients.
 
-    ``starts`` and ``done`` are (steps, workers). ``rounds`` are the times when the last collective
-    of each step began and when all had ended it; ``over`` is the end of each step.
+    ``starts`` and ``done``, (steps, workers), are when workers began a step and had its gradient.
+    ``rounds``: when the last collective of each step began and ended for all. ``over``: when each
+    step ended for all.
     """
     gate, one_version = job.gate(), job.one_version
     read = gave = np.broadcast_to(np.arange(len(starts))[:, None], starts.shape)
     if one_version and rounds:
         read, gave = gate.versions(starts, done, rounds)
-    # A central average model moves when its rounds end, which is later than the steps.
+    # A central average model is updated when its rounds end, which is later than the steps.
     in_rounds = rounds and (one_version or gate.lag)
     times = np.array([end for _, end in rounds]) if in_rounds else over
     if in_rounds and gate.quorum == job.workers and not gate.lag:
@@ -140,21 +138,20 @@ def keep_versions(
 class _Run:
     """The workers of a job, step by step.
 
-    For each step it keeps the breakdown of its time; when each worker began it (``starts``) and had
-    its gradient (``done``), and when it was ``over`` for all; and ``rounds``: when its last
-    collective began and when all had ended it (s). ``whole`` is each worker's compute time in an
-    undisturbed step (s).
+    For each step it keeps the parts of its time; when each worker began it (``starts``) and had its
+    gradient (``done``); when it was ``over`` for all; and ``rounds``, when its last collective
+    began and ended for all (s). ``computing`` is each worker's compute time without slowdowns (s).
     """
 
     def __init__(self, job: Job, factors: FloatArray, timeline: Timeline | None) -> None:
         self.job = job
         self.factors = factors
         self.gate = job.gate()
-        self.whole = job.positions[-1][job.kind_of]
+        self.computing = job.positions[-1][job.kind_of]
         self.rounds: list[tuple[float, float]] = []
-        self.begun = self.ended = 0.0  # when the last collective had all workers, and when it ended
+        self.begun = self.ended = 0.0  # when all had entered the last collective, and left it
         self.spans: list[tuple[float, float]] = []  # of all collectives of a step
-        self.through = np.zeros(factors.shape[1])  # when workers finished the last call
+        self.finished = np.zeros(factors.shape[1])  # when workers finished the last call
         # The last position of a step, where the optimiser's step ends.
         self.updated = len(job.positions) - 1
         self.program = job.program
@@ -184,7 +181,7 @@ class _Run:
         self.starts[step] = clocks.time
         self.spans = []
         self._in_passes(step, plan)
-        clocks.to(self.program.end)
+        clocks.advance_to(self.program.end)
         if gradients:
             self.done[step] = np.maximum(clocks.reached(gradients[-1].ready), clocks.reached(0))
             self.rounds.append((self.begun, self.ended))
@@ -192,7 +189,7 @@ class _Run:
             self.done[step] = clocks.time
         if plan.decode_gradients is not None:
             clocks.decode(plan.decode_gradients)
-        clocks.to(self.updated)
+        clocks.advance_to(self.updated)
         self._communicate(step, models)
         if models:
             self.rounds.append((self.begun, self.ended))
@@ -216,23 +213,23 @@ class _Run:
         clocks, number = self.clocks, 0
         before: ClockState | None = None
         while number < self.program.passes:
-            calls, further = plan.passes[number], plan.alike[number] * self.repeats
+            calls, repeats = plan.passes[number], plan.repeats[number] * self.repeats
             number += 1
             if not calls:
                 continue
             first = len(self.spans)
             self._communicate(step, calls)
-            if not further:
+            if not repeats:
                 before = None
                 continue
-            # Go to the same place of each pass, so that two passes can be compared.
-            clocks.to(self.program.begin(number))
+            # Advance to the same position of each pass, so that two passes can be compared.
+            clocks.advance_to(self.program.begin(number))
             now = clocks.state()
-            if before is not None and clocks.repeat(before, now, further):
-                late = now.since(before) * np.arange(1.0, further + 1)
+            if before is not None and clocks.repeat(before, now, repeats):
+                late = now.since(before) * np.arange(1.0, repeats + 1)
                 again = np.add.outer(late, np.array(self.spans[first:])).reshape(-1, 2)
                 self.spans += [(begin, end) for begin, end in again.tolist()]
-                number += further
+                number += repeats
             before = now
 
     def _communicate(self, step: int, rows: tuple[Row, ...]) -> None:
@@ -247,58 +244,55 @@ class _Run:
     def _send(self, step: int, call: StagedCall) -> None:
         """Send one call.
 
-        A worker encodes a call when it is ready, which delays its next computing; it decodes all of
-        them together. If not all workers are waited for, late ones take part from when the others
-        begin.
+        A worker encodes a call when it is ready, which delays its next computing; it decodes all
+        calls together. With a quorum, late workers take part from when the others begin.
         """
         check()
         clocks = self.clocks
         stream = self.stream_of[call.group]
-        there, free = self.through, clocks.free[stream]
+        ready, free = self.finished, clocks.free[stream]
         if not call.follows:
-            there = clocks.encode(call)
-            # If all workers are waited for, none is too late.
+            ready = clocks.encode(call)
             if not self.job.keeps_pace:
-                there = self.gate.takes_part(there)
+                ready = self.gate.takes_part(ready)
         for name, nbytes in call.stages:
             # A communicator runs one operation after the other, as NCCL's stream does.
-            starts = np.maximum(there, free)
+            starts = np.maximum(ready, free)
             self.begun = float(starts.max())
             model = self.job.collective(name, step)
-            outcome = model.finish_after(starts, nbytes, clocks.rested_at)
-            free, clocks.rested_at = outcome.finishes, outcome.rested_at
+            outcome = model.finish_after(starts, nbytes, clocks.refilled_at)
+            free, clocks.refilled_at = outcome.finishes, outcome.refilled_at
             self.ended = float(free.max())
             # From the arrival of the last worker, because the earlier ones only waited for it.
             self.spans.append((self.begun, self.ended))
             clocks.note("communication", f"{call.name}: {name}", starts, free)
-        clocks.free[stream] = self.through = free
+        clocks.free[stream] = self.finished = free
         if call.awaited:
             self._await(call, free)
 
     def _send_in_a_row(self, step: int, row: Sequence[Chain]) -> bool:
-        """Send slices directly after one another; return whether that can be done in one go.
+        """Send slices directly after one another in one go; return whether that is possible.
 
-        All workers must have finished the previous slice at the same time, and the models must know
-        when all finish together.
+        It is if all workers finish each slice at the same time, which the models must know.
         """
         check()
         clocks, last = self.clocks, row[-1][-1]
-        if not self.job.keeps_pace or clocks.notes or last.needed <= clocks.at:
+        if not self.job.keeps_pace or clocks.records_step or last.needed <= clocks.at:
             return False
-        # The communicator of each stage, and the function that gives its end.
-        ways = [
+        # The stream of each stage, and the function that gives its end.
+        stages_of_slice = [
             (self.stream_of[call.group], self.job.collective(name, step).end_from_common_start)
             for call in row[0]
             for name, _ in call.stages
         ]
-        free = {stream: float(clocks.free[stream].max()) for stream, _ in ways}
+        free = {stream: float(clocks.free[stream].max()) for stream, _ in stages_of_slice}
         if any(clocks.free[stream].min() < end for stream, end in free.items()):
             return False
         spans: list[tuple[float, float]] = []
         for calls in row:
-            begin = free[ways[0][0]]  # when workers finished the previous slice
+            begin = free[stages_of_slice[0][0]]  # when workers finished the previous slice
             stages = [stage for call in calls for stage in call.stages]
-            for (stream, end_of), (_, nbytes) in zip(ways, stages, strict=True):
+            for (stream, end_of), (_, nbytes) in zip(stages_of_slice, stages, strict=True):
                 begin = max(begin, free[stream])
                 end = end_of(begin, nbytes)
                 if end is None:
@@ -308,13 +302,13 @@ class _Run:
         self.spans += spans
         self.begun, self.ended = spans[-1]
         clocks.free |= {stream: np.full_like(clocks.time, end) for stream, end in free.items()}
-        self.through = clocks.free[ways[-1][0]]
-        self._await(last, self.through)
+        self.finished = clocks.free[stages_of_slice[-1][0]]
+        self._await(last, self.finished)
         return True
 
     def _await(self, call: StagedCall, ends: FloatArray) -> None:
         """Let workers wait for ``call``, which ends at ``ends``, where it is needed."""
-        # A step is ``updated`` positions long: a lagging call is needed that many steps later.
+        # A step is ``updated`` positions long, so a lag of a step adds that many positions.
         among = self.group if call.group == "group" else self.job.workers
         needed = call.needed + (self.gate.lag + call.lag) * self.updated
         self.clocks.wait_for(ends, needed, among)

@@ -42,7 +42,7 @@ from dpsim.hardware.measured import (
 )
 from dpsim.hardware.node import MOST_DEVICES, Edge, Nics, Node, NodeRef, device_kind, nodes
 from dpsim.hardware.sourced import USER_GIVEN, Sourced, SourcedFraction, SourcedRate, SourcedTime
-from dpsim.hardware.step_constants import KnownRun, StepConstants, show_network
+from dpsim.hardware.step_constants import KnownRun, StepConstants, any_multi_node
 from dpsim.hardware.transport import Transport
 
 if TYPE_CHECKING:
@@ -88,6 +88,7 @@ __all__ = [
     "StepConstants",
     "Transport",
     "add_entry",
+    "any_multi_node",
     "device_kind",
     "gpu_by_pci_id",
     "gpu_named_in",
@@ -100,6 +101,5 @@ __all__ = [
     "own_folder",
     "pcie_link_name",
     "pcie_rate",
-    "show_network",
     "typical_gpus",
 ]

@@ -1,7 +1,4 @@
-"""Calibration profiles: parameters fitted on measurements, with their errors.
-
-They also contain the measurements, and the quality of the fit.
-"""
+"""Calibration profiles: parameters fitted to measurements, with their errors and the data."""
 
 from __future__ import annotations
 
@@ -119,7 +116,7 @@ class CalibrationProfile(Config):
     )
 
     @model_validator(mode="after")
-    def _is_not_empty(self) -> CalibrationProfile:
+    def _check_not_empty(self) -> CalibrationProfile:
         parts = (self.parameters, self.compute, self.tables, self.constants)
         if not any(parts) and self.compute_scale is None and self.step is None:
             raise ValueError(
@@ -142,10 +139,10 @@ class CalibrationProfile(Config):
         return self.model_dump_json(indent=2) + "\n"
 
     def transport(self) -> Transport:
-        """Return its parameters as those of a transport.
+        """Return the profile's parameters as a transport.
 
-        Raises ValueError if it is of another kind, or its parameters are not a transport's. The
-        parameters of an nccl-tests log belong to its table, not to a transport.
+        An nccl-tests profile gives the defaults, because its parameters describe its table. Raises
+        ValueError if the profile is of another kind, or its parameters are not a transport's.
         """
         if self.kind == NCCL_TESTS:
             return Transport()
@@ -155,7 +152,7 @@ class CalibrationProfile(Config):
                 f"{NODE} (dpsim validate node) or {NCCL_TESTS}, but {self.name!r} is of kind "
                 f"{self.kind}"
             )
-        # First, for an error in a profile's terms: the model's error would mention fields.
+        # First, because pydantic's error would name fields instead of a profile's parameters.
         unknown = [name for name in self.parameters if name not in Transport.model_fields]
         if unknown:
             raise ValueError(
@@ -171,7 +168,7 @@ class CalibrationProfile(Config):
 
     @property
     def measured_transport(self) -> Transport | None:
-        """The measured transport of messages, if any; raises ValueError as `transport` does."""
+        """The measured transport, if any. Raises ValueError like `transport`."""
         if not self.parameters:
             return None
         found = self.transport()
@@ -189,9 +186,9 @@ class CalibrationProfile(Config):
         tokens: int | None = None,
         software: Mapping[str, str] | None = None,
     ) -> MeasuredModel | None:
-        """Return the measured model with layers of these names, in ``precision``, if any.
+        """Return the measured model with these layers, precision, tokens and software, or None.
 
-        Passes must match ``software``; the kernels of the update need not.
+        ``software`` must match except for the optimizer's kernels, which only affect the update.
         """
         for model in self.compute:
             # A property that a profile leaves out matches any value.
@@ -206,20 +203,18 @@ class CalibrationProfile(Config):
         return None
 
     def spread_of(self, ranks: int) -> RankSpread | None:
-        """Return the measurement with the number of ranks nearest to ``ranks``, as a ratio."""
-        # As a ratio, twice as many ranks are as far away as half as many.
-        apart = {abs(math.log(each.ranks / ranks)): each for each in self.spreads}
-        return apart[min(apart)] if apart else None
+        """Return the measurement whose number of ranks is nearest to ``ranks`` in ratio, if any."""
+        by_distance = {abs(math.log(each.ranks / ranks)): each for each in self.spreads}
+        return by_distance[min(by_distance)] if by_distance else None
 
     def cautions(self, gpus: Sequence[str], library: str) -> list[str]:
-        """Return the cautions of its use for ``gpus`` and ``library``, a sentence each."""
+        """Return a sentence for each reason to doubt its use for ``gpus`` and ``library``."""
         found = []
-        # A profile without a GPU's name gives no warning.
-        others = [gpu for gpu in gpus if self.gpu and gpu != self.gpu]
-        if others:
+        other_gpus = [gpu for gpu in gpus if self.gpu and gpu != self.gpu]
+        if other_gpus:
             found.append(
                 f"calibration {self.name!r} was measured on {self.gpu}, and is used for "
-                f"{', '.join(others)}"
+                f"{', '.join(other_gpus)}"
             )
         backends = {table.backend for table in self.tables}
         # Ideal transfers use no library's tables.
@@ -249,10 +244,7 @@ def shipped_profiles() -> dict[str, Path]:
 
 
 def _resolve(value: object, info: ValidationInfo) -> Any:
-    """Return the profile that a text names.
-
-    One that comes with the program, or a file beside the scenario.
-    """
+    """Return the profile that a text names: a shipped one, or a file relative to the scenario."""
     if not isinstance(value, str):
         return value
     if value.endswith(".json"):
@@ -267,8 +259,7 @@ def _resolve(value: object, info: ValidationInfo) -> Any:
     return load_profile(shipped[value])
 
 
-# A field that accepts a profile's name, its path (beside the scenario), or its content, and holds
-# the profile.
+# A field that accepts a profile's name, its path (relative to the scenario) or its content.
 ProfileRef = Annotated[
     CalibrationProfile, BeforeValidator(_resolve, json_schema_input_type=str | CalibrationProfile)
 ]

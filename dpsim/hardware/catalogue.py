@@ -1,6 +1,6 @@
 """A folder of YAML files as a registry, together with a user's own folder.
 
-Names come from the names of the files. A file is parsed on first use. A user's own entry overrides
+A file's stem is its entry's name, and it is parsed on first use. A user's own entry overrides
 dpsim's of the same name.
 """
 
@@ -38,7 +38,7 @@ M = TypeVar("M", bound=BaseModel)
 OWN_FOLDER = "DPSIM_CATALOGUE"  # environment variable with a user's own folder; empty for none
 _MOST_BYTES = 2**20  # size of a user's own file
 
-# Aliases are on one line of their file, so an index of all names needs no YAML parser.
+# Aliases are on one line, so that names are found without parsing all files.
 _ALIASES = re.compile(r"^aliases: *\[(.*)\] *$", re.MULTILINE)
 
 _WORD = re.compile(r"[a-z0-9]+")
@@ -46,10 +46,7 @@ _MOST_WORDS = 8  # in a name: "NVIDIA RTX PRO 6000 Blackwell Server Edition" has
 
 
 def normalised(name: str) -> str:
-    """Return ``name`` as the catalogue compares it: "25 GbE" is "25gbe", "DGX_A100" is "dgx-a100".
-
-    If that is no name, hyphens are ignored too: "RTX 4090" is "rtx-4090".
-    """
+    """Return ``name`` as the catalogue compares it: "DGX_A100" is "dgx-a100", "25 GbE" "25gbe"."""
     return "".join(name.casefold().split()).replace("_", "-")
 
 
@@ -64,7 +61,7 @@ def own_folder() -> Path | None:
 
 
 def stated_aliases(text: str) -> list[str]:
-    """Return the other names in the text of an entry's file, without parsing it."""
+    """Return the aliases in the text of an entry's file, without parsing it."""
     return [
         alias.strip().strip("'\"")
         for line in _ALIASES.findall(text)
@@ -90,7 +87,7 @@ def read_entry(path: Path, model: type[M], name: str | None = None) -> M:
     except ValidationError as error:
         raise DpsimError(f"{path}: {first_problem(error)}") from None
     except (YAMLError, TypeError, ValueError, RecursionError, AttributeError):
-        # All errors of the parser for a file that is not YAML, or not a mapping.
+        # What the parser raises for a file that is not YAML, and ``**`` for one that is no mapping.
         raise DpsimError(
             f"{path}: must be a readable {model.__name__.lower()} file, but it is not a YAML "
             "mapping"
@@ -98,10 +95,9 @@ def read_entry(path: Path, model: type[M], name: str | None = None) -> M:
 
 
 class Catalogue(Registry[M]):
-    """The entries of one folder by name or alias, in any spelling.
+    """The entries of one folder by name or alias, in any spelling; iterates over sorted names.
 
-    Iteration gives only the names, sorted. Each file has the fields of ``model`` without
-    ``name``, which is the file's stem.
+    Each file has the fields of ``model`` except ``name``.
     """
 
     def __init__(self, what: str, folder: str, model: type[M]) -> None:
@@ -125,7 +121,7 @@ class Catalogue(Registry[M]):
         return len(self._files)
 
     def canonical(self, name: str) -> str:
-        """Return the entry's own name for a name or alias, without parsing its file.
+        """Return the name of the entry with this name or alias, without parsing its file.
 
         Raises UnknownNameError.
         """
@@ -135,30 +131,29 @@ class Catalogue(Registry[M]):
         return found
 
     def complete(self, schema: dict[str, Any]) -> None:
-        """Add the names to a JSON Schema of one, so that editors can complete it."""
+        """Add the names to the JSON Schema of a name, so that editors can complete it."""
         schema["examples"] = list(self)
 
     def named_in(self, text: str) -> list[str]:
         """Return the names of the entries that ``text`` mentions, without parsing their files.
 
-        A name or alias counts if it occurs as whole words, whatever its spaces and hyphens. One
-        inside a longer one does not count: "A100 80GB PCIe" does not mention the A100.
+        A name or alias must occur as whole words, with any spaces and hyphens, and not inside a
+        longer name: "A100 80GB PCIe" does not mention the A100.
         """
-        # The words without separators, and the edges of each: names are searched only from edge to
-        # edge, so they match whole words.
-        squeezed, edges = "", [0]
+        # The text without separators, and the boundaries of its words.
+        squeezed, boundaries = "", [0]
         for word in _WORD.findall(text.casefold()):
             squeezed += word
-            edges.append(len(squeezed))
+            boundaries.append(len(squeezed))
         found: dict[str, None] = {}  # in the order of the text
-        reached = 0
-        for place, start in enumerate(edges):
-            ends = edges[place + 1 : place + 1 + _MOST_WORDS]
+        last_end = 0
+        for index, start in enumerate(boundaries):
+            ends = boundaries[index + 1 : index + 1 + _MOST_WORDS]
             named = [end for end in ends if squeezed[start:end] in self._spellings]
-            # A match that ends no later than an earlier name lies inside that one.
-            if named and named[-1] > reached:
-                reached = named[-1]
-                found[self._spellings[squeezed[start:reached]]] = None
+            # A match that ends no later than an earlier name is inside that name.
+            if named and named[-1] > last_end:
+                last_end = named[-1]
+                found[self._spellings[squeezed[start:last_end]]] = None
         return list(found)
 
     def with_line_starting(self, start: str) -> list[str]:
@@ -173,7 +168,7 @@ class Catalogue(Registry[M]):
         key = normalised(name)
         if key in self._files:
             return key
-        # Hyphens are dropped last, so that names with hyphens are found first.
+        # "RTX 4090" is "rtx-4090".
         return self._aliases.get(key) or self._without_hyphens.get(key.replace("-", ""))
 
     @cached_property
@@ -204,8 +199,8 @@ class Catalogue(Registry[M]):
 
     @cached_property
     def _aliases(self) -> dict[str, str]:
-        # A user's own come last, so they win if both have an alias. A replaced entry is still found
-        # by its other names.
+        # A user's own come last, and win if both have an alias. An overridden entry keeps its
+        # aliases.
         return {
             normalised(alias): name
             for part in (self._shipped, self._own)
@@ -215,7 +210,7 @@ class Catalogue(Registry[M]):
 
     @cached_property
     def _without_hyphens(self) -> dict[str, str]:
-        """Names without hyphens, for "RTX 4090"; a spelling of two entries finds neither."""
+        """Entries by name or alias without hyphens, unless two entries have the same."""
         found: dict[str, set[str]] = defaultdict(set)
         for name in self._files:
             found[name.replace("-", "")].add(name)
@@ -225,7 +220,7 @@ class Catalogue(Registry[M]):
 
     @cached_property
     def _spellings(self) -> dict[str, str]:
-        """Each name and alias without spaces and hyphens, with its entry."""
+        """Entries by name and alias, without spaces and hyphens."""
         named = {**self._aliases, **{name: name for name in self._files}}
         return {"".join(_WORD.findall(spelling)): name for spelling, name in named.items()}
 
@@ -239,9 +234,9 @@ class Catalogue(Registry[M]):
 def by_name(
     entries: Callable[[], Catalogue[M]], model: type[M], *, also_files: bool = False
 ) -> WrapValidator:
-    """Let a field of a ``model`` accept the name of one of the ``entries``.
+    """Let a field of type ``model`` accept the name of one of the ``entries``.
 
-    With ``also_files`` also the path of a file that describes one, beside the scenario.
+    With ``also_files`` also the path of a file that describes one, relative to the scenario.
     """
 
     def read(value: object, check: ValidatorFunctionWrapHandler, info: ValidationInfo) -> object:

@@ -29,8 +29,7 @@ Architecture = Literal[
     "blackwell", "blackwell-gb20x", "cdna", "cdna2", "cdna3", "cdna4", "tpu", "other",
 ]  # fmt: skip
 
-# The first compute capability of a generation, for a GPU that states only its generation (NVIDIA,
-# CUDA C++ programming guide, compute capabilities).
+# Of each generation (NVIDIA, CUDA C++ programming guide, compute capabilities).
 _FIRST_CAPABILITY: dict[Architecture, float] = {
     "kepler": 3.5,
     "maxwell": 5.2,
@@ -46,9 +45,9 @@ _FIRST_CAPABILITY: dict[Architecture, float] = {
 }
 
 _MIN_FLASH_CAPABILITY = 80  # ten times the first compute capability that supports it
-_FLASH_ATTENTION_ON = ("cdna2", "cdna3", "cdna4", "tpu")  # in addition to NVIDIA's
+_FLASH_ATTENTION_ON = ("cdna2", "cdna3", "cdna4", "tpu")  # not NVIDIA's
 
-# Only the name is kept, so that reading a GPU does not read the files of unused links.
+# A name, so that reading a GPU does not read the files of unused links.
 LinkName = Annotated[str, AfterValidator(lambda name: links().canonical(name))]
 
 
@@ -85,7 +84,7 @@ class PciePort(Config):
 
 
 class Gpu(Config):
-    """One device as a framework sees it; one die of a board with two."""
+    """One device as a framework sees it, such as one die of a board with two."""
 
     name: str = Field(default="inline", description="Name in the catalogue.")
     aliases: tuple[str, ...] = Field(
@@ -163,7 +162,7 @@ class Gpu(Config):
 
     @property
     def nvlink_fabric(self) -> NvLinkPorts | None:
-        """The NVLinks, if they join all GPUs of a machine and not only cards by a bridge."""
+        """The NVLinks, if they join all GPUs of a machine, not only cards with a bridge."""
         return None if self.nvlink is None or self.nvlink.bridge else self.nvlink
 
     def __repr__(self) -> str:
@@ -180,15 +179,15 @@ def gpus() -> Catalogue[Gpu]:
 
 @cache
 def typical_gpus() -> tuple[Gpu, ...]:
-    """Return the GPUs that represent their compute capability, oldest first."""
-    # Selected by their text, so that the others need not be parsed.
+    """Return the GPU that stands for each compute capability, oldest first."""
+    # By their text, so that the others need not be parsed.
     found = [gpus()[name] for name in gpus().with_line_starting("typical: true")]
     return tuple(sorted(found, key=lambda gpu: (gpu.capability or 0, gpu.name)))
 
 
 def gpu_by_pci_id(device: str) -> Gpu | None:
-    """Return the GPU with a PCI device number such as 0x1db1, or None."""
-    # Selected by their text first, so only entries with such numbers are parsed.
+    """Return the GPU with a PCI device ID such as 0x1db1, or None."""
+    # By their text first, so that only entries with such IDs are parsed.
     for name in gpus().with_line_starting("pci_ids:"):
         if device in gpus()[name].pci_ids:
             return gpus()[name]

@@ -1,4 +1,4 @@
-"""The GPU that a text names, also beside the name of its machine."""
+"""The GPU that a text names."""
 
 from dpsim.hardware.gpu import Gpu, gpus
 from dpsim.hardware.node import nodes

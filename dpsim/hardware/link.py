@@ -39,10 +39,7 @@ class Link(Config):
 
     @property
     def bandwidth(self) -> float:
-        """B/s of large messages in one direction.
-
-        The nominal rate times its achievable fraction.
-        """
+        """B/s of large messages in one direction: the achievable part of the nominal rate."""
         return self.rate.value * self.achievable.value
 
     def __repr__(self) -> str:
@@ -60,7 +57,7 @@ def links() -> Catalogue[Link]:
 
 
 def pcie_link_name(generation: int, lanes: int = 16) -> str:
-    """Return the catalogue's name of a PCIe link, which need not be in the catalogue."""
+    """Return the name of a PCIe link, which need not be in the catalogue."""
     return f"pcie{generation}-x{lanes}"
 
 

@@ -27,7 +27,7 @@ class Parameter(Config):
     high: float | None = Field(default=None, description="97.5th percentile of bootstrap fits.")
 
 
-def _within(least: float, most: float) -> AfterValidator:
+def _value_between(least: float, most: float) -> AfterValidator:
     def check(parameter: Parameter) -> Parameter:
         if not least <= parameter.value <= most:
             raise ValueError(f"value must be from {least:g} to {most:g}")
@@ -38,15 +38,12 @@ def _within(least: float, most: float) -> AfterValidator:
 
 _MOST_SECONDS = 1e6  # of a layer or an operation, so that results stay finite
 Seconds = Annotated[float, Field(ge=0, le=_MOST_SECONDS)]
-FittedSeconds = Annotated[Parameter, _within(0, _MOST_SECONDS)]
-Constant = Annotated[Parameter, _within(0, 1e9)]
+FittedSeconds = Annotated[Parameter, _value_between(0, _MOST_SECONDS)]
+Constant = Annotated[Parameter, _value_between(0, 1e9)]
 
 
 class Measured(Config):
-    """A measured table: one operation over sizes.
-
-    Times are the medians or means that the tool printed.
-    """
+    """Times of one operation by size: the medians or means that a tool printed."""
 
     operation: str = Field(description="The collective operation, such as all-reduce.")
     ranks: PositiveInt = Field(description="Number of ranks.")
@@ -71,7 +68,7 @@ class Measured(Config):
     )
 
     @model_validator(mode="after")
-    def _one_time_a_size(self) -> Measured:
+    def _check_times(self) -> Measured:
         if len(self.times_s) != len(self.sizes_bytes):
             raise ValueError(
                 f"times_s must have a time for each of {len(self.sizes_bytes)} sizes, but has "
@@ -81,10 +78,7 @@ class Measured(Config):
 
 
 class Residuals(Config):
-    """Absolute percentage errors of the fitted model, as fractions.
-
-    |predicted - measured| / measured.
-    """
+    """Relative errors |predicted - measured| / measured of the fitted model, as fractions."""
 
     counted_on: Counted = Field(
         description=(
@@ -108,7 +102,7 @@ class Residuals(Config):
         counted_on: Counted,
         sizes: Sequence[int] = (),
     ) -> Residuals:
-        """Return the residuals of relative errors, one per row; ``sizes`` are their bytes."""
+        """Summarise relative errors, one per row; ``sizes`` are the rows' bytes."""
         import numpy as np
 
         from dpsim.base.uncertainty import error_summary
@@ -117,17 +111,15 @@ class Residuals(Config):
         return cls(counted_on=counted_on, **error_summary(errors), worst_bytes=worst)
 
     def __str__(self) -> str:
-        """Return the mean error and the rows it covers, which may be those of the fit."""
+        """Return the mean error and which rows it covers."""
         return f"off by {self.mean_ape:.1%} on average over {self.n} {self.counted_on}"
 
 
 class MeasuredModel(Config):
     """Measured times of a model's layers on a device, forward and backward.
 
-    One row per batch size, with one number per layer.
-
-    ``low`` and ``high`` are the 2.5th and 97.5th percentiles over repetitions drawn with
-    replacement.
+    One row per batch size, one number per layer. ``low`` and ``high``: 2.5th and 97.5th percentiles
+    of bootstrap samples.
     """
 
     model: str = Field(
@@ -183,7 +175,7 @@ class MeasuredModel(Config):
     )
 
     @model_validator(mode="after")
-    def _a_time_a_layer(self) -> MeasuredModel:
+    def _check_rows(self) -> MeasuredModel:
         for name in ("forward", "backward"):
             for field in (f"{name}_s", f"{name}_low_s", f"{name}_high_s"):
                 if [len(row) for row in getattr(self, field)] != [len(self.layers)] * len(
@@ -197,7 +189,7 @@ class MeasuredModel(Config):
 
 
 class RankSpread(Config):
-    """Compute times of ranks that compute at once, relative to the measured layer times."""
+    """Compute times of concurrent ranks, relative to the measured layer times."""
 
     ranks: PositiveInt = Field(description="Number of ranks that computed at the same time.")
     pace: PositiveFloat = Field(

@@ -29,7 +29,7 @@ MOST_DEVICES = 1024  # per node, so that a typing error does not fill the memory
 
 
 class Edge(Config):
-    """Links between devices: each match of the first pattern is joined to each of the second."""
+    """Links from each device that matches the first pattern to each that matches the second."""
 
     between: tuple[str, str] = Field(
         description=(
@@ -100,7 +100,7 @@ class Node(Config):
 
     @model_validator(mode="wrap")
     @classmethod
-    def _consistent(cls, given: object, read: ModelWrapValidatorHandler[Node]) -> Node:
+    def _check_node(cls, given: object, read: ModelWrapValidatorHandler[Node]) -> Node:
         node = read(given)
         if node is not given:  # a catalogue entry has already been checked
             _check_kinds(node)
@@ -116,38 +116,34 @@ class Node(Config):
         return self.devices["gpu"]
 
     def device_names(self) -> list[str]:
-        """Return all devices, kind by kind: gpu0, gpu1, ..., cpu0, ..."""
+        """Return all devices by kind: gpu0, gpu1, ..., cpu0, ..."""
         return [
             f"{kind}{index}" for kind, number in self.devices.items() for index in range(number)
         ]
 
     def capacity(self, device: str) -> float | None:
-        """Return the limit in B/s of all traffic through ``device`` together.
-
-        None if only its links limit it.
-        """
+        """Return the limit in B/s of the total traffic through ``device``, if there is one."""
         found = self.capacities.get(device_kind(device))
         return None if found is None else found.value
 
     def expand_edges(self) -> list[tuple[str, str, Link, int]]:
-        """Return each joined pair of devices once: both names, the link, and the parallel links."""
+        """Return each linked pair of devices once: both names, the link, its multiplicity."""
         return [(a, b, edge.link, edge.count) for (a, b), edge in _joined(self).items()]
 
     def nic_edges(self, count: int | None = None) -> list[tuple[str, str, Link, int]]:
-        """Return the buses of ``count`` network cards: (nic0, its slot, link, 1) and so on.
+        """Return the buses of ``count`` (or the node's) network cards: (nic0, its slot, link, 1).
 
-        None is the node's own number. Fewer cards than slots are spread evenly over the slots; more
-        use the slots in turn.
+        Fewer cards than slots are spread evenly over the slots; more use the slots in turn.
         """
         number = self.nics.count if count is None else count
         slots = len(self.nic_slots)
         if number < slots:
-            places = [card * slots // number for card in range(number)]
+            card_slots = [card * slots // number for card in range(number)]
         else:
-            places = [card % slots for card in range(number)]
+            card_slots = [card % slots for card in range(number)]
         return [
-            (f"nic{card}", self.nic_slots[place], self.nic_bus, 1)
-            for card, place in enumerate(places)
+            (f"nic{card}", self.nic_slots[slot], self.nic_bus, 1)
+            for card, slot in enumerate(card_slots)
         ]
 
     def __repr__(self) -> str:
@@ -157,9 +153,9 @@ class Node(Config):
 
 
 def _joined(node: Node) -> dict[tuple[str, str], Edge]:
-    """Return the edge that joins each pair of devices.
+    """Return the edge between each pair of devices that has one.
 
-    Raises ValueError if an edge joins nothing or two join the same pair.
+    Raises ValueError if an edge matches no pair or two edges the same.
     """
     devices = node.device_names()
     joined: dict[tuple[str, str], Edge] = {}
@@ -177,7 +173,7 @@ def _joined(node: Node) -> dict[tuple[str, str], Edge]:
 
 @lru_cache(maxsize=256)
 def _matcher(pattern: str) -> Callable[[str], object]:
-    """Return a predicate for the names that a shell's ``pattern`` matches."""
+    """Return a predicate for the names that match a shell-style ``pattern``."""
     return re.compile(translate(pattern)).match
 
 
@@ -186,7 +182,7 @@ def _pairs(between: tuple[str, str], devices: list[str]) -> list[tuple[str, str]
     for pattern, matches in zip(between, (first, second), strict=True):
         if not matches:
             raise UnknownNameError("device of the node", pattern, devices)
-    # An ordered set, so that edges are always numbered in the same order.
+    # A dict, because edges are numbered in this order.
     pairs: dict[tuple[str, str], None] = {}
     for a, b in product(first, second):
         if a != b and (b, a) not in pairs:
@@ -222,58 +218,57 @@ def _check_connected(node: Node) -> None:
     for a, b in _joined(node):
         neighbours[a].append(b)
         neighbours[b].append(a)
-    # Kinds were checked before, so there is a GPU.
-    part = _parts(neighbours, without=())
-    apart = [device for device in neighbours if part[device] != part["gpu0"]]
-    if apart:
+    component = _components(neighbours, without=())
+    isolated = [device for device in neighbours if component[device] != component["gpu0"]]
+    if isolated:
         raise ValueError(
-            f"edges must connect every device, but nothing joins {', '.join(apart[:8])} to gpu0"
+            f"edges must connect every device, but nothing joins {', '.join(isolated[:8])} to gpu0"
         )
-    _check_ways(node, neighbours)
+    _check_paths(node, neighbours)
 
 
-def _check_ways(node: Node, neighbours: dict[str, list[str]]) -> None:
-    """Raise ValueError if GPUs or slots are connected only through another GPU.
-
-    GPUs do not forward, so no path may lead over one.
-    """
+def _check_paths(node: Node, neighbours: dict[str, list[str]]) -> None:
+    """Raise ValueError if a GPU reaches another or a slot only through GPUs: they don't forward."""
     gpus = {f"gpu{i}": None for i in range(node.gpus)}
-    # Without its GPUs a node falls into parts. Two GPUs are connected if a link joins them, or if
-    # both have a link to the same part.
-    part = _parts(neighbours, without=gpus)
-    near = {gpu: {part[other] for other in neighbours[gpu] if other in part} for gpu in gpus}
-    apart = [
-        (a, b) for a, b in combinations(gpus, 2) if b not in neighbours[a] and not near[a] & near[b]
+    # The connected components of the node without its GPUs. Two GPUs are connected if they have a
+    # link, or links to the same component.
+    component = _components(neighbours, without=gpus)
+    adjacent = {
+        gpu: {component[other] for other in neighbours[gpu] if other in component} for gpu in gpus
+    }
+    unreachable = [
+        (a, b)
+        for a, b in combinations(gpus, 2)
+        if b not in neighbours[a] and not adjacent[a] & adjacent[b]
     ]
-    apart += [
+    unreachable += [
         (gpu, slot)
         for gpu, slot in product(gpus, node.nic_slots)
-        if gpu != slot and part.get(slot) not in near[gpu]
+        if gpu != slot and component.get(slot) not in adjacent[gpu]
     ]
-    if apart:
-        a, b = apart[0]
+    if unreachable:
+        a, b = unreachable[0]
         raise ValueError(
-            f"edges must leave a way from {a} to {b} that passes through no other GPU, but there "
+            f"edges must leave a path from {a} to {b} that passes through no other GPU, but there "
             "is none"
         )
 
 
-def _parts(neighbours: dict[str, list[str]], without: Collection[str]) -> dict[str, int]:
-    """Return the devices that are left ``without`` some, each with the number of its part.
-
-    Two devices are in one part if a path joins them.
-    """
-    part: dict[str, int] = {}
+def _components(neighbours: dict[str, list[str]], without: Collection[str]) -> dict[str, int]:
+    """Return the connected component, a number, of each device in the graph ``without`` some."""
+    component: dict[str, int] = {}
     for first in neighbours:
-        waiting = [] if first in part or first in without else [first]
-        while waiting:
-            device = waiting.pop()
-            # A new part's number is the number of devices so far, which no other part can have.
-            part[device] = part.get(first, len(part))
-            waiting += [
-                other for other in neighbours[device] if other not in part and other not in without
+        stack = [] if first in component or first in without else [first]
+        while stack:
+            device = stack.pop()
+            # A new component is numbered by the devices so far: no other has that number.
+            component[device] = component.get(first, len(component))
+            stack += [
+                other
+                for other in neighbours[device]
+                if other not in component and other not in without
             ]
-    return part
+    return component
 
 
 @cache
@@ -282,6 +277,6 @@ def nodes() -> Catalogue[Node]:
     return Catalogue("node", "nodes", Node)
 
 
-# A field that accepts a catalogue name, the path of a node file (beside the scenario) or a node's
+# A field that accepts a catalogue name, a node file's path (relative to the scenario) or a node's
 # description, and holds the Node.
 NodeRef = Annotated[Node, by_name(nodes, Node, also_files=True)]

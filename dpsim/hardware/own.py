@@ -24,7 +24,7 @@ _MOST_BYTES = 2**20
 
 
 class Added(NamedTuple):
-    """The added entry: its catalogue, name and file, and whether it overrides another."""
+    """The added entry: its catalogue, name and file, and whether it overrides an entry."""
 
     catalogue: str
     name: str
@@ -57,8 +57,7 @@ def add_entry(path: Path) -> Added:
 def _kind_of(path: Path, text: str) -> tuple[Catalogue[Any], type[Gpu | Link | Node]]:
     """Return the kind of entry that a file describes, by a key that only this kind has."""
     keys = {line.partition(":")[0].strip("\"' ") for line in text.splitlines()}
-    # Nested keys count as well, so the most general kind comes first: a node may describe GPUs and
-    # links of its own.
+    # Nodes first, because a node may describe GPUs and links, whose keys count as well.
     if "devices" in keys:
         return nodes(), Node
     if "peak" in keys:
@@ -72,7 +71,7 @@ def _kind_of(path: Path, text: str) -> tuple[Catalogue[Any], type[Gpu | Link | N
 
 
 def _check_aliases(path: Path, text: str, aliases: tuple[str, ...]) -> None:
-    """Raise DpsimError unless the aliases can be read from the text without a parser."""
+    """Raise DpsimError unless `stated_aliases` finds all aliases."""
     if list(aliases) != stated_aliases(text):
         raise DpsimError(
             f"{path}: aliases: must stand on one line, such as aliases: [One, Another]"

@@ -19,7 +19,7 @@ USER_GIVEN = "given in the scenario"
 class Sourced(Config, Generic[T]):
     """A value and its source.
 
-    In a file it is ``{value, source}`` or the bare value, whose source is then `USER_GIVEN`.
+    In a file it is ``{value, source}``, or a value alone, whose source is `USER_GIVEN`.
     """
 
     value: T
@@ -31,7 +31,7 @@ class Sourced(Config, Generic[T]):
 
     @model_validator(mode="before")
     @classmethod
-    def _bare(cls, data: object) -> object:
+    def _accept_value(cls, data: object) -> object:
         return data if isinstance(data, (dict, Sourced)) else {"value": data}
 
     @classmethod
@@ -39,7 +39,7 @@ class Sourced(Config, Generic[T]):
         cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler
     ) -> JsonSchemaValue:
         full = handler(core_schema)
-        # Serialised values always have both; only in a file the source may be left out.
+        # Only an input may leave out the source.
         if handler.mode == "serialization":
             return full
         properties: dict[str, Any] = handler.resolve_ref_schema(full)["properties"]

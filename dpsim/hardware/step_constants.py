@@ -1,4 +1,4 @@
-"""Constants by which a cluster's steps differ from its description, and the runs they fit."""
+"""Corrections of a cluster's steps, and the measured runs that they were fitted to."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class KnownRun(Config):
     )
 
     def doublings_from(self, other: KnownRun) -> tuple[float, float, float]:
-        """Return the distance of two runs in doublings of nodes, GPUs per node and batch."""
+        """Return the distances of two runs in doublings of nodes, GPUs per node and batch."""
         return (
             abs(math.log2(self.nodes / other.nodes)),
             abs(math.log2(self.gpus_per_node / other.gpus_per_node)),
@@ -30,8 +30,8 @@ class KnownRun(Config):
         )
 
 
-def show_network(runs: Iterable[KnownRun]) -> bool:
-    """Return whether any of ``runs`` used several nodes, so that they show the network."""
+def any_multi_node(runs: Iterable[KnownRun]) -> bool:
+    """Return whether any of the ``runs`` used several nodes."""
     return any(run.nodes > 1 for run in runs)
 
 

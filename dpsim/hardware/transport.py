@@ -1,4 +1,4 @@
-"""The transport of messages between nodes: the parameters that a calibration measures."""
+"""The measured parameters of the transport of messages between nodes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dpsim.base.units import DATA, TIME
 
 
 class Transport(Config):
-    """The transport of messages between ranks of different nodes.
+    """The transport of messages between nodes.
 
     Fields that are left out keep the values of the catalogue and the formulas.
     """
@@ -124,8 +124,5 @@ class Transport(Config):
 
     @property
     def message_seconds(self) -> float | None:
-        """The time of a message without bytes between idle processors, in s.
-
-        Announcement, transit, and three overheads.
-        """
+        """Seconds of an empty message between idle processors: two latencies, three overheads."""
         return None if self.latency is None else 2 * self.latency + 3 * self.overhead

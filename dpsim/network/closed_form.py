@@ -1,7 +1,4 @@
-"""Time of a collective by its algorithm's exact cost function.
-
-For a uniform switch, when all ranks wait for the last to start.
-"""
+"""Time of a collective by its algorithm's exact cost function, on a uniform switch."""
 
 from __future__ import annotations
 
@@ -9,13 +6,13 @@ import numpy as np
 
 from dpsim.base.arrays import FloatArray
 from dpsim.collectives import Algorithm, Costs, RankLayout
-from dpsim.network.model import LeavingTogether
+from dpsim.network.model import CommonFinish
 from dpsim.network.outcome import MessageCosts
 from dpsim.topology import UniformSwitch
 
 
-class ClosedFormModel(LeavingTogether):
-    """The oracle that the executors are tested against.
+class ClosedFormModel(CommonFinish):
+    """An algorithm's cost function, the oracle that rounds and flows are tested against.
 
     Exact if all ranks start together on a `UniformSwitch`.
     """

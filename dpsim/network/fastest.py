@@ -19,9 +19,9 @@ _MOST_PATTERNS = 1 << 10  # rounds with a pattern of their own
 
 
 def is_quick(schedule: Schedule) -> bool:
-    """Return whether timing ``schedule`` by rounds takes only a moment.
+    """Return whether timing ``schedule`` by rounds is fast.
 
-    It takes long for the all-to-all or the round-robin of many hundred ranks.
+    It is slow for the all-to-all or the round-robin of many hundred ranks.
     """
     at_once = 0
     patterns = 0
@@ -60,8 +60,8 @@ class FastestModel(CollectiveModel):
     def _finish(self, starts: FloatArray, nbytes: int) -> Outcome:
         return self.finish(starts, nbytes)
 
-    def finish_after(self, starts: FloatArray, nbytes: int, rested_at: float) -> Outcome:
-        return self._model_for(nbytes).finish_after(starts, nbytes, rested_at)
+    def finish_after(self, starts: FloatArray, nbytes: int, refilled_at: float) -> Outcome:
+        return self._model_for(nbytes).finish_after(starts, nbytes, refilled_at)
 
     def _model_for(self, nbytes: int) -> CollectiveModel:
         name = self.algorithm_for(nbytes)
@@ -84,19 +84,18 @@ class FastestModel(CollectiveModel):
     def algorithm_for(self, nbytes: int) -> str:
         """Return the name of the fastest algorithm."""
         if nbytes not in self._chosen:
-            # With equal starts, so that the choice depends only on the size and is the same in
-            # every step, like a library's.
+            # From a common start, so that the choice depends only on the size, like a library's.
             self._chosen[nbytes] = self._fastest(nbytes)
         return self._chosen[nbytes]
 
     def _fastest(self, nbytes: int) -> str:
-        """Return the candidate with the least time from equal starts.
+        """Return the candidate that is fastest from a common start.
 
-        The one that is fastest by rounds is confirmed first, so few need to be.
+        Candidates are confirmed in the order of their estimates, so few need to be.
         """
-        # The number decides between equal times, so names are never compared.
+        # The number breaks ties, so that names are never compared.
         queue = [
-            (_at_least(model, nbytes), number, name, False)
+            (_estimate(model, nbytes), number, name, False)
             for number, (name, model) in enumerate(self.candidates.items())
         ]
         heapq.heapify(queue)
@@ -108,8 +107,8 @@ class FastestModel(CollectiveModel):
             heapq.heappush(queue, (seconds, number, name, True))
 
 
-def _at_least(model: CollectiveModel, nbytes: int) -> float:
-    """Return a first estimate of the time of ``model`` (s), before flows and links confirm it."""
+def _estimate(model: CollectiveModel, nbytes: int) -> float:
+    """Return a lower estimate of the time of ``model`` (s), by rounds alone where it has them."""
     if isinstance(model, ConfirmedRounds):
         starts = np.zeros(model.network.ranks)
         return float(model.rounds.ends_of_rounds(starts, nbytes).max())

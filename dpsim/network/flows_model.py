@@ -14,8 +14,8 @@ from dpsim.network.model import ScheduleModel, transfer_bytes
 from dpsim.network.outcome import MessageCosts, Outcome
 from dpsim.topology import Network
 
-# Time of a message by numpy (2.2 GHz Xeon), if each is an event of its own, and the total time
-# from which the loops are used.
+# Time of a message by numpy (2.2 GHz Xeon), if each is an event of its own; the loops are used from
+# a total of `_MUCH` s on.
 _SECONDS_A_MESSAGE = 1.4e-4
 _MUCH = 0.02
 # Transfers of a round beyond which numpy is as fast, because so many start and end together.
@@ -58,7 +58,7 @@ class FlowsModel(ScheduleModel):
         return run.run(starts)
 
     def _by_loops(self, starts: FloatArray, nbytes: int) -> Outcome | None:
-        """Return the same from compiled loops, if they support the case and there is much to do."""
+        """Return the outcome by compiled loops, if they support the case and are worth it."""
         seconds = self.schedule.transfers * _SECONDS_A_MESSAGE
         many = self.schedule.most_at_once > _MOST_AT_ONCE
         if self.conditions or many or seconds < _MUCH:

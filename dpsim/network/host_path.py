@@ -17,7 +17,7 @@ from dpsim.collectives import Traffic, algorithm
 from dpsim.network.conditions import NO_CONDITIONS, Conditions
 from dpsim.network.flows import CollectiveRun, SharedNetwork, ends_of_flows
 from dpsim.network.model import CollectiveModel
-from dpsim.network.outcome import MessageCosts, OfRanks, Outcome
+from dpsim.network.outcome import MessageCosts, OnRanks, Outcome
 from dpsim.network.rounds import RoundsModel
 from dpsim.topology import Hosts, Routes, SubNetwork
 
@@ -44,25 +44,25 @@ class HostPathModel(CollectiveModel):
         """Return when each GPU that enters at ``starts`` has the sum (s, vectors over workers)."""
         network, node_of = self.hosts.network, self.hosts.node_of
         # A node's CPU begins to add when the last of its GPUs' vectors has arrived.
-        there = ends_of_flows(network, self.to_host, starts, nbytes, self.conditions)
+        copied = ends_of_flows(network, self.to_host, starts, nbytes, self.conditions)
         arrived = np.full(network.nodes, -np.inf)
-        np.maximum.at(arrived, node_of, there)
+        np.maximum.at(arrived, node_of, copied)
         gpus = np.bincount(node_of)
         summed = arrived + gpus * nbytes / self.sum_rate
         if network.nodes == 1:
-            met = Outcome(summed, np.zeros(len(network.capacities)))
+            exchanged = Outcome(summed, np.zeros(len(network.capacities)))
         elif self.conditions:
             ring, costs, cpus = self.between.schedule, self.between.costs, self.hosts.cpus
             shared = SharedNetwork(network, float(summed.min()), self.conditions)
-            met = CollectiveRun(shared, ring, cpus, nbytes, costs, 4).run(summed)
+            exchanged = CollectiveRun(shared, ring, cpus, nbytes, costs, 4).run(summed)
         else:
-            met = self.between.finish(summed, nbytes)
-        starts_back = met.finishes[node_of]
+            exchanged = self.between.finish(summed, nbytes)
+        starts_back = exchanged.finishes[node_of]
         back = ends_of_flows(network, self.from_host, starts_back, nbytes, self.conditions)
 
         capacities = len(network.capacities)
         copies = self.to_host.loads(nbytes, capacities) + self.from_host.loads(nbytes, capacities)
-        return Outcome(back, copies + met.loads)
+        return Outcome(back, copies + exchanged.loads)
 
     @property
     def ends(self) -> IntArray:
@@ -70,10 +70,10 @@ class HostPathModel(CollectiveModel):
         return self.hosts.workers
 
     @property
-    def plays(self) -> bool:
+    def has_messages(self) -> bool:
         return True
 
-    def play(self, shared: SharedNetwork, nbytes: int, leave: OfRanks) -> OfRanks:
+    def run_by_messages(self, shared: SharedNetwork, nbytes: int, leave: OnRanks) -> OnRanks:
         """Start each GPU's copy as it enters."""
         return _Run(self, shared, nbytes, leave).enter
 
@@ -93,7 +93,7 @@ class _Run:
     """One all-reduce under way, on a shared network."""
 
     def __init__(
-        self, model: HostPathModel, shared: SharedNetwork, nbytes: int, leave: OfRanks
+        self, model: HostPathModel, shared: SharedNetwork, nbytes: int, leave: OnRanks
     ) -> None:
         self.model = model
         self.shared = shared

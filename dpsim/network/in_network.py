@@ -95,40 +95,39 @@ class InNetworkModel(CollectiveModel):
     def _through_switches(self, ready: FloatArray, nbytes: int) -> FloatArray:
         """Return when each rank has the sum of its part.
 
-        All ranks at the same place of their nodes wait for the last of them.
+        Ranks with the same index in their nodes wait for the last of them.
         """
         if self._nodes == 1:
             return ready
-        # Pieces stream up and down at once, so the bytes count once and not twice.
-        latency, rate = self._ways
+        # Pieces stream up and down at the same time, so bytes count once.
+        latency, rate = self._latency_and_rate
         seconds = latency.max() + self._parts(nbytes) / rate
-        # (nodes, places): the ranks in a column, at the same place, sum the same part.
+        # Shape (nodes, GPUs per node): the ranks of a column sum the same part.
         ends = (ready + self.costs.overhead + seconds).reshape(self._nodes, self.group)
         return np.tile(ends.max(axis=0), self._nodes)
 
     @cached_property
-    def _next(self) -> Routes:
-        """Routes up from each rank and down to the rank at the same place of the next node.
+    def _to_next_node(self) -> Routes:
+        """Routes from each rank to the rank with the same index in the next node.
 
-        Together these are all links that parts cross.
+        Together they cross all links that parts cross.
         """
         rank = ranks_array(self.network.ranks)
         return self.network.routes(rank, (rank + self.group) % self.network.ranks)
 
     @cached_property
-    def _ways(self) -> tuple[FloatArray, FloatArray]:
+    def _latency_and_rate(self) -> tuple[FloatArray, FloatArray]:
         """The latency (s) and the rate (B/s) of each rank's part.
 
-        The latency is that to the rank at the same place half the nodes away, taken as the
-        farthest.
+        The latency is taken from the route to the node half the nodes away, as the farthest.
         """
         ranks = self.network.ranks
         rank = ranks_array(ranks)
         half_way = self._nodes // 2 * self.group
         far = self.network.routes(rank, (rank + half_way) % ranks)
-        latency = np.maximum(far.latency, self._next.latency)
-        return latency, max_min_rates(self._next.links, self.network.capacities)
+        latency = np.maximum(far.latency, self._to_next_node.latency)
+        return latency, max_min_rates(self._to_next_node.links, self.network.capacities)
 
     def _loads(self, nbytes: int) -> FloatArray:
         parts = self._parts(nbytes) * (self._nodes > 1)
-        return self._next.loads(parts, len(self.network.capacities))
+        return self._to_next_node.loads(parts, len(self.network.capacities))

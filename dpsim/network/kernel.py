@@ -10,30 +10,31 @@ import hashlib
 from functools import cache
 from pathlib import Path
 
-_ROOM = Path(__file__).parent
-# Seconds of numpy from which a missing library is reported.
+_PACKAGE = Path(__file__).parent
+# A missing library is reported if numpy takes at least this many seconds.
 _MUCH = 1.0
-# Seconds of numpy from which the loops share flows; below, all machines give identical results.
+# The loops share flows if numpy would take at least this many seconds; below, results do not depend
+# on whether they are installed.
 MUCH_SHARING = 3.0
 
 
-def library_of(room: Path = _ROOM) -> Path:
+def library_of(room: Path = _PACKAGE) -> Path:
     """Return the path of the compiled library of the C files in ``room``.
 
     Its name contains a hash of the files, so that an outdated library is not used.
     """
-    made_of = b"\0".join(path.read_bytes() for path in sorted(room.rglob("*.[ch]")))
-    return room / "built" / f"loops-{hashlib.sha256(made_of).hexdigest()[:16]}.so"
+    sources = b"\0".join(path.read_bytes() for path in sorted(room.rglob("*.[ch]")))
+    return room / "built" / f"loops-{hashlib.sha256(sources).hexdigest()[:16]}.so"
 
 
 def kernel(seconds: float = 0.0) -> ctypes.CDLL | None:
     """Return the compiled loops, or None if they are not available.
 
-    Says so on stderr, once, if numpy is expected to take many ``seconds`` instead.
+    Warns once, on stderr, if numpy is expected to take many ``seconds`` instead.
     """
     loops = _library()
     if loops is None and seconds >= _MUCH:
-        _say_that_it_is_slower()
+        _warn_that_numpy_is_slow()
     return loops
 
 
@@ -46,7 +47,7 @@ def _library() -> ctypes.CDLL | None:
 
 
 @cache
-def _say_that_it_is_slower() -> None:
+def _warn_that_numpy_is_slow() -> None:
     from dpsim.base.terminal import narrate
 
     narrate(

@@ -25,7 +25,7 @@ def max_min_rates(
 ) -> FloatArray:
     """Return the max-min fair rate of each flow in B/s.
 
-    No flow can have more without taking from one that has at most as much.
+    No flow can have a higher rate without lowering one that is not higher.
 
     ``links`` is (flows, hops): capacity numbers, -1 for none. A flow of rate r takes r times its
     ``share`` (of the shape of ``links``; by default all of it) of a capacity: a share of w
@@ -53,11 +53,11 @@ def progressive_filling(links: IntArray, demand: FloatArray, capacities: FloatAr
 
     A flow of rate r takes r times ``demand`` of each of its links. ``links`` and ``demand`` are
     (hops, flows), so that each step runs along the flows. Capacity 0 is a placeholder for no link:
-    it is infinite and has no demand; every flow has a link. Every link that is a bottleneck to all
-    its flows is filled in the same turn. Source: Bertsekas and Gallager, Data Networks, 1992,
-    section 6.5.2.
+    it is infinite and has no demand; every flow has a link. All links that are bottlenecks of all
+    their flows are filled in one turn. Source: Bertsekas and Gallager, Data Networks, 1992, section
+    6.5.2.
     """
-    links, left = _only_used(np.ascontiguousarray(links), capacities)
+    links, left = _used_only(np.ascontiguousarray(links), capacities)
     demand = np.ascontiguousarray(demand)
     rates = np.empty(links.shape[1])
     active: IntArray | slice = slice(None)
@@ -71,29 +71,29 @@ def progressive_filling(links: IntArray, demand: FloatArray, capacities: FloatAr
         if len(offered) == 1:  # a single flow, common with asynchronous workers
             rates[active] = offered
             return rates
-        # A link with a flow that is limited more strongly elsewhere is not a bottleneck yet.
+        # A link with a flow that another link limits more is not a bottleneck yet.
         not_full = np.zeros(len(left), dtype=bool)
         not_full[links[levels > offered * (1 + 1e-12)]] = True
-        # A flow is done when one of its links is full, and continues while none is.
-        goes_on = np.logical_and.reduce(not_full[links])
-        (others,) = goes_on.nonzero()
+        # A flow is finished if one of its links is full.
+        continues = np.logical_and.reduce(not_full[links])
+        (unfinished,) = continues.nonzero()
         rates[active] = offered  # preliminary for the flows that continue
-        if not len(others):
+        if not len(unfinished):
             return rates
 
-        (through,) = (~goes_on).nonzero()
+        (finished,) = (~continues).nonzero()
         # A flow without a limit takes nothing, because infinity times 0 is NaN.
-        given = np.where(np.isinf(offered), 0, offered)[through]
-        taken = demand.take(through, axis=1) * given
-        used = np.bincount(links.take(through, axis=1).ravel(), taken.ravel(), len(left))
+        given = np.where(np.isinf(offered), 0, offered)[finished]
+        taken = demand.take(finished, axis=1) * given
+        used = np.bincount(links.take(finished, axis=1).ravel(), taken.ravel(), len(left))
         left = np.maximum(left - used, 0.0)  # rounding may take a little too much
-        active = np.arange(len(rates))[active][others]
-        links = links.take(others, axis=1)
-        demand = demand.take(others, axis=1)
+        active = np.arange(len(rates))[active][unfinished]
+        links = links.take(unfinished, axis=1)
+        demand = demand.take(unfinished, axis=1)
 
 
-def _only_used(links: IntArray, capacities: FloatArray) -> tuple[IntArray, FloatArray]:
-    """Return links and capacities reduced to the used capacities, if these are few of many."""
+def _used_only(links: IntArray, capacities: FloatArray) -> tuple[IntArray, FloatArray]:
+    """Return links and capacities renumbered to the used ones, if these are few of many."""
     if len(capacities) <= max(_NUMBERED, 4 * links.size):
         return links, capacities
     used, inverse = np.unique(links, return_inverse=True)
@@ -101,10 +101,10 @@ def _only_used(links: IntArray, capacities: FloatArray) -> tuple[IntArray, Float
 
 
 class BlocksOfFlows:
-    """Very many flows, added block by block, and their max-min fair rates.
+    """The max-min fair rates of very many flows, which are added block by block.
 
     Each flow takes its full rate of every link on its route, of ``capacities`` (B/s). The algorithm
-    is that of `progressive_filling`, which would hold several tables of all flows at a time.
+    is `progressive_filling`, which would hold several tables of all flows at a time.
     """
 
     def __init__(self, capacities: FloatArray) -> None:
@@ -139,28 +139,28 @@ class BlocksOfFlows:
         return rates
 
     def _turn(self, filling: list[_Filling]) -> list[_Filling]:
-        """Fill every link that is a bottleneck to all its flows; return the flows that continue."""
+        """Fill every link that is a bottleneck of all its flows; return the remaining flows."""
         not_full = self._offer(filling)
         self._load = np.zeros(len(self._left))
-        going_on: list[_Filling] = []
+        remaining: list[_Filling] = []
         for rate, flows, links in filling:
             check()
-            goes_on = not_full[links[0]]
+            continues = not_full[links[0]]
             for link in links[1:]:
-                goes_on &= not_full[link]
+                continues &= not_full[link]
             # A flow without a limit takes nothing.
-            taken = np.where(goes_on | np.isinf(rate[flows]), 0.0, rate[flows])
+            taken = np.where(continues | np.isinf(rate[flows]), 0.0, rate[flows])
             self._left = self._left - self._count(links, taken)
-            others = np.flatnonzero(goes_on)
-            if len(others):
-                kept = links.take(others, axis=1)
-                going_on.append((rate, np.arange(len(rate))[flows][others], kept))
+            unfinished = np.flatnonzero(continues)
+            if len(unfinished):
+                kept = links.take(unfinished, axis=1)
+                remaining.append((rate, np.arange(len(rate))[flows][unfinished], kept))
                 self._load += self._count(kept)
         self._left = np.maximum(self._left, 0.0)  # rounding may take a little too much
-        return going_on
+        return remaining
 
     def _offer(self, filling: list[_Filling]) -> NDArray[np.bool_]:
-        """Offer each flow the least of its links' levels; return which links have more left."""
+        """Offer each flow the least of its links' levels; return which links are not full."""
         levels = self._left / np.maximum(self._load, 1.0)
         not_full = np.zeros(len(levels), dtype=bool)
         for rate, flows, links in filling:

@@ -15,7 +15,7 @@ from dpsim.base.arrays import FloatArray, IntArray
 from dpsim.base.budget import check, check_memory
 from dpsim.collectives import OPERATIONS, Schedule, Traffic, traffic
 from dpsim.network.conditions import NO_CONDITIONS, Conditions
-from dpsim.network.outcome import MessageCosts, OfRanks, Outcome
+from dpsim.network.outcome import MessageCosts, OnRanks, Outcome
 from dpsim.topology import Network
 
 if TYPE_CHECKING:
@@ -28,15 +28,15 @@ _BYTES_A_TRANSFER, _BYTES_A_HOP = 120.0, 85.0
 
 
 def transfer_bytes(network: Network) -> float:
-    """Return about how many bytes of memory a transfer takes when a round is laid out.
+    """Return an estimate of the bytes of memory per transfer when a round is laid out.
 
-    Measured at the peak: its ends, chunks and times, and its route several times over.
+    Measured at the peak, which holds its ends, chunks and times, and several copies of its route.
     """
     return _BYTES_A_TRANSFER + _BYTES_A_HOP * most_hops(network)
 
 
 def most_hops(network: Network) -> int:
-    """Return about the number of links of the longest route."""
+    """Return an estimate of the number of links of the longest route."""
     # The first and the last rank are usually as far apart as any two.
     ends = np.array([0]), np.array([network.ranks - 1])
     return network.routes(*ends).links.shape[1] if network.ranks > 1 else 1
@@ -62,7 +62,7 @@ class CollectiveModel(ABC):
     """
 
     saved: float = 0.0
-    """Seconds at full rate that a link may have saved up before (token buckets)."""
+    """Seconds at full rate that a link's token bucket may hold at the start."""
     schedule: Schedule
     network: Network
     conditions: Conditions = NO_CONDITIONS
@@ -71,15 +71,15 @@ class CollectiveModel(ABC):
     compared: ClassVar[str] = ""
 
     def finish(self, starts: FloatArray, nbytes: int) -> Outcome:
-        """Return when each rank that enters at ``starts`` finishes, as its links allow."""
-        return self._within_the_links(self._finish(starts, nbytes), starts)
+        """Return when each rank that enters at ``starts`` finishes, not before its links allow."""
+        return self._bounded_by_links(self._finish(starts, nbytes), starts)
 
-    def finish_after(self, starts: FloatArray, nbytes: int, rested_at: float) -> Outcome:
-        """Return the same after another operation, with links idle since ``rested_at`` (s).
+    def finish_after(self, starts: FloatArray, nbytes: int, refilled_at: float) -> Outcome:
+        """Return the same if token buckets on the links are full again only at ``refilled_at`` (s).
 
-        Most models ignore ``rested_at``.
+        Most models have none.
         """
-        return self._within_the_links(self._finish_after(starts, nbytes, rested_at), starts)
+        return self._bounded_by_links(self._finish_after(starts, nbytes, refilled_at), starts)
 
     def seconds_from_common_start(self, nbytes: int) -> float:
         """Return the seconds until the last rank has finished, if all enter at once."""
@@ -98,13 +98,13 @@ class CollectiveModel(ABC):
     def _finish(self, starts: FloatArray, nbytes: int) -> Outcome:
         """Return when each rank that enters at ``starts`` finishes, without the links' bound."""
 
-    def _finish_after(self, starts: FloatArray, nbytes: int, rested_at: float) -> Outcome:
+    def _finish_after(self, starts: FloatArray, nbytes: int, refilled_at: float) -> Outcome:
         return self._finish(starts, nbytes)
 
     def model_error(self, nbytes: int) -> ModelError:
         """Return the error of its time for ``nbytes``.
 
-        A library uses its own model's residuals on measured machines; the others are ideal.
+        By default the error of ideal transfers; models of libraries have their own residuals.
         """
         from dpsim.network.residuals import described, ideal_error
 
@@ -121,20 +121,20 @@ class CollectiveModel(ABC):
         """Return the usable share of its busiest link's rate for many bytes; 1 if ideal."""
         return 1.0
 
-    def _within_the_links(self, outcome: Outcome, starts: FloatArray) -> Outcome:
-        """Return ``outcome``, delayed by the time that the busiest link still needs for its bytes.
+    def _bounded_by_links(self, outcome: Outcome, starts: FloatArray) -> Outcome:
+        """Return ``outcome``, delayed if the busiest link needs more time for its bytes.
 
         No link can carry more than its rate times the time from the first start to the last finish.
-        If a model violates this (rounds that overlap on a link, a library whose constants were
-        fitted elsewhere), all ranks finish that much later.
+        If a model violates this (rounds that overlap on a link, constants fitted on other links),
+        all ranks finish later by the difference.
         """
-        # Bytes that a link saved up while idle pass in addition to its rate.
+        # Bytes from a full token bucket pass in addition to the rate.
         busiest = self._busiest_seconds(outcome.loads) - self.saved
-        # The first rank usually shows that there is enough time; the others can only add to it.
+        # Usually the first rank alone shows that there was enough time.
         if starts[0] + busiest - outcome.finishes[0] <= _ROUNDING * busiest:
             return outcome
-        short = _short(float(starts.min()), float(outcome.finishes.max()), busiest)
-        return replace(outcome, finishes=outcome.finishes + short) if short else outcome
+        shortfall = _shortfall(float(starts.min()), float(outcome.finishes.max()), busiest)
+        return replace(outcome, finishes=outcome.finishes + shortfall) if shortfall else outcome
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the state for another process, without this process's array identities."""
@@ -145,7 +145,7 @@ class CollectiveModel(ABC):
         known: dict[int, tuple[ref[FloatArray], float]] = self.__dict__.setdefault("_busiest", {})
         # Cached, because steps repeat a few collectives thousands of times on many links.
         found = known.get(id(loads))
-        # A reference that keeps nothing alive: another array may have the id later.
+        # A weak reference keeps nothing alive, so another array may reuse the id.
         if found is None or found[0]() is not loads:
             if len(known) == _MOST_KEPT:
                 known.clear()
@@ -155,7 +155,7 @@ class CollectiveModel(ABC):
 
     @cached_property
     def _most_rates(self) -> FloatArray:
-        """The maximum rate of each link over time (B/s), because some may become faster."""
+        """The highest rate that each link ever has (B/s), since link changes may raise it."""
         rates = self.network.capacities.copy()
         for change in self.conditions.changes:
             most = self.network.capacities[change.link] * change.factor
@@ -164,7 +164,7 @@ class CollectiveModel(ABC):
 
     @cached_property
     def members(self) -> IntArray:
-        """The ranks of each group that runs it, one row each, evenly spaced; by default one."""
+        """The ranks of each group that runs it, a row each, evenly spaced; by default one group."""
         return np.arange(len(self.ends))[None]
 
     @property
@@ -178,14 +178,14 @@ class CollectiveModel(ABC):
         return np.arange(self.network.ranks)
 
     @property
-    def plays(self) -> bool:
-        """Whether it can run message by message, so that others share links with each message."""
+    def has_messages(self) -> bool:
+        """Whether it can run message by message, and so share links with other traffic."""
         return False
 
-    def play(self, shared: SharedNetwork, nbytes: int, leave: OfRanks) -> OfRanks:
+    def run_by_messages(self, shared: SharedNetwork, nbytes: int, leave: OnRanks) -> OnRanks:
         """Run it message by message on a shared network; return a function that lets ranks enter.
 
-        ``leave`` is called with ranks as they finish. Only for a model that `plays`.
+        ``leave`` is called with ranks as they finish. Only for a model that `has_messages`.
         """
         raise NotImplementedError
 
@@ -197,7 +197,7 @@ class CollectiveModel(ABC):
         return iter(())
 
     def of_size(self, nbytes: int) -> CollectiveModel:
-        """Return the model that times a collective of ``nbytes``, if that depends on the size."""
+        """Return the model that times a collective of ``nbytes``."""
         return self
 
     def of_group(self, ranks: IntArray) -> CollectiveModel:
@@ -214,16 +214,16 @@ class CollectiveModel(ABC):
         return self.schedule.algorithm
 
 
-def _short(begin: float, end: float, busiest: float) -> float:
-    """Return the time that the busiest link needs beyond ``end`` (s); 0 for rounding errors."""
-    short = begin + busiest - end
-    return short if short > _ROUNDING * busiest else 0.0
+def _shortfall(begin: float, end: float, busiest: float) -> float:
+    """Return the time that the busiest link still needs after ``end`` (s); 0 if only rounding."""
+    shortfall = begin + busiest - end
+    return shortfall if shortfall > _ROUNDING * busiest else 0.0
 
 
-class LeavingTogether(CollectiveModel):
-    """A model in which all ranks leave at once, a fixed time after the last one has entered.
+class CommonFinish(CollectiveModel):
+    """A model in which all ranks finish together, a fixed time after the last one has entered.
 
-    Subclasses give the time, the algorithm, and its link loads.
+    Subclasses return the time, the algorithm, and its link loads.
     """
 
     @abstractmethod
@@ -242,7 +242,7 @@ class LeavingTogether(CollectiveModel):
             known[nbytes] = seconds, busiest
         seconds, busiest = known[nbytes]
         end = begin + seconds
-        return end + _short(begin, end, busiest)
+        return end + _shortfall(begin, end, busiest)
 
     def algorithm_for(self, nbytes: int) -> str:
         return self._time(nbytes)[1]
@@ -289,10 +289,10 @@ class ScheduleModel(CollectiveModel):
         return operation in OPERATIONS and OPERATIONS[operation].joins_all
 
     @property
-    def plays(self) -> bool:
+    def has_messages(self) -> bool:
         return True
 
-    def play(self, shared: SharedNetwork, nbytes: int, leave: OfRanks) -> OfRanks:
+    def run_by_messages(self, shared: SharedNetwork, nbytes: int, leave: OnRanks) -> OnRanks:
         from dpsim.network.flows import CollectiveRun
 
         check_laid_out(self.schedule, self.network)

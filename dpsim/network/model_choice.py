@@ -41,18 +41,17 @@ def collective_model(
 ) -> CollectiveModel:
     """Return the model of ``algorithm`` on ``network``.
 
-    ``auto`` is the cheapest model that is right: flows under ``conditions``, the closed form on a
-    uniform switch if all ranks start at once (``common_start``), otherwise rounds confirmed by
-    flows.
-
-    Raises DpsimError for a kind that the network does not support, or an algorithm that its nodes
-    do not support.
+    ``auto`` is the cheapest exact model: flows under ``conditions``, the closed form on a uniform
+    switch if all ranks start together (``common_start``), otherwise rounds confirmed by flows.
+    Raises DpsimError for a kind or an algorithm that the network does not support.
     """
     _check_conditions(kind, conditions)
     # Models are chosen before sizes are known, so the cost function must be exact for all sizes.
-    is_closed = common_start and algorithm.exact_for is always_exact
+    has_exact_cost = common_start and algorithm.exact_for is always_exact
     is_switch = isinstance(network, UniformSwitch)
-    if kind == "closed-form" or (kind == "auto" and is_closed and is_switch and not conditions):
+    if kind == "closed-form" or (
+        kind == "auto" and has_exact_cost and is_switch and not conditions
+    ):
         from dpsim.network.closed_form import ClosedFormModel
 
         if not isinstance(network, UniformSwitch):
@@ -69,8 +68,8 @@ def collective_model(
     from dpsim.network.flows_model import FlowsModel
 
     check_laid_out(schedule, network)
-    met = conditions or NO_CONDITIONS
-    return FlowsModel(schedule, network, costs, itemsize=itemsize, conditions=met)
+    conditions = conditions or NO_CONDITIONS
+    return FlowsModel(schedule, network, costs, itemsize=itemsize, conditions=conditions)
 
 
 def named_model(
@@ -88,10 +87,9 @@ def named_model(
 ) -> CollectiveModel:
     """Return the model of the algorithm ``name``, in all ``groups`` at once if given.
 
-    For an all-reduce there are also ``auto`` (the fastest at each size) and ``in-network``. With a
-    ``library`` other than "ideal" it is that library's, restricted to ``name`` unless that is
-    ``auto``. Raises UnknownNameError for an unknown name, and the errors of `collective_model` and
-    `library_model`.
+    For an all-reduce there are also ``auto`` (the fastest at each size) and ``in-network``. A
+    ``library`` other than "ideal" is restricted to ``name`` unless that is ``auto``. Raises
+    UnknownNameError for an unknown name, and the errors of `collective_model` and `library_model`.
     """
     if library != "ideal":
         if kind != "auto" or conditions:
@@ -138,7 +136,7 @@ def named_model(
 
 
 def _check_conditions(kind: ModelKind, conditions: Conditions | None) -> None:
-    # Background traffic and faults change rates during a round, which only flows model.
+    # Only flows model rates that change during a round.
     if conditions and kind not in ("auto", "flows"):
         raise DpsimError(
             "network model must be flows or auto with other traffic or links that change, "

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from dpsim.base.arrays import FloatArray, IntArray
 
-OfRanks = Callable[[IntArray], None]  # what happens to ranks: they enter, or leave
+OnRanks = Callable[[IntArray], None]  # lets ranks enter, or handles that they leave
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,10 +25,10 @@ class MessageCosts:
 class Outcome:
     """When each rank finished (s, a vector over ranks), and what each link carried.
 
-    ``loads`` are the bytes that each capacity of the network carried. ``rested_at`` is when the
+    ``loads`` are the bytes that each capacity of the network carried. ``refilled_at`` is when the
     links' rate limiters, if any, will have saved up their full burst again (s).
     """
 
     finishes: FloatArray
     loads: FloatArray
-    rested_at: float = float("-inf")
+    refilled_at: float = float("-inf")

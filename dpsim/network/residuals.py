@@ -1,8 +1,8 @@
-"""Residuals of NCCL's model on machines left out of its fit, and the errors of others.
+"""Errors of NCCL's model on held-out machines, also used for other libraries and ideal transfers.
 
 The spread of ln(measured / predicted) is in residuals.json beside the constants: by families of
-machines, each left out, and for networks unlike all families, with whole generations left out. Both
-apply to the next machine or generation: the fewer there are, the wider.
+machines, with each machine left out, and for networks of no family, with whole generations left
+out. Both are spreads for the next machine or generation, and wider the fewer were measured.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ SOURCE = "communication"
 _IDEAL = "transfers are ideal: a library's overhead on this network was not measured"
 
 
-def ideal_error(nodes: int, nbytes: float, of: str, apart: str = "") -> ModelError:
-    """Return the error of transfers without a library, taken from NCCL on dissimilar networks.
+def ideal_error(nodes: int, nbytes: float, of: str, caution: str = "") -> ModelError:
+    """Return the error of transfers without a library: the one of NCCL on dissimilar networks.
 
-    It is also used for libraries without residuals, whose own caution is ``apart``.
+    Libraries without residuals use it too, with ``caution`` as their caution.
     """
-    return unlike(nodes == 1, size_class(nbytes), apart or _IDEAL, of, nccl_residuals())
+    return dissimilar_error(nodes == 1, size_class(nbytes), caution or _IDEAL, of, nccl_residuals())
 
 
 def described(network: Network) -> str:
-    """Return the GPUs and cards of a network, which share errors on any number of nodes."""
+    """Return the GPUs and cards of a network: networks that have them in common share errors."""
     kinds = network.kinds if isinstance(network, Cluster) else ()
     return ", ".join(sorted({f"{kind.node.gpu.name} {kind.node.nics.link.name}" for kind in kinds}))
 
@@ -38,17 +38,17 @@ def size_class(nbytes: float) -> str:
     return "from 1 MiB" if nbytes >= _MIB else "below 1 MiB"
 
 
-def unlike(
-    is_one_node: bool, sizes: str, apart: str, of: str, table: Mapping[str, Any]
+def dissimilar_error(
+    is_one_node: bool, sizes: str, caution: str, of: str, table: Mapping[str, Any]
 ) -> ModelError:
-    """Return the error, inside nodes or between them, of a network that belongs to no family."""
+    """Return the error of a network that belongs to no family, inside nodes or between them."""
     found = next(
         each
         for each in table["unlike"]
         if each["is_one_node"] == is_one_node and each["sizes"] == sizes
     )
     basis = "communication: NCCL's tables of all such networks, whole generations left out"
-    return ModelError(basis, found["spread"], (apart,), of, source=SOURCE)
+    return ModelError(basis, found["spread"], (caution,), of, source=SOURCE)
 
 
 def nccl_residuals() -> Mapping[str, Any]:

@@ -1,13 +1,13 @@
-"""Parameter servers: workers push their payload in shares to k servers, and pull theirs back.
+"""Parameter servers: workers push shares of their payload to k servers, and pull the result.
 
-A worker's push to its k servers is one flow that uses 1/k of its rate on each server's links, and
-so is its pull: exact if servers are alike. A server processes pushes in the order of their ends,
-each ``n / k`` bytes at ``update_rate``; copies of its state go to ``replicas - 1`` further servers
-in a chain. With links of equal rate B everywhere, m workers in step and no other cost, a push takes
-max(n / B, m n / (k B)) in addition to its latency: servers saturate if k B < m B. Sources: Li et
-al., "Scaling distributed machine learning with the parameter server", OSDI 2014 (shares, chains of
-replicas); Jiang et al., "A unified architecture for accelerating distributed DNN training in
-heterogeneous GPU/CPU clusters", OSDI 2020 (BytePS: servers beside the workers).
+A worker's push is one flow that uses 1/k of its rate on the links of each of the k servers, and so
+is its pull. This is exact if servers are equal. A server processes pushes in the order of their
+ends, each ``n / k`` bytes at ``update_rate``; copies of its state go to ``replicas - 1`` further
+servers in a chain. With links of equal rate B everywhere, m workers in step and no other cost, a
+push takes max(n / B, m n / (k B)) in addition to its latency: servers saturate if k B < m B.
+Sources: Li et al., "Scaling distributed machine learning with the parameter server", OSDI 2014
+(shares, chains of replicas); Jiang et al., "A unified architecture for accelerating distributed DNN
+training in heterogeneous GPU/CPU clusters", OSDI 2020 (BytePS: servers beside the workers).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from dpsim.network.conditions import NO_CONDITIONS, Conditions
 from dpsim.network.flows import ends_of_flows
 from dpsim.network.maxmin import max_min_rates
 from dpsim.network.model import CollectiveModel
-from dpsim.network.outcome import OfRanks, Outcome
+from dpsim.network.outcome import OnRanks, Outcome
 from dpsim.topology import Network, Routes
 
 if TYPE_CHECKING:
@@ -84,20 +84,20 @@ class Servers:
             _BYTES_A_ROUTE * workers * servers,
             f"routes from {workers:,} workers to {servers:,} servers",
         )
-        apart = routes(np.repeat(self.workers, servers), np.tile(self.servers, workers))
+        separate = routes(np.repeat(self.workers, servers), np.tile(self.servers, workers))
         # Half as wide, because sorting millions of numbers takes most of the time.
-        links = np.sort(apart.links.astype(np.int32).reshape(workers, -1), axis=1)
+        links = np.sort(separate.links.astype(np.int32).reshape(workers, -1), axis=1)
         check()
         # A worker's own links are on its routes to all servers: they count once, with all of its
         # rate. After sorting, equal links are adjacent, and padding (-1) comes first.
         begins = np.empty(links.shape, dtype=bool)
         begins[:, :1] = links[:, :1] >= 0  # none where a server shares its only worker's device
         np.not_equal(links[:, 1:], links[:, :-1], out=begins[:, 1:])
-        here = np.flatnonzero(begins)
-        worker, link = here // links.shape[1], links.ravel()[here]
+        starts_at = np.flatnonzero(begins)
+        worker, link = starts_at // links.shape[1], links.ravel()[starts_at]
         # How often each link occurs: until the next one begins, or the worker's row ends.
         row_end = (worker + 1) * links.shape[1]
-        count = np.minimum(np.append(here[1:], links.size), row_end) - here
+        count = np.minimum(np.append(starts_at[1:], links.size), row_end) - starts_at
 
         # Workers ascend, so a link's number within its worker is its distance from the first one.
         of_worker = np.bincount(worker, minlength=workers)
@@ -108,7 +108,7 @@ class Servers:
         table[worker, hop] = link
         share[worker, hop] = count / servers
         # A bundle ends when its slowest part does.
-        latency = apart.latency.reshape(workers, servers).max(axis=1)
+        latency = separate.latency.reshape(workers, servers).max(axis=1)
         return Routes(table, latency, share)
 
 
@@ -162,10 +162,10 @@ class ServersModel(CollectiveModel):
         return self.servers.workers
 
     @property
-    def plays(self) -> bool:
+    def has_messages(self) -> bool:
         return True
 
-    def play(self, shared: SharedNetwork, nbytes: int, leave: OfRanks) -> OfRanks:
+    def run_by_messages(self, shared: SharedNetwork, nbytes: int, leave: OnRanks) -> OnRanks:
         """Start each worker's push or pull as it enters."""
         return _Run(self, shared, nbytes, leave).enter
 
@@ -181,10 +181,10 @@ class ServersModel(CollectiveModel):
         """Return the workers' bytes; the servers' bytes are counted separately."""
         workers = len(self.servers.workers)
         own = np.full(workers, nbytes, dtype=np.int64)
-        none = np.zeros(workers, dtype=np.int64)
+        nothing = np.zeros(workers, dtype=np.int64)
         if self.direction == "push":
-            return Traffic(own, none, by_others=(self.servers.replicas - 1) * nbytes)
-        return Traffic(none, own, by_others=workers * nbytes)
+            return Traffic(own, nothing, by_others=(self.servers.replicas - 1) * nbytes)
+        return Traffic(nothing, own, by_others=workers * nbytes)
 
     def algorithm_for(self, nbytes: int) -> str:
         """Return ``parameter-server``."""
@@ -195,7 +195,7 @@ class _Run:
     """One direction under way, on a shared network."""
 
     def __init__(
-        self, model: ServersModel, shared: SharedNetwork, nbytes: int, leave: OfRanks
+        self, model: ServersModel, shared: SharedNetwork, nbytes: int, leave: OnRanks
     ) -> None:
         self.model = model
         self.shared = shared

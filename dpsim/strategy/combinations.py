@@ -20,10 +20,11 @@ PARTS = ("aggregation", "sync", "overlap", "compression")
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A combination that does not work, and why: it matches where all of its conditions hold.
+    """A combination that does not work, and why: it matches if all of its conditions hold.
 
-    ``field``: the field of the aggregation that causes the conflict, where that is not its kind;
-    ``sync_field``: the same of the synchronisation. ``loss``: the rule is about averaging the loss.
+    ``field``: the field of the aggregation that causes the conflict, if that is not its kind;
+    ``sync_field``: the same for the synchronisation. ``loss``: the rule is about averaging the
+    loss.
     """
 
     why: str
@@ -37,16 +38,17 @@ class Rule:
 
     @property
     def conditions(self) -> dict[str, Callable[[Any], bool]]:
-        """The conditions, by the part that they test."""
-        # A part without a condition may be of any kind.
-        questions = {part: getattr(self, part) for part in PARTS}
-        return {part: question for part, question in questions.items() if question is not None}
+        """The conditions by part; a part without one may be of any kind."""
+        found = {part: getattr(self, part) for part in PARTS}
+        return {part: condition for part, condition in found.items() if condition is not None}
 
     def forbids(self, strategy: Any) -> bool:
         """Return whether the rule matches ``strategy``."""
         if self.loss and not strategy.average_loss:
             return False
-        return all(question(getattr(strategy, part)) for part, question in self.conditions.items())
+        return all(
+            condition(getattr(strategy, part)) for part, condition in self.conditions.items()
+        )
 
     def named_parts(self, strategy: Any) -> str:
         """Return the conflicting parts of ``strategy``, in the words of a scenario."""

@@ -36,7 +36,7 @@ class StrategyConfig(Config):
     )
 
     @model_validator(mode="after")
-    def _compatible(self) -> StrategyConfig:
+    def _check_combination(self) -> StrategyConfig:
         why = refusal(self)
         if why is not None:
             raise ValueError(why)
@@ -44,7 +44,7 @@ class StrategyConfig(Config):
 
     @property
     def inexact(self) -> list[str]:
-        """The parts that change updates compared with plain synchronous training, in words.
+        """Descriptions of the parts that change updates compared with plain synchronous training.
 
         Plain training applies the gradients of all workers, on the newest parameters, uncompressed.
         """
@@ -63,8 +63,8 @@ class StrategyConfig(Config):
         stage = self.aggregation.sharding_stage
         if stage is not None:
             return "ddp" if stage == 1 else "fsdp2"
-        beside = self.overlap.overlaps and not self.sync.has_groups
-        return "ddp" if beside and self.aggregation.all_reduce is not None else None
+        overlaps = self.overlap.overlaps and not self.sync.has_groups
+        return "ddp" if overlaps and self.aggregation.all_reduce is not None else None
 
     def peers(self, mesh: Mesh) -> Mesh:
         """Return the workers of ``mesh`` that exchange gradients: all, or one group."""

@@ -101,7 +101,7 @@ class Comparison(Shown):
         # Intervals are of ratios, which a price of 0 does not allow.
         if not self.ranking.of_time or not best or not own:
             return None
-        return self.best.result.alike(row.result, best, own)
+        return self.best.result.indistinguishable_from(row.result, best, own)
 
     @property
     def notes(self) -> list[str]:

@@ -1,7 +1,7 @@
 """A cluster: nodes on a fabric, with routes from GPU to GPU as lists of capacities.
 
-The graph of a kind of node is built once and used for all nodes of that kind: capacities of node k
-follow those of node k-1, and the fabric's come last.
+The graph of a kind of node is built once and used for all nodes of that kind. Capacities are
+numbered node by node; the fabric's come last.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 class _Tables(NamedTuple):
     """Routes inside the kinds of nodes, one row per GPU of each kind, kinds in order.
 
-    ``between`` its node's GPUs; ``out`` to its network card and ``back`` from there; ``nic_of`` is
-    the card's number in the node.
+    ``between``: to the node's other GPUs; ``out``: to its network card; ``back``: from there;
+    ``nic_of``: the card's number in the node.
     """
 
     between: Paths
@@ -51,16 +51,15 @@ class _Tables(NamedTuple):
 class Cluster:
     """Groups of (node, count) on a fabric (None for a single node), with ranks node by node.
 
-    ``ranks`` is the number of GPUs, ``per_node`` that of each node, None if nodes differ in it,
-    ``mesh`` the GPUs as groups, ``grid`` the sides of the fabric's grid in nodes of one GPU, None
-    if it has none. ``node_of`` and ``local_of`` (ranks,) are each rank's node and its place in it;
-    ``first_rank``, ``first_capacity`` and ``first_port`` (nodes + 1,) are where each node's begin.
-    ``accelerators`` are the GPUs of all ranks in order, as runs of (GPU, number of ranks), and
-    ``accelerator_of`` (ranks,) is each rank's place among those. ``capacities`` are B/s, node by
-    node, then the fabric's. ``reduces`` says whether its switches reduce, ``duplex`` which share of
-    its rate each direction of a network card's link keeps while both carry data; if it is below 1,
-    the capacities of both directions together come last. ``cautions`` state uncertainties of its
-    rates.
+    ``ranks``: the number of GPUs; ``per_node``: of each node's, None if nodes differ. ``mesh``: the
+    GPUs as groups. ``grid``: the sides of the fabric's grid in nodes of one GPU, None without one.
+    ``node_of`` and ``local_of`` (ranks,): each rank's node and local rank. ``first_rank``,
+    ``first_capacity`` and ``first_port`` (nodes + 1,): the first of each node. ``accelerators``:
+    the GPUs of all ranks in order, as runs of (GPU, number of ranks); ``accelerator_of`` (ranks,):
+    each rank's run. ``capacities``: B/s, node by node, then the fabric's. ``reduces``: whether its
+    switches reduce. ``duplex``: the share of its rate that each direction of a network card's link
+    keeps while both carry data; if it is below 1, joint capacities of both directions come last.
+    ``cautions``: uncertainties of its rates.
     """
 
     def __init__(
@@ -102,8 +101,7 @@ class Cluster:
         self.per_node = int(gpus_of_kind[0]) if equal else None
         self.mesh = Mesh(self.ranks, self.per_node)
         self.grid = _grid(fabric, self.ranks) if self.per_node == 1 else None
-        # One row for each GPU of each kind, not of each node, so tables stay small with many equal
-        # nodes.
+        # A row per GPU of each kind, not of each node, so that many equal nodes have small tables.
         first_row_of_kind = _starts(gpus_of_kind)
         self._row_of = first_row_of_kind[self.kind_of[self.node_of]] + self.local_of
         self.accelerators = _accelerators(groups)
@@ -124,7 +122,7 @@ class Cluster:
         DpsimError if links that are down leave no path.
         """
         apart = self.node_of[source] != self.node_of[destination]
-        # Usually all pairs are of one kind: rings inside nodes, or equal places between nodes.
+        # Usually all pairs are inside nodes, or all between nodes.
         count = np.count_nonzero(apart)
         if not count:
             return self._inside_routes(source, destination)
@@ -143,10 +141,10 @@ class Cluster:
     def _inside_routes(self, source: IntArray, destination: IntArray) -> Routes:
         paths = self._tables.between
         row = self._row_of[source]
-        there = self.local_of[destination]
-        # From (rows, places, hops) to (pairs, hops), with the numbers of one node of the kind.
-        links = self._placed(paths.links[row, there], source)
-        return Routes(links, paths.latency[row, there])
+        column = self.local_of[destination]
+        # From (rows, local ranks, hops) to (pairs, hops), with capacity numbers inside the node.
+        links = self._in_cluster(paths.links[row, column], source)
+        return Routes(links, paths.latency[row, column])
 
     def _outside_routes(self, source: IntArray, destination: IntArray) -> Routes:
         assert self.fabric is not None, "ranks of different nodes are joined by a fabric"
@@ -156,21 +154,21 @@ class Cluster:
         first = self.first_capacity[-1]  # of the fabric
         # Taking rows is many times faster in numpy than indexing.
         hops = [
-            self._placed(out.links.take(from_row, axis=0), source),
+            self._in_cluster(out.links.take(from_row, axis=0), source),
             _numbered_from(first, between.links),
-            self._placed(back.links.take(to_row, axis=0), destination),
+            self._in_cluster(back.links.take(to_row, axis=0), destination),
         ]
-        # A card's two directions share an extra capacity, which routes in both directions cross.
+        # Both directions of a card's link cross its joint capacity.
         if self.duplex_limits is not None:
             limits = self.duplex_limits.crossed(between.links)
             hops.append(_numbered_from(first + len(self.fabric.capacities), limits))
 
         latency = out.latency[from_row] + between.latency + back.latency[to_row]
-        # A row of capacities per pair: out of its node, over the fabric, into the other node.
+        # Per pair: out of the source's node, over the fabric, into the destination's node.
         return Routes(np.concatenate(hops, axis=1), latency)
 
-    def _placed(self, links: IntArray, rank: IntArray) -> IntArray:
-        """Convert local capacity numbers of each rank's node to numbers of the whole cluster."""
+    def _in_cluster(self, links: IntArray, rank: IntArray) -> IntArray:
+        """Convert capacity numbers inside each rank's node to numbers of the cluster."""
         return _numbered_from(self.first_capacity[self.node_of[rank], None], links)
 
     def card_of(self, rank: IntArray) -> IntArray:
@@ -178,7 +176,7 @@ class Cluster:
         return self.first_port[self.node_of[rank]] + self._tables.nic_of[self._row_of[rank]]
 
     def gpu_name(self, rank: int) -> str:
-        """Return the device in the graph at which ``rank`` computes, such as ``node3/gpu0``."""
+        """Return the name of the GPU of ``rank`` in the graph, such as ``node3/gpu0``."""
         node = self.node_of[rank]
         kind = self.kinds[self.kind_of[node]]
         return f"node{node}/{kind.gpus[self.local_of[rank]]}"
@@ -213,24 +211,24 @@ class Cluster:
         """
         import networkx as nx
 
-        whole: nx.DiGraph[str] = nx.DiGraph()
+        graph: nx.DiGraph[str] = nx.DiGraph()
         for node, first in enumerate(self.first_capacity[:-1].tolist()):
             inside = self.kinds[self.kind_of[node]]
             for name, data in inside.devices.items():
                 # A kind's graph is numbered from 0; the node's capacities begin at `first`.
                 limit = {"number": data["number"] + first} if "number" in data else {}
-                whole.add_node(f"node{node}/{name}", kind=data["kind"], **limit)
-            for a, ways in inside.links.items():
-                for b, data in ways.items():
+                graph.add_node(f"node{node}/{name}", kind=data["kind"], **limit)
+            for a, neighbours in inside.links.items():
+                for b, data in neighbours.items():
                     renumbered = {**data, "number": data["number"] + first}
-                    whole.add_edge(f"node{node}/{a}", f"node{node}/{b}", **renumbered)
+                    graph.add_edge(f"node{node}/{a}", f"node{node}/{b}", **renumbered)
         if self.fabric is not None:
             first, shown = int(self.first_capacity[-1]), self.fabric.ports.shown
             for a, b, data in self.fabric.graph().edges(data=True):
                 renumbered = {**data, "number": data["number"] + first}
                 shared = self._shared_by_directions(data["number"])
-                whole.add_edge(shown(a), shown(b), **renumbered, **shared)
-        return whole
+                graph.add_edge(shown(a), shown(b), **renumbered, **shared)
+        return graph
 
     def _shared_by_directions(self, number: int) -> dict[str, int]:
         """Return the capacity that a fabric's link shares with its other direction, if any."""
@@ -255,7 +253,7 @@ def _accelerators(groups: Sequence[tuple[NodeGraph, int]]) -> tuple[tuple[Gpu, i
 
 
 def _starts(sizes: IntArray) -> IntArray:
-    """Return the offset at which each of several parts begins, and the end of the last."""
+    """Return where each of several parts begins, and the end of the last."""
     return np.concatenate([[0], np.cumsum(sizes)])
 
 
@@ -282,7 +280,7 @@ def _rates(
 
 
 def _numbered_from(first: IntArray | int, links: IntArray) -> IntArray:
-    """Return ``links`` counted from ``first`` on; -1, the padding of shorter routes, stays."""
+    """Return ``links`` plus ``first``; -1, the padding of shorter routes, is kept."""
     numbers = links + first
     is_none = links < 0
     if np.count_nonzero(is_none):
@@ -293,7 +291,7 @@ def _numbered_from(first: IntArray | int, links: IntArray) -> IntArray:
 def _stacked(parts: Sequence[Paths], shape: tuple[int, ...]) -> Paths:
     """Concatenate the tables of several kinds.
 
-    They are padded to the longest route, and to ``shape`` places.
+    They are padded to the longest route, and to ``shape`` local ranks.
     """
     if len(parts) == 1:
         return parts[0]
@@ -305,10 +303,10 @@ def _stacked(parts: Sequence[Paths], shape: tuple[int, ...]) -> Paths:
     for part in parts:
         end = first + len(part.latency)
         places = [slice(0, size) for size in part.latency.shape[1:]]
-        # Places and hops that a smaller kind of node lacks stay empty.
-        where = (slice(first, end), *places)
+        # What a smaller kind of node lacks stays padding.
+        block = (slice(first, end), *places)
         hops = slice(0, part.links.shape[-1])
-        links[(*where, hops)] = part.links
-        latency[where] = part.latency
+        links[(*block, hops)] = part.links
+        latency[block] = part.latency
         first = end
     return Paths(links, latency)

@@ -44,7 +44,7 @@ class NodeGroup(Config):
     )
 
     @model_validator(mode="after")
-    def _enough_gpus(self) -> NodeGroup:
+    def _check_gpus_in_use(self) -> NodeGroup:
         _check_gpus(self.node, self.gpus_per_node)
         return self
 
@@ -101,18 +101,18 @@ class ClusterConfig(Config):
     )
 
     @model_validator(mode="after")
-    def _consistent(self) -> ClusterConfig:
+    def _check_nodes(self) -> ClusterConfig:
         if self.node is None and not self.groups:
             raise ValueError("must have either node (and nodes) or groups, but got neither")
 
-        of_equal_nodes = {
-            # The default of 1 is not a statement, so it may be combined with groups.
+        equal_nodes = {
+            # The default of 1 may be combined with groups.
             "nodes": self.nodes != 1,
             "node": self.node,
             "gpu": self.gpu,
             "gpus_per_node": self.gpus_per_node,
         }
-        given = [name for name, value in of_equal_nodes.items() if value]
+        given = [name for name, value in equal_nodes.items() if value]
         if self.groups and given:
             raise ValueError(
                 f"must have either node (and nodes) or groups, but got both groups and {given[0]}"
@@ -129,7 +129,7 @@ class ClusterConfig(Config):
         """The groups; equal nodes form a single one."""
         if self.node is None:
             return self.groups
-        # Without repeated validation, because it is used many times in a run.
+        # Not validated again, because this is called many times in a run.
         return (
             NodeGroup.model_construct(
                 nodes=self.nodes, node=self.node, gpu=self.gpu, gpus_per_node=self.gpus_per_node
@@ -162,16 +162,18 @@ class ClusterConfig(Config):
         return Mesh(ranks, numbers.pop() if len(numbers) == 1 else None)
 
     def _burst_caution(self, part: NodeGroup) -> str | None:
-        """Return a caution if the cards of a node have a burst rate above the sustained one."""
+        """Return a caution if a node's cards have a burst rate above the sustained rate."""
         burst, own = part.node.nics.burst, part.node.nics.link.rate.value
         if burst is None:
             return None
-        lent, kept = _gigabits(burst.value), _gigabits(own)
+        burst_rate, sustained = _gigabits(burst.value), _gigabits(own)
         name, used = part.node.name, self.nic_link(part).rate.value
         if used > own:
             rate = _gigabits(used)
-            return f"{rate} is a burst rate of {name}; sustained is {kept}"
-        return f"{lent} of {name} is a burst rate; sustained is {kept}, which counts here"
+            return f"{rate} is a burst rate of {name}; sustained is {sustained}"
+        return (
+            f"{burst_rate} of {name} is a burst rate; sustained is {sustained}, which counts here"
+        )
 
     def with_nodes(self, nodes: int) -> ClusterConfig:
         """Return the same cluster with another number of equal nodes.
@@ -190,7 +192,7 @@ class ClusterConfig(Config):
             raise DpsimError(f"cluster with {nodes} nodes: {problem}") from None
 
     def _cards(self, part: NodeGroup) -> int:
-        # The most specific statement counts: of the group, the network, then the kind of node.
+        # The most specific one: of the group, the network, or the kind of node.
         return part.nics_per_node or self.network.nics_per_node or part.node.nics.count
 
     def _cards_by_node(self, parts: tuple[NodeGroup, ...]) -> list[int]:
@@ -225,7 +227,7 @@ class ClusterConfig(Config):
     def _built(self, parts: tuple[NodeGroup, ...], *, host: bool) -> Cluster:
         groups = []
         for part in parts:
-            # The node with the parts in use: library models read its GPU and its network link.
+            # Library models read the GPU and the network link in use from the node.
             nics = part.node.nics.model_copy(update={"link": self.nic_link(part)})
             node = part.node.model_copy(update={"nics": nics, "gpu": part.accelerator})
             used = _UsedNode(node, self._cards(part), part.gpus_per_node, host)
@@ -254,7 +256,7 @@ class ClusterConfig(Config):
 
 @dataclass(frozen=True, slots=True)
 class _UsedNode:
-    """A node with the parts of it that a cluster uses, as a cache key."""
+    """A node and how many of its parts a cluster uses, as a cache key."""
 
     node: Node
     nics: int
@@ -262,7 +264,7 @@ class _UsedNode:
     host: bool
 
     def __hash__(self) -> int:
-        # Hashes only cheap fields, since a node's mappings cannot be hashed; equality compares all.
+        # A node's mappings cannot be hashed; equality compares all fields.
         return hash((self.node.name, self.nics, self.gpus, self.host))
 
 

@@ -28,7 +28,7 @@ class NetworkWithGraph(Network, Protocol):
         """Return the graph of the whole network."""
 
     def gpu_name(self, rank: int) -> str:
-        """Return the node of the graph at which ``rank`` computes."""
+        """Return the name of the GPU of ``rank`` in the graph."""
 
 
 def routes_avoiding(
@@ -78,7 +78,7 @@ def _capacities_on(graph: nx.DiGraph[str], hops: list[tuple[str, str]]) -> list[
 def _remaining_path(
     graph: nx.DiGraph[str], a: str, b: str, cut: frozenset[int]
 ) -> list[tuple[str, str]]:
-    """Return the hops from ``a`` to ``b`` over links, shared capacities and devices not cut."""
+    """Return the hops from ``a`` to ``b`` that cross no capacity in ``cut``."""
     import networkx as nx
 
     def weight(start: str, end: str, data: dict[str, Any]) -> float | None:
@@ -95,7 +95,7 @@ def _remaining_path(
 
 
 def _named(network: Network, cut: frozenset[int]) -> str:
-    """Return the links for a message, the first few by name."""
+    """Return the names of the cut links for a message; only the first few."""
     names = [network.link_name(link) for link in sorted(cut)[:_SHOWN_LINKS]]
     more = len(cut) - len(names)
     return ", ".join(names) + (f" and {more:,} more" if more else "")

@@ -1,10 +1,9 @@
 """Joint limits of the two directions of a network card's link.
 
-A card, its bus and the protocol serve both directions: acknowledgements, interrupts and
-memory are shared. While both directions carry data, each keeps the part d of its rate (1: full
-duplex; 0.5: they take turns), so that together they carry at most d times the sum of both rates; a
-single direction has its full rate. This is an extra capacity, which every route over either
-direction crosses.
+A card, its bus and the protocol serve both directions: acknowledgements, interrupts and memory are
+shared. While both directions carry data, each keeps the share d of its rate (1: full duplex; 0.5:
+they take turns), so together they carry at most d times the sum of their rates; a single direction
+has its full rate. The limit is an extra capacity that routes over either direction cross.
 """
 
 from __future__ import annotations
@@ -48,14 +47,14 @@ class DuplexLimits:
 
     def crossed(self, links: IntArray) -> IntArray:
         """Return the limit of each of the fabric's ``links``, in the same shape; -1 for none."""
-        return self._of[links]
+        return self._limit_of[links]
 
     @cached_property
-    def _of(self) -> IntArray:
-        of = np.full(len(self.fabric.capacities) + 1, -1)  # the last is for -1, no link
-        for place, numbers in enumerate(self.links.values()):
-            of[numbers] = place
-        return of
+    def _limit_of(self) -> IntArray:
+        limit_of = np.full(len(self.fabric.capacities) + 1, -1)  # the last is for -1, no link
+        for limit, numbers in enumerate(self.links.values()):
+            limit_of[numbers] = limit
+        return limit_of
 
     @cached_property
     def ends(self) -> tuple[tuple[str, str], ...]:

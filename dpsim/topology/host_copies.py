@@ -10,19 +10,19 @@ from dpsim.topology.node_graph import NodeGraph
 
 
 def host_copy_rates(cluster: Cluster) -> FloatArray:
-    """Return the B/s of copies to each rank's GPU while all GPUs of its node are copied to.
+    """Return the B/s of copies to each rank's GPU when all GPUs of its node copy at once.
 
     The shape is (ranks,). Each GPU's route starts at the nearest CPU (at the nearest slot of a
-    network card, if a node has no CPUs); links that several routes use are divided evenly.
+    network card, if a node has no CPUs); routes share links evenly.
     """
     kinds = [_rates(kind) for kind in cluster.kinds]
     return np.concatenate([kinds[kind] for kind in cluster.kind_of])
 
 
 def host_memory_rates(cluster: Cluster) -> FloatArray:
-    """Return the B/s of its node's memory per rank's GPU, shared evenly; 0 if unknown.
+    """Return each rank's equal share of its node's memory rate in B/s; 0 if unknown.
 
-    The shape is (ranks,). Rates are nominal, of reads and writes together.
+    The shape is (ranks,). Rates are nominal, for reads and writes together.
     """
     kinds = [_memory_rate(kind) for kind in cluster.kinds]
     return np.array([kinds[cluster.kind_of[node]] for node in cluster.node_of])
@@ -45,7 +45,7 @@ def _rates(kind: NodeGraph) -> FloatArray:
         crossed.append(kind.path_links(nearest))
 
     every_link = [link for links in crossed for link in links]
-    # Copies to all GPUs run at once in each step, so a link's rate is divided among its users.
+    # All GPUs copy at the same time, so a link's rate is divided among its users.
     users = np.bincount(every_link, minlength=len(kind.capacities))
     shares = kind.capacities / np.maximum(users, 1)
     return np.array([shares[links].min(initial=np.inf) for links in crossed])

@@ -1,7 +1,4 @@
-"""A cluster whose CPUs are route ends too.
-
-Parameter servers and averaging on the host use them.
-"""
+"""A cluster whose CPUs are route ends too, for parameter servers and averaging on the host."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The ranks of a job as a mesh: groups of consecutive ranks, and ranks at the same place in them.
+"""The ranks of a job as a mesh: groups of consecutive ranks, and replicas across groups.
 
-A group is all ranks, those of a node, or any number that divides them. Ranks of a group share their
-data; ranks at the same place of different groups hold the same: they are replicas.
+A group is all ranks, the ranks of a node, or any number that divides them. The ranks of a group
+divide their data; ranks with the same index in different groups hold the same and are replicas.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ GroupSize = Literal["all", "node"] | Annotated[int, Field(ge=1, le=2**20)]
 
 @dataclass(frozen=True, slots=True)
 class Mesh:
-    """``ranks`` ranks numbered node by node, ``per_node`` on each; None if nodes are unequal."""
+    """``ranks`` ranks, numbered node by node, ``per_node`` on each (None if nodes differ)."""
 
     ranks: int
     per_node: int | None
@@ -26,7 +26,7 @@ class Mesh:
     def size(self, group: GroupSize, where: str) -> int:
         """Return the number of ranks of a ``group``.
 
-        Raises DpsimError, naming ``where``, if groups come out uneven.
+        Raises DpsimError, naming ``where``, if the groups would be unequal.
         """
         if group == "all":
             return self.ranks

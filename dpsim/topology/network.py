@@ -9,7 +9,7 @@ import numpy as np
 
 from dpsim.base.arrays import FloatArray, IntArray
 
-# Bytes: between two places, messages take the path that is fastest for this size.
+# Bytes: messages take the path that is fastest for this size.
 ROUTED_BY = 2**20
 
 
@@ -20,10 +20,10 @@ class Routes:
     ``links`` (transfers, hops) are capacity numbers, -1 where a route is shorter; ``latency`` in s.
 
     A transfer of rate r takes r times its ``share`` of a link (of the shape of ``links``; None: the
-    full rate everywhere). So transfers with the same start, end and shares can be one: a push
+    full rate everywhere). So several transfers with the same start and end can be one: a push
     spread evenly over k servers has share 1 on its worker's own links and 1/k on each server's.
-    That is exact if the k parts would end together, as with equal servers that have the same
-    traffic; otherwise all of them keep the pace of the slowest.
+    This is exact if the k parts would end together, as with equal servers; otherwise all parts take
+    as long as the slowest.
     """
 
     links: IntArray

@@ -1,7 +1,4 @@
-"""The inside of a node as a graph.
-
-It has devices, full-duplex links, and routes between the node's GPUs and to its network cards.
-"""
+"""The inside of a node as a graph of devices and full-duplex links, and routes between devices."""
 
 from __future__ import annotations
 
@@ -32,13 +29,13 @@ class Paths:
 class NodeGraph:
     """A node with ``nics`` network cards, whose GPUs are placed in ring order.
 
-    ``gpus[i]`` is the device at local rank i; with ``host``, the first CPU (the first slot of a
-    network card, if there is none) comes after them and is a route end like them. Each direction of
-    a link is a capacity, and so is each device with a limit of its own. Messages pass through
-    switches and CPUs, not through other GPUs. ``edges`` are the node's own, without its network
-    cards (`Node.expand_edges`); ``devices[a]`` and ``links[a][b]`` are the properties of a device
-    and of a link's direction. ``between_gpus`` (gpus, gpus) are the routes from local rank to local
-    rank, ``to_nic`` and ``from_nic`` (gpus,) those to and from the network card of each, `nic_of`.
+    ``gpus[i]`` is the device of local rank i; with ``host``, the first CPU (or without CPUs the
+    first slot of a network card) follows them as another route end. Each direction of a link is a
+    capacity, and so is each device with a limit of its own. Messages pass through switches and
+    CPUs, not through other GPUs. ``edges``: the node's links without those to its network cards
+    (`Node.expand_edges`). ``devices[a]`` and ``links[a][b]``: the properties of a device and of a
+    direction of a link. ``between_gpus`` (gpus, gpus): routes between local ranks; ``to_nic`` and
+    ``from_nic`` (gpus,): routes to and from each rank's network card, `nic_of`.
     """
 
     def __init__(
@@ -48,7 +45,7 @@ class NodeGraph:
         cards = node.nic_edges(nics)
         self.edges = node.expand_edges()
         self.nics = [name for name, *_ in cards]
-        # A CPU or a switch can carry less than its links together.
+        # A CPU or a switch may carry less than all its links together.
         limits = {name: node.capacity(name) for name in node.device_names()}
         kinds = {name: {"kind": device_kind(name)} for name in limits}
         self.devices: dict[str, dict[str, Any]] = kinds | {
@@ -58,7 +55,7 @@ class NodeGraph:
         self.names: list[str] = []
         self._limits = self._number_capacities(limits)
         self.capacities: FloatArray = np.array(self._limits)
-        # Cached shortest paths from a device to all others: a search finds them all at once.
+        # Cached shortest paths from a device to all others, which one search finds.
         self._trees: dict[str, dict[str, list[str]]] = {}
         used = [f"gpu{i}" for i in range(node.gpus if gpus is None else gpus)]
         # Ranks are numbered along the node's best ring, because collectives run in rings.
@@ -75,8 +72,8 @@ class NodeGraph:
         Returns the capacities (B/s) in the order of their numbers.
         """
         limits: list[float] = []
-        for a, ways in self.links.items():
-            for b, data in ways.items():
+        for a, neighbours in self.links.items():
+            for b, data in neighbours.items():
                 data["number"] = len(limits)
                 self.names.append(f"{a}->{b}")
                 limits.append(data["capacity"])
@@ -93,21 +90,19 @@ class NodeGraph:
         if a not in self._trees:
             self._trees[a] = self._paths_from(a, ends=("gpu", "nic"))
         if b not in self._trees[a]:
-            # A card may hang on a GPU alone, through which then goes what a processor sends.
+            # A card may be attached only to a GPU, through which processors then send.
             self._trees[a] = {**self._paths_from(a, ends=("nic",)), **self._trees[a]}
         return self._trees[a][b]
 
     def _paths_from(self, start: str, ends: tuple[str, ...]) -> dict[str, list[str]]:
         """Return the path of least weight to each device; of equal ones the first found.
 
-        Devices of the kinds ``ends`` forward nothing.
-
-        Dijkstra's algorithm without networkx, whose import would take a tenth of a short run.
+        Devices of the kinds ``ends`` forward nothing. This is Dijkstra's algorithm without
+        networkx, whose import would take a tenth of a short run.
         """
         found: dict[str, list[str]] = {}
         order = count()
-        # Numbered as found, so that the first of equal weights is used and paths are never
-        # compared.
+        # Numbered, so that the first of equal weights is used and paths are never compared.
         waiting = [(0.0, next(order), [start])]
         while waiting:
             weight, _, path = heappop(waiting)
@@ -115,7 +110,7 @@ class NodeGraph:
             if device in found:
                 continue
             found[device] = path
-            # Peer traffic goes through switches and CPUs; a GPU forwards only by software.
+            # Peer traffic passes through switches and CPUs; a GPU forwards only by software.
             if device != start and self.devices[device]["kind"] in ends:
                 continue
             for other, link in self.links[device].items():
@@ -131,7 +126,7 @@ class NodeGraph:
         return edges + devices
 
     def path_seconds(self, path: list[str]) -> float:
-        """Return about how long a message of 1 MiB takes along ``path``."""
+        """Return the seconds of a message of 1 MiB along ``path``."""
         return float(sum(self.links[a][b]["weight"] for a, b in pairwise(path)))
 
     def _path_latency(self, path: list[str]) -> float:
@@ -143,17 +138,14 @@ class NodeGraph:
         return min(self._limits[link] for link in self.path_links(self.path(a, b)))
 
     def _affinity(self) -> list[int]:
-        """Return the network card of each GPU: the nearest one.
-
-        Among equally near ones, the one with the fewest GPUs so far.
-        """
+        """Return the nearest network card of each GPU; of equally near ones the least used."""
         load = [0] * len(self.nics)
         chosen = []
         for gpu in self.gpus:
             ranked = []
             for number, nic in enumerate(self.nics):
                 distance = self.path_seconds(self.path(gpu, nic))
-                # The number comes last, so that ties are deterministic.
+                # The number makes ties deterministic.
                 ranked.append((distance, load[number], number))
             nearest = min(ranked)[2]
             load[nearest] += 1
@@ -169,12 +161,12 @@ class NodeGraph:
         )
         ends = [(gpu, self.nics[card]) for gpu, card in zip(self.gpus, self.nic_of, strict=True)]
         out = self._paths([self.path(gpu, card) for gpu, card in ends])
-        # Not the way out in reverse: each direction takes the first one found of equal paths.
+        # Not the reverse of ``out``: each direction takes the first one found of equal paths.
         back = self._paths([self.path(card, gpu) for gpu, card in ends])
         return between, out, back
 
     def _paths(self, paths: list[list[str]]) -> Paths:
-        """Return a table of paths; one from a device to itself crosses nothing."""
+        """Return a table of paths; a path from a device to itself crosses nothing."""
         links = [self.path_links(path) if len(path) > 1 else [] for path in paths]
         table = np.full((len(paths), max(map(len, links))), -1, dtype=np.int64)
         for row, crossed in zip(table, links, strict=True):
@@ -203,15 +195,15 @@ def _links(
 
 
 def ring_order(bandwidth: FloatArray) -> list[int]:
-    """Return places 0 .. n-1 in the order of the ring whose slowest hop is fastest.
+    """Return devices 0 .. n-1 in the order of the ring whose slowest hop is fastest.
 
-    The order starts at 0. ``bandwidth`` (n, n) is B/s from place to place, each route alone. Among
-    equally good orders the lexicographically first is taken, so that the order does not change if
-    all hops are equal. Exact: a depth-first search for a Hamiltonian cycle at each threshold, which
-    is quick for the 2 to 16 GPUs of a node.
+    The order starts at 0. ``bandwidth`` (n, n) is the B/s of each pair's route without other
+    traffic. Of equally good orders the lexicographically first is returned, so equal hops do not
+    change the order. It is exact: a depth-first search for a Hamiltonian cycle at each threshold,
+    which is fast for the 2 to 16 GPUs of a node.
     """
     places = len(bandwidth)
-    # Up to three places all orders form the same ring.
+    # With up to three devices all orders form the same ring.
     if places <= 3:
         return list(range(places))
     # A ring is as slow as its slowest hop: try the fastest threshold first.
@@ -219,7 +211,7 @@ def ring_order(bandwidth: FloatArray) -> list[int]:
     for threshold in thresholds[::-1]:
         fast = bandwidth >= threshold
         if not (fast.sum(axis=1) >= 2).all():
-            continue  # a place has no fast hop except to itself
+            continue  # a device has no fast hop except to itself
         order = _cycle(fast, [0])
         if order is not None:
             return order

@@ -1,7 +1,4 @@
-"""A cluster over a measured transport.
-
-Its links have the transport's rates, and its messages the transport's times.
-"""
+"""A cluster over a measured transport, which sets rates of links and times of messages."""
 
 from __future__ import annotations
 
@@ -22,8 +19,8 @@ def cluster_over_transport(config: ClusterConfig, transport: Transport) -> Clust
     Each link reaches ``efficiency`` of its nominal rate, and ``duplex`` of that while both
     directions carry data. Half of a message's time is on each network card's link and none between
     switches, so that a message between two nodes takes it once on any path. Links inside nodes do
-    not change, except if copies were measured: then each GPU's own link towards its host takes the
-    time of a copy.
+    not change, except that each GPU's link towards its host takes the time of a copy if copies were
+    measured.
     """
     network = config.network.model_copy(update=_network(config, transport))
     changes: dict[str, Any] = {"network": network}
@@ -31,7 +28,7 @@ def cluster_over_transport(config: ClusterConfig, transport: Transport) -> Clust
         changes["node"] = _node(config.node, transport)
     groups = []
     for group in config.groups:
-        nic = None if group.nic is None else _over(group.nic, transport)
+        nic = None if group.nic is None else _measured(group.nic, transport)
         node = _node(group.node, transport)
         groups.append(group.model_copy(update={"node": node, "nic": nic}))
     changes["groups"] = tuple(groups)
@@ -44,19 +41,19 @@ def _network(config: ClusterConfig, transport: Transport) -> dict[str, Any]:
     if transport.duplex is not None:
         changes["duplex"] = transport.duplex
     if network.nic is not None:
-        changes["nic"] = _over(network.nic, transport)
-    # The cards' links have all of a message's time; switches would count it again.
+        changes["nic"] = _measured(network.nic, transport)
+    # All of a message's time is on the cards' links, so none is left for switches.
     if transport.message_seconds is not None:
         changes |= dict.fromkeys(network.own_latencies, 0.0)
     if transport.efficiency is not None:
         rates = {name: getattr(network, name) for name in network.own_rates}
-        # A rate that is left out follows the cards.
+        # A rate that is not set follows the cards'.
         changes |= {
             name: rate * transport.efficiency for name, rate in rates.items() if rate is not None
         }
     edges = network.listed_edges
     if edges:
-        # Includes the edges of a file, which is then not read again.
+        # Edges of a file are now listed, so the file is not read again.
         changes |= {"edges": tuple(_edge(edge, transport) for edge in edges), "graphml": None}
     return changes
 
@@ -64,20 +61,20 @@ def _network(config: ClusterConfig, transport: Transport) -> dict[str, Any]:
 def _edge(edge: CustomEdge, transport: Transport) -> CustomEdge:
     """Return an edge with half of the message time per network card, and its rate adjusted."""
     latency = edge.seconds
-    # An edge with a window is a long link with a delay of its own.
+    # An edge with a window is a long link and keeps its own delay.
     if transport.message_seconds is not None and edge.window is None:
         cards = sum("/nic" in end for end in edge.between)
         latency = cards * transport.message_seconds / 2
     changes: dict[str, Any] = {"latency": latency}
     if edge.link is not None:
-        changes["link"] = _over(edge.link, transport)
+        changes["link"] = _measured(edge.link, transport)
     elif edge.rate is not None and transport.efficiency is not None:
         changes["rate"] = edge.rate * transport.efficiency
     return edge.model_copy(update=changes)
 
 
 def _node(node: Node, transport: Transport) -> Node:
-    link = _over(node.nics.link, transport)
+    link = _measured(node.nics.link, transport)
     cards = node.nics.model_copy(update={"link": link})
     edges = tuple(_copied(node, transport))
     return node.model_copy(update={"nics": cards, "edges": edges})
@@ -106,8 +103,8 @@ def _copied(node: Node, transport: Transport) -> Iterator[Edge]:
             yield Edge(between=edge.between, link=as_copied)
 
 
-def _over(link: Link, transport: Transport) -> Link:
-    """Return the link as the transport uses it."""
+def _measured(link: Link, transport: Transport) -> Link:
+    """Return ``link`` with the rate and latency that the transport reaches on it."""
     changes: dict[str, Any] = {}
     if transport.efficiency is not None:
         changes["achievable"] = SourcedFraction(value=transport.efficiency, source=_SOURCE)

@@ -1,7 +1,4 @@
-"""The description of a testbed of real processes in a scenario.
-
-Hosts, rates of links, racks; and the cluster that represents it.
-"""
+"""A testbed of real processes in a scenario: hosts, rates, racks, and the equivalent cluster."""
 
 from __future__ import annotations
 
@@ -21,9 +18,9 @@ if TYPE_CHECKING:
     from dpsim.topology.fabrics import CustomEdge
 
 _HOST = "testbed-host"
-# B/s: below, the limiter's smallest burst, one frame, is too long for smoothing.
+# B/s; below, one frame, the limiter's smallest burst, takes too long.
 _SLOWEST = 1.25e5
-_FASTEST = 1.25e9  # B/s: above, a core cannot move the bytes
+_FASTEST = 1.25e9  # B/s; above, a core cannot move the bytes
 _ETHERNET = 14  # header bytes before the IP packet, which the limiter counts too
 _IP_AND_TCP = 20 + 20 + 12  # headers with TCP's timestamps
 
@@ -89,7 +86,7 @@ class TestbedConfig(Config):
         return rate
 
     @model_validator(mode="after")
-    def _fits_together(self) -> Self:
+    def _check_hosts(self) -> Self:
         if isinstance(self.rate, tuple) and len(self.rate) != self.hosts:
             raise ValueError(
                 f"rate must be one for all or one for each of {self.hosts} hosts, but got "
@@ -153,8 +150,7 @@ class TestbedConfig(Config):
                 link = self.link(self.rates[host])
                 yield CustomEdge(between=(f"node{host}/nic0", switch), link=link)
 
-        # Without a latency, as in `cluster_over_transport`: a message's latency is on the hosts'
-        # links, whatever its path.
+        # No latency, as in `cluster_over_transport`: a message's latency is on the hosts' links.
         uplink = self.link(racks.uplink)
         if len(racks.racks) == 2:
             yield CustomEdge(between=("rack0", "rack1"), link=uplink, latency=0.0)
@@ -164,9 +160,9 @@ class TestbedConfig(Config):
 
 
 def goodput_fraction(mtu: int = 9000) -> float:
-    """Return the part of a link's rate available to a TCP stream's own bytes, without headers.
+    """Return the share of a link's rate that remains for a TCP stream's data after headers.
 
-    0.9927 at MTU 9000, 0.956 at 1500.
+    It is 0.9927 at MTU 9000 and 0.956 at 1500.
     """
     return (mtu - _IP_AND_TCP) / (mtu + _ETHERNET)
 
@@ -178,5 +174,5 @@ def _in_range(rate: float) -> float:
 
 
 def in_bits(rate: float) -> str:
-    """Return a rate in B/s in the usual unit of networks: ``100 Mbit/s``."""
+    """Return a rate in B/s as text in bit/s: ``100 Mbit/s``."""
     return human(rate * 8, RATE).replace("B/s", "bit/s")

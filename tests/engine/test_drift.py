@@ -140,7 +140,7 @@ def test_communication_that_piles_up_is_paid(tiny, steps):
     scenario = tiny(2, sync={"kind": "ssp", "staleness": 20}, cluster=slow, run={"steps": steps})
     early = run_scenario(scenario, settle=False).result
     np.testing.assert_allclose(early.steps.step, 10.5)
-    assert "communication piles up, 190.5% of the time" in early.warnings[0]
+    assert "communication piles up, it takes 190.5% of the time" in early.warnings[0]
     settled = simulate(scenario)
     np.testing.assert_allclose(settled.steps.step, 20, rtol=1e-6)
     assert settled.steady

@@ -11,7 +11,7 @@ from dpsim import simulate
 from dpsim.base.errors import DpsimError
 from dpsim.engine import Steps, bytes_in_step, exact_for, slow_downs
 from dpsim.engine.events import run_events
-from dpsim.engine.events.lines import Line
+from dpsim.engine.events.simulated_collectives import SimulatedCollective
 from dpsim.engine.vector_engine import run_vector
 from dpsim.report.text.tables import run_notes
 
@@ -44,13 +44,13 @@ class HybridDrawing(Drawing):
 def by_both(job, monkeypatch):
     """The steps by either engine, and the bytes that events sent."""
     sent = []
-    opened = Line.open
+    opened = SimulatedCollective.open
 
     def counted(line, group, span):
-        sent.append(line.parties[group].model.traffic(line.nbytes).total)
+        sent.append(line.groups[group].model.traffic(line.nbytes).total)
         return opened(line, group, span)
 
-    monkeypatch.setattr(Line, "open", counted)
+    monkeypatch.setattr(SimulatedCollective, "open", counted)
     factors = slow_downs(job)
     vector = run_vector(job, factors, lambda done: None)
     return vector, run_events(job, factors, lambda done: None), sum(sent)
@@ -147,7 +147,7 @@ def test_a_slower_link_holds_up_what_is_under_way(tiny):
 
 def test_the_vector_path_is_refused_where_it_can_say_nothing(tiny):
     servers = {"aggregation": "parameter-server", "sync": "asp"}
-    with pytest.raises(DpsimError, match="must be auto or events where each worker goes its own"):
+    with pytest.raises(DpsimError, match="must be auto or events where workers are asynchronous"):
         simulate(tiny(2, run={"engine": "vector"}, **servers))
     bundles = {"engine": "vector", "network_model": "bundle"}
     with pytest.raises(DpsimError, match="where bundles meet other traffic"):

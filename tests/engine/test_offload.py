@@ -6,7 +6,7 @@ import pytest
 from dpsim import Scenario
 from dpsim.base.errors import DpsimError
 from dpsim.engine import memory_use
-from dpsim.engine.offload import beside_copies
+from dpsim.engine.offload import overlap_copies
 from dpsim.engine.preparation import prepare
 from dpsim.topology import host_copy_rates, host_memory_rates
 
@@ -59,7 +59,7 @@ def times(*arguments, **settings):
     ],
 )
 def test_parts_wait_for_copies(seconds, coming, going, taken, left):
-    assert beside_copies(seconds, coming, going) == (taken, left)
+    assert overlap_copies(seconds, coming, going) == (taken, left)
 
 
 def test_nothing_away_costs_nothing():

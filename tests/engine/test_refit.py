@@ -8,7 +8,7 @@ import pytest
 from dpsim import load_scenario, simulate
 from dpsim.base.errors import DpsimError
 from dpsim.collectives import algorithm
-from dpsim.engine import Constants, calibrated, constants_of, prepare, same_on
+from dpsim.engine import Constants, calibrated, constants_of, prepare, resized
 from dpsim.engine.refit import RefittedModel
 from dpsim.hardware import CalibrationProfile, Measured
 from dpsim.network import CollectiveModel, RoundsModel
@@ -56,7 +56,7 @@ def seconds(model, nbytes):
 
 def table(scenario, ranks, hosts, entry, latency, per_byte, operation="all-reduce"):
     """What the model takes on so many ranks, with these constants."""
-    model = base(same_on(scenario, ranks, hosts), operation)
+    model = base(resized(scenario, ranks, hosts), operation)
     nothing = seconds(model, 4)
     times = [
         entry + latency * nothing + per_byte * (seconds(model, size) - nothing) for size in SIZES
@@ -76,7 +76,7 @@ def test_constants_are_found_again(scenario):
     # On one number of ranks, entry and latency could not be separated.
     places = [(4, 1), (8, 1), (16, 2)]
     measured = [table(plain, *place, 20e-6, 3.0, 1.5) for place in places]
-    found = constants_of([base(same_on(plain, *place)) for place in places], measured)
+    found = constants_of([base(resized(plain, *place)) for place in places], measured)
     assert found.entry + 0 == pytest.approx(20e-6, rel=1e-6)
     assert (found.latency, found.bytes) == (pytest.approx(3.0), pytest.approx(1.5))
 
@@ -127,8 +127,8 @@ OF_ITS_OWN = {
     "finish_after",
     "seconds_from_common_start",
     "of_size",
-    "plays",
-    "play",
+    "has_messages",
+    "run_by_messages",
     "compared",
     "end_from_common_start",
 }

@@ -10,7 +10,7 @@ from dpsim.engine.job import Exchange, Job
 from dpsim.engine.preparation import prepare
 from dpsim.engine.vector_engine import run_vector
 from dpsim.network import CollectiveModel, Outcome
-from dpsim.network.model import LeavingTogether
+from dpsim.network.model import CommonFinish
 from dpsim.strategy.aggregation import AllReduceConfig, CollectiveCall
 from dpsim.strategy.sync import BspConfig
 from dpsim.workload import LayerTimes
@@ -149,16 +149,16 @@ def test_slices_of_a_gradient_are_taken_in_one_go_to_the_same_times(scenario, mo
     )
     factors = 1 + np.random.default_rng(0).random((3, sliced.workers))
     requested = []
-    finish = LeavingTogether._finish
+    finish = CommonFinish._finish
 
     def counted(model, starts, nbytes):
         requested.append(nbytes)
         return finish(model, starts, nbytes)
 
-    monkeypatch.setattr(LeavingTogether, "_finish", counted)
+    monkeypatch.setattr(CommonFinish, "_finish", counted)
     in_a_row = run_vector(sliced, factors, lambda done: None)
     rows = len(requested)
-    monkeypatch.setattr(LeavingTogether, "end_from_common_start", lambda model, begin, nbytes: None)
+    monkeypatch.setattr(CommonFinish, "end_from_common_start", lambda model, begin, nbytes: None)
     one_by_one = run_vector(sliced, factors, lambda done: None)
     assert rows < (len(requested) - rows) / 5
     assert in_a_row.step.tolist() == one_by_one.step.tolist()
@@ -170,4 +170,4 @@ def test_a_longer_run_of_a_job_plans_no_step_again(scenario):
     longer = job.scenario.model_copy(
         update={"run": job.scenario.run.model_copy(update={"warmup": 40})}
     )
-    assert job.lasting(longer).calls(0) is job.calls(0)
+    assert job.for_scenario(longer).calls(0) is job.calls(0)

@@ -366,7 +366,7 @@ def test_gpus_forward_nothing(changes, ends):
     with pytest.raises(
         ValidationError,
         match=(
-            f"edges must leave a way from {ends} that passes through no other GPU, but there is "
+            f"edges must leave a path from {ends} that passes through no other GPU, but there is "
             "none"
         ),
     ):

@@ -107,7 +107,7 @@ def faster_network(run: Run, k: float = 2.0) -> str | None:
     Libraries choose by the links' rates, and are measured. Waits for offloaded data are part of
     computing, whose jitter stops at the GPU's peak: the shorter they are, the sooner it does.
     """
-    offloads = run.scenario.strategy.aggregation.kept_away.parts
+    offloads = run.scenario.strategy.aggregation.offloading.parts
     if not _one_by_one(run) or _libraries(run) - {"ideal"} or offloads:
         return None
     base, fast = _as(run.scenario, warmup=0), _as(faster_links(run.scenario, k), warmup=0)

@@ -27,7 +27,7 @@ def both_ways(schedule, network, costs, starts):
     )
     nbytes = CHUNK * schedule.chunks
     timed = quick.timed_round(0, 0, schedule.chunking(nbytes, 4))
-    taken = timed._pace is None and timed._critical is not None
+    taken = timed._seconds_per_round is None and timed._critical is not None
     return quick.finish(starts, nbytes).finishes, slow.finish(starts, nbytes).finishes, taken
 
 

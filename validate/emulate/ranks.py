@@ -160,7 +160,7 @@ def _collective(records: Steps, rows: Sequence[Rows], carried: Sequence[Rows], j
         # the same calls. Transposed by wait, then begin and end, then worker.
         for began, ended in waits.transpose(1, 2, 0):
             waited = ended - began
-            last = gate.enough_at(began)
+            last = gate.quorum_ready_at(began)
             # Never more than the wait itself: a call may have come before the last worker waited.
             for_others = np.minimum(np.maximum(last - began, 0.0), waited)
             records.straggler_wait[step] += for_others

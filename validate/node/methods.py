@@ -117,10 +117,10 @@ def _buckets(scenario: Scenario) -> dict[str, float] | None:
 
 def _sharded(scenario: Scenario) -> Method | None:
     aggregation: Any = scenario.strategy.aggregation
-    if aggregation.kept_away.parts:
+    if aggregation.offloading.parts:
         raise DpsimError(
             "strategy.aggregation.offload: must be none on real ranks, but keeps "
-            f"{', '.join(aggregation.kept_away.parts)} in the host's memory"
+            f"{', '.join(aggregation.offloading.parts)} in the host's memory"
         )
     if not scenario.strategy.compression.exact:
         raise DpsimError(

@@ -172,7 +172,7 @@ def _held_out_errors(tables: Sequence[Held], scenario: Scenario) -> dict[str, Re
 
 def base_of(scenario: Scenario, table: Measured) -> Any:
     """Return a scenario's model for the table's operation on this node; None if there is none."""
-    from dpsim.engine import same_on
+    from dpsim.engine import resized
     from dpsim.strategy import StrategyConfig
 
     # One all-reduces, the other gathers and scatters: other operations have no model to refit.
@@ -182,7 +182,7 @@ def base_of(scenario: Scenario, table: Measured) -> Any:
     ]
     for aggregation in kinds:
         strategy = StrategyConfig.model_validate({"aggregation": aggregation})
-        there = same_on(
+        there = resized(
             scenario.model_copy(update={"strategy": strategy, "calibration": "catalogue"}),
             table.ranks,
             table.hosts,

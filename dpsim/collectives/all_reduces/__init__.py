@@ -1,4 +1,4 @@
-"""All-reduce algorithms, one file each, named for the algorithm; a new file is all that one needs.
+"""All-reduce algorithms, one file each, named for the algorithm; a new one needs only its file.
 
 `dpsim.collectives.algorithm` takes ``ALGORITHM`` of ``halving_doubling.py`` for halving-doubling.
 """

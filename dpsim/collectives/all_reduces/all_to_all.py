@@ -15,7 +15,7 @@ def compile_all_to_all(layout: RankLayout) -> Schedule:
     """Compile one round; in turn t every rank sends to the rank t+1 places on."""
     ranks = layout.ranks
     rank = ranks_array(ranks)
-    everyone = Phase(
+    exchange = Phase(
         rank,
         # Every rank begins with its neighbour, so that no rank gets two messages in one turn.
         Cyclic(rank + 1, ranks, shift=1),
@@ -24,7 +24,7 @@ def compile_all_to_all(layout: RankLayout) -> Schedule:
         turns=ranks - 1,
         at_once=True,
     )
-    return Schedule("all-reduce", "all-to-all", ranks, 1, (everyone,) if ranks > 1 else ())
+    return Schedule("all-reduce", "all-to-all", ranks, 1, (exchange,) if ranks > 1 else ())
 
 
 def exact_time(layout: RankLayout, chunking: Chunking, costs: Costs) -> float:

@@ -35,15 +35,15 @@ def compile_butterfly(degree: int, name: str, layout: RankLayout) -> Schedule:
     """Compile the fold, one exchange for each digit, and the unfold."""
     ranks = layout.ranks
     rounds, joined = degrees(ranks, degree)
-    rank, apart, exchanges = ranks_array(joined), 1, []
-    for meeting in rounds:
-        digit = rank // apart % meeting
+    rank, distance, exchanges = ranks_array(joined), 1, []
+    for size_of_round in rounds:
+        digit = rank // distance % size_of_round
         # Every rank begins with the next one, so that no rank gets two messages in one turn.
-        partner = Cyclic(digit + 1, meeting, 1, base=rank - digit * apart, stride=apart)
+        partner = Cyclic(digit + 1, size_of_round, 1, base=rank - digit * distance, stride=distance)
         # One chunk, number 0: the whole vector.
         whole = fixed(rank * 0)
-        exchanges.append(Phase(rank, partner, whole, True, turns=meeting - 1, at_once=True))
-        apart *= meeting
+        exchanges.append(Phase(rank, partner, whole, True, turns=size_of_round - 1, at_once=True))
+        distance *= size_of_round
     phases = (
         *binomial.fold(ranks, 1, joined),
         *exchanges,
@@ -57,9 +57,9 @@ def exact_time(degree: int, layout: RankLayout, chunking: Chunking, costs: Costs
     size, ranks = chunking.total, layout.ranks
     rounds, joined = degrees(ranks, degree)
     exchanged = 0.0
-    for meeting in rounds:
+    for size_of_round in rounds:
         each = costs.overhead + size * (costs.beta + costs.gamma)
-        exchanged += costs.alpha + (meeting - 1) * each
+        exchanged += costs.alpha + (size_of_round - 1) * each
     return exchanged + folding_time(ranks - joined, size, costs)
 
 

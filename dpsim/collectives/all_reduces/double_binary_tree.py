@@ -13,7 +13,7 @@ learning training with NCCL 2.4", 2019.
 """
 
 from dpsim.collectives.algorithm import Algorithm, Costs, RankLayout
-from dpsim.collectives.binary_trees import in_chunks, is_equal_and_free
+from dpsim.collectives.binary_trees import in_chunks, lockstep_is_exact
 from dpsim.collectives.schedule import Chunking
 
 _CHUNKS = 16  # a library would choose it by size: more for a longer vector
@@ -35,7 +35,7 @@ def is_exact(layout: RankLayout, chunking: Chunking, costs: Costs) -> bool:
     ranks = layout.ranks
     # 2^h has h + 1 bits, so h is odd if their number is even.
     odd_power = ranks & (ranks - 1) == 0 and ranks.bit_length() % 2 == 0
-    return ranks == 1 or (odd_power and is_equal_and_free(chunking, costs))
+    return ranks == 1 or (odd_power and lockstep_is_exact(chunking, costs))
 
 
 ALGORITHM = with_chunks(_CHUNKS)

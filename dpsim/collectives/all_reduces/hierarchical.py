@@ -2,12 +2,12 @@
 
 Reduce-scatter inside nodes, all-reduce between them on rails, all-gather inside.
 
-A rail joins the GPUs at the same place of all nodes; each rail all-reduces its own part of the
-vector round a ring, all rails at once, so that every network card is used. For g ranks on each of N
-nodes: exact, with B the bytes of the largest of g parts and c those of the largest chunk: (g-1) (2
-(o + alpha + B beta) + B gamma) + (N-1) (2 (o + alpha + c beta) + c gamma). Source: Jia et al.,
-"Highly scalable deep learning training system with mixed-precision", 2018; rails as in Cho et al.,
-"BlueConnect", MLSys 2019.
+A rail joins the GPUs with the same local rank of all nodes; each rail all-reduces its own part of
+the vector round a ring, all rails at once, so that every network card is used. For g ranks on each
+of N nodes: exact, with B the bytes of the largest of g parts and c those of the largest chunk:
+(g-1) (2 (o + alpha + B beta) + B gamma) + (N-1) (2 (o + alpha + c beta) + c gamma). Source: Jia et
+al., "Highly scalable deep learning training system with mixed-precision", 2018; rails as in Cho et
+al., "BlueConnect", MLSys 2019.
 """
 
 import numpy as np
@@ -18,7 +18,7 @@ from dpsim.collectives.schedule import Chunking, Phase, Schedule, ranks_array
 
 
 def compile_hierarchical(layout: RankLayout) -> Schedule:
-    """Compile it with nodes as groups."""
+    """Compile the schedule with nodes as groups."""
     group = layout.groups_of("hierarchical")
     phases = in_groups(layout.ranks, group)
     return Schedule("all-reduce", "hierarchical", layout.ranks, layout.ranks, phases)
@@ -31,7 +31,7 @@ def in_groups(ranks: int, group: int) -> tuple[Phase, ...]:
     """
     rank, groups = ranks_array(ranks), ranks // group
     number, place = np.divmod(rank, group)
-    # Ranks at the same place hold the same part after the first phase: the rails of the second.
+    # Ranks with the same local rank hold the same part after the first phase, and form a rail.
     inside = Rings(rank, place, number * group + (place + 1) % group, group, stride=groups)
     between = Rings(rank, number, (rank + group) % ranks, groups, base=place * groups)
     return (

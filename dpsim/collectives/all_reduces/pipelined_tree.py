@@ -12,7 +12,7 @@ bandwidth broadcast, reduction and scan", Parallel Computing 35, 2009.
 """
 
 from dpsim.collectives.algorithm import Algorithm, Costs, RankLayout
-from dpsim.collectives.binary_trees import in_chunks, is_equal_and_free
+from dpsim.collectives.binary_trees import in_chunks, lockstep_is_exact
 from dpsim.collectives.schedule import Chunking
 
 _CHUNKS = 16  # a library would choose it by size: more for a longer vector
@@ -32,7 +32,7 @@ def with_chunks(chunks: int) -> Algorithm:
 def is_exact(layout: RankLayout, chunking: Chunking, costs: Costs) -> bool:
     """Return whether chunks are equal, without overhead, and the ranks a power of two."""
     ranks = layout.ranks
-    return ranks == 1 or (ranks & (ranks - 1) == 0 and is_equal_and_free(chunking, costs))
+    return ranks == 1 or (ranks & (ranks - 1) == 0 and lockstep_is_exact(chunking, costs))
 
 
 ALGORITHM = with_chunks(_CHUNKS)

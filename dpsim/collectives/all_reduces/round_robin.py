@@ -20,7 +20,7 @@ def compile_round_robin(layout: RankLayout) -> Schedule:
     ranks = layout.ranks
     rank = ranks_array(ranks)
     partner = Cyclic(rank + 1, ranks, shift=1)
-    # Parts have the numbers of their homes, so a partner's number is that of its part.
+    # A part has the number of its home rank, so the partner's number is also its part's.
     collect = Phase(rank, partner, partner, reduce=True, turns=ranks - 1)
     spread = Phase(rank, partner, fixed(rank), reduce=False, turns=ranks - 1)
     return Schedule(

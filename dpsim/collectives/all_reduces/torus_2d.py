@@ -16,7 +16,7 @@ from dpsim.collectives.schedule import Chunking, Schedule
 
 
 def compile_torus(layout: RankLayout) -> Schedule:
-    """Compile it with rows as groups."""
+    """Compile the schedule with rows as groups."""
     phases = in_groups(layout.ranks, row(layout))
     return Schedule("all-reduce", "torus-2d", layout.ranks, layout.ranks, phases)
 
@@ -29,7 +29,7 @@ def row(layout: RankLayout) -> int:
     if layout.grid is not None:
         # A dimension of one rank does not count.
         return next((side for side in reversed(layout.grid) if side > 1), 1)
-    # A prime number gives one row, so the algorithm is a ring then.
+    # For a prime number of ranks there is one row, so the algorithm is a ring.
     return near_square(ranks)[1]
 
 

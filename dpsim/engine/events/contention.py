@@ -23,15 +23,15 @@ _SAME = 1e-9  # relative
 _MOST = np.iinfo(np.int64).max
 
 
-class Used(NamedTuple):
-    """A collective that steps use, in one of its turns, with the most bytes that it carries."""
+class UsedCollective(NamedTuple):
+    """A collective that steps use, in one of its turns, with its largest size in bytes."""
 
     group: Group
     model: CollectiveModel
     nbytes: int
 
 
-def used_collectives(job: Job) -> Iterator[Used]:
+def used_collectives(job: Job) -> Iterator[UsedCollective]:
     """Yield the collectives that the calls of all steps use, by communicator."""
     most: dict[tuple[Group, str], int] = {}
     for calls in job.calls_of.values():
@@ -41,7 +41,7 @@ def used_collectives(job: Job) -> Iterator[Used]:
                 most[key] = max(nbytes, most.get(key, 0))
     for (group, name), nbytes in most.items():
         for model in job.collectives[name]:
-            yield Used(group, model.of_size(nbytes), nbytes)
+            yield UsedCollective(group, model.of_size(nbytes), nbytes)
 
 
 def communicators(job: Job) -> tuple[Group, ...]:
@@ -64,37 +64,37 @@ def contended_links(job: Job) -> IntArray:
     users = np.full(len(job.network.capacities), _NOBODY)
     numbers: dict[tuple[Group, bytes], int] = {}  # of partitions of the workers
 
-    def note(links: IntArray, groups: IntArray | int) -> None:
+    def add_users(links: IntArray, groups: IntArray | int) -> None:
         """Record that ``groups[i]`` loads ``links[i]``."""
         before = users.copy()
         users[links] = groups  # if several load one link, the last one wins
         several = links[users[links] != groups]
-        met = (before != _NOBODY) & (before != users)
-        met[several] = True
-        users[met] = _SEVERAL
+        shared = (before != _NOBODY) & (before != users)
+        shared[several] = True
+        users[shared] = _SEVERAL
 
     for communicator, model, nbytes in used_collectives(job):
         if model.network is not job.network:
             continue
         groups = model.members
-        # Groups of different partitions of the workers count as different even where they overlap,
-        # and so do groups of different communicators, because they do not wait for one another.
-        way = communicator, groups.tobytes()
-        # No partition has more groups than workers, so the numbers of two never coincide.
-        first = job.workers * numbers.setdefault(way, len(numbers))
+        # Groups of different partitions of the workers count as different even if they overlap, and
+        # so do groups of different communicators, because they do not wait for one another.
+        partition = communicator, groups.tobytes()
+        # A partition has at most as many groups as workers, so these numbers never coincide.
+        first = job.workers * numbers.setdefault(partition, len(numbers))
         if len(groups) == 1:
             loads = model.finish(np.zeros(job.workers), max(nbytes, 1)).loads
-            note(np.flatnonzero(loads), first)
+            add_users(np.flatnonzero(loads), first)
             continue
         group_of = np.empty(job.workers, dtype=np.int64)
         group_of[groups] = first + np.arange(len(groups))[:, None]
         for links, source, _ in model.crossings():
             for hop in links.T:
-                there = hop >= 0
-                note(hop[there], group_of[source[there]])
-    met = users == _SEVERAL
-    met[_disturbed(job)] = True
-    return np.flatnonzero(met)
+                exists = hop >= 0
+                add_users(hop[exists], group_of[source[exists]])
+    shared = users == _SEVERAL
+    shared[_disturbed(job)] = True
+    return np.flatnonzero(shared)
 
 
 def overload_links(job: Job) -> bool:
@@ -126,8 +126,8 @@ def inexact_because(job: Job) -> str | None:
     """Return what the vector engine neglects in ``job``, or None if it is exact.
 
     Operations that all workers run in the same order never overlap if no worker leaves before all
-    have entered. Simulated by messages they may: the last messages of one and the first of the next
-    share a link, unless a rank at one end of each link has finished with the first operation.
+    have entered. Simulated message by message they may overlap: the last messages of one and the
+    first of the next share a link, unless each link has a single sender or receiver.
     """
     conditions = conditions_of(job)
     if conditions and not job.by_messages:
@@ -146,15 +146,14 @@ def inexact_because(job: Job) -> str | None:
 def _by_messages(job: Job) -> str | None:
     """Return why messages of two operations may share a link, or None."""
     capacities = len(job.network.capacities)
-    first = np.full((2, capacities + 1), _MOST)  # the last is for -1, no link
+    first = np.full((2, capacities + 1), _MOST)  # the last column is for -1, no link
     last = np.full((2, capacities + 1), -1)
     if len(communicators(job)) > 1:
         return "messages of groups may meet those between groups"
     for used in used_collectives(job):
         if not _note_ends(used.model, first, last):
             return "copies and pushes of different workers share links, each at its own time"
-    # (2, links), senders and receivers: with a single sender or receiver, messages never share the
-    # link.
+    # Rows: senders and receivers. With a single sender or receiver, messages never share a link.
     several = ((first < last)[:, :-1]).all(axis=0)
     if several.any():
         link = job.network.link_name(int(np.flatnonzero(several)[0]))
@@ -170,8 +169,8 @@ def _note_ends(model: CollectiveModel, first: IntArray, last: IntArray) -> int:
     patterns = 0
     for links, *ends in model.crossings():
         patterns += 1
-        for way, ranks in enumerate(ends):
+        for side, ranks in enumerate(ends):
             for hop in links.T:
-                np.minimum.at(first[way], hop, ranks)
-                np.maximum.at(last[way], hop, ranks)
+                np.minimum.at(first[side], hop, ranks)
+                np.maximum.at(last[side], hop, ranks)
     return patterns

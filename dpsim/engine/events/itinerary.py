@@ -1,7 +1,7 @@
-"""A step as a sequence of acts of a worker's compute stream, the same for all workers.
+"""A step as the sequence of acts of a worker's compute stream, the same for all workers.
 
-Its places are the positions of the program (`dpsim.workload.Program`). At a position a worker first
-submits the calls that are ready there, and then waits for the calls that are needed there.
+Positions are those of `dpsim.workload.Program`. At a position a worker first submits the calls that
+are ready there, and then waits for the calls that are needed there.
 """
 
 from __future__ import annotations
@@ -75,9 +75,9 @@ class Itinerary:
 
 
 class Planner:
-    """Planner of a job's steps, in order, because a step may wait for calls of an earlier one.
+    """Plan a job's steps in order, because a step may wait for calls of an earlier one.
 
-    It follows a compute stream through each step; ``_at`` is its position.
+    ``_at`` is the compute stream's position in the step that is being planned.
     """
 
     def __init__(self, job: Job) -> None:
@@ -86,7 +86,7 @@ class Planner:
         self._lag = job.gate().lag
         self._group = job.scenario.strategy.sync.group_size(job.cluster.mesh)
         self._needed: dict[int, dict[Group, Sending]] = {}  # by position in the planned step
-        self._due: dict[int, FloatArray] = {}  # decoding time there (s)
+        self._due: dict[int, FloatArray] = {}  # decoding time (s), by position
         self._sent: Counter[Group] = Counter()
 
     def plan(self, step: int) -> Itinerary:
@@ -99,28 +99,28 @@ class Planner:
         number = sum(each.call.ready < program.updated for each in sent)
         gradients, models = sent[:number], sent[number:]
         self._planned = Itinerary(sent, number)
-        # Calls without encoding are submitted when ready, others once they are encoded.
-        self._in_passing: dict[int, list[Sending]] = defaultdict(list)
+        # Calls without encoding are submitted when they are ready, others when they are encoded.
+        self._unencoded: dict[int, list[Sending]] = defaultdict(list)
         for each in sent:
             if not (each.call.follows or each.call.encode.any()):
-                self._in_passing[each.call.ready].append(each)
+                self._unencoded[each.call.ready].append(each)
         self._last = gradients[-1].call.ready if gradients else None
 
         self._at = 0
         self._arrive(0)
-        self._do(Mark(begins=True))
+        self._add(Mark(begins=True))
         self._send(gradients)
-        self._to(program.end)
+        self._advance_to(program.end)
         if self._last is None:
-            self._do(Mark())
+            self._add(Mark())
         self._decode(gradients)
-        self._to(program.updated)
+        self._advance_to(program.updated)
         self._send(models)
         self._decode(models)
-        # Calls needed at the end of a step are needed at the begin of the next one.
+        # Calls needed at the end of a step are needed at the start of the next one.
         length = program.updated
-        self._needed = {where - length: last for where, last in self._needed.items()}
-        self._due = {where - length: seconds for where, seconds in self._due.items()}
+        self._needed = {position - length: last for position, last in self._needed.items()}
+        self._due = {position - length: seconds for position, seconds in self._due.items()}
         return self._planned
 
     def _sending(self, step: int, call: StagedCall) -> Sending:
@@ -131,10 +131,10 @@ class Planner:
     def _send(self, sent: list[Sending]) -> None:
         for each in sent:
             call = each.call
-            self._to(call.ready)
+            self._advance_to(call.ready)
             if call.encode.any():
-                self._do(Code(f"encode {call.name}", call.encode))
-                self._do(Submit((each,)))
+                self._add(Code(f"encode {call.name}", call.encode))
+                self._add(Submit((each,)))
             if not call.awaited:
                 continue
             # Workers and calls may lag: such a call is needed in a later step.
@@ -142,7 +142,7 @@ class Planner:
             if needed == self._at:
                 self._wait((each,))
             else:
-                # Streams run calls in order, so waiting for the last one needed there is enough.
+                # Streams run calls in order, so waiting for the last one is enough.
                 self._needed.setdefault(needed, {})[call.group] = each
             if call.lag:
                 position = call.needed + call.lag * self.program.updated
@@ -155,23 +155,23 @@ class Planner:
 
     def _code_for(self, seconds: FloatArray) -> None:
         if seconds.any():
-            self._do(Code("decode", seconds))
+            self._add(Code("decode", seconds))
 
-    def _to(self, position: int) -> None:
+    def _advance_to(self, position: int) -> None:
         """Compute up to ``position``, and handle calls that are ready or needed on the way."""
         marks = [] if self._last is None else [self._last]
-        stops = {*self._in_passing, *self._needed, *marks, position}
+        stops = {*self._unencoded, *self._needed, *marks, position}
         for stop in sorted(stop for stop in stops if stop <= position):
             if stop > self._at:
-                self._do(Compute(self._at, stop))
+                self._add(Compute(self._at, stop))
                 self._at = stop
                 self._arrive(stop)
 
     def _arrive(self, position: int) -> None:
         if position == self._last:
-            self._do(Mark())
-        if position in self._in_passing:
-            self._do(Submit(tuple(self._in_passing.pop(position))))
+            self._add(Mark())
+        if position in self._unencoded:
+            self._add(Submit(tuple(self._unencoded.pop(position))))
         if position < self.program.updated and position in self._needed:
             self._wait(tuple(self._needed.pop(position).values()))
             if position in self._due:
@@ -179,9 +179,9 @@ class Planner:
 
     def _wait(self, until: tuple[Sending, ...]) -> None:
         among = self._planned.among
-        self._do(Wait(until, len(among)))
+        self._add(Wait(until, len(among)))
         workers, groups = self.job.workers, {each.call.group for each in until}
         among.append(self._group if groups == {"group"} else workers)
 
-    def _do(self, act: Act) -> None:
+    def _add(self, act: Act) -> None:
         self._planned.acts.append(act)

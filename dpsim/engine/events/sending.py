@@ -1,4 +1,4 @@
-"""One call of one step, as the communication streams of all workers run it."""
+"""A call of a step, as the workers' communication streams run it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dpsim.engine.calls import StagedCall
 
 @dataclass(slots=True)
 class Span:
-    """The time when the last worker entered a collective, and when the last one left it (s)."""
+    """When the last worker entered a collective, and when the last one left it (s)."""
 
     last_start: float = -np.inf
     last_end: float = -np.inf
@@ -21,9 +21,8 @@ class Span:
 class Sending:
     """The ``number``-th call of its communicator, counted from 0, in step ``step``.
 
-    Its stages, one after the other, have a span each. A worker's stream that reaches the call waits
-    until the worker has submitted it, or until a quorum of workers has. A stream that has finished
-    it submits ``then``, the call that follows.
+    ``spans`` has an entry for each stage. A worker's stream starts the call when the worker, or a
+    quorum of workers, has submitted it, and then submits ``then``, the call that follows.
     """
 
     def __init__(self, number: int, step: int, call: StagedCall, workers: int) -> None:
@@ -33,17 +32,17 @@ class Sending:
         self.spans = [Span() for _ in call.stages]
         self.then: Sending | None = None
         self.submitted = 0
-        self.left = workers
-        self._there = [False] * workers
+        self.unfinished = workers
+        self._submitted_by = [False] * workers
         self._waiting: dict[int, simpy.Event] = {}
 
     def submit(self, rank: int, quorum: int) -> None:
         """Submit the call on ``rank``; after ``quorum`` submissions all streams may start it."""
-        self._there[rank] = True
+        self._submitted_by[rank] = True
         self.submitted += 1
         if self.submitted == quorum:
-            # A late worker's stream takes part for it, with zeros or an older gradient.
-            self._there = [True] * len(self._there)
+            # A late worker's stream takes part without it, with zeros or an older gradient.
+            self._submitted_by = [True] * len(self._submitted_by)
             for waiting in self._waiting.values():
                 waiting.succeed()
             self._waiting.clear()
@@ -52,7 +51,7 @@ class Sending:
 
     def may_begin(self, rank: int, env: simpy.Environment) -> simpy.Event | None:
         """Return the event that the stream of ``rank`` must wait for, or None."""
-        if self._there[rank]:
+        if self._submitted_by[rank]:
             return None
         event = self._waiting[rank] = env.event()
         return event

@@ -21,12 +21,12 @@ from dpsim.engine.events.itinerary import (
     Submit,
     Wait,
 )
-from dpsim.engine.events.lines import Lines
 from dpsim.engine.events.running_collectives import RunningCollective
 from dpsim.engine.events.sending import Sending, Span
+from dpsim.engine.events.simulated_collectives import SimulatedCollectives
 from dpsim.engine.job import Job
 from dpsim.engine.steps import Steps, seconds_covered
-from dpsim.engine.vector_engine import keep_versions
+from dpsim.engine.vector_engine import log_versions
 from dpsim.strategy.aggregation import Group
 
 if TYPE_CHECKING:
@@ -52,15 +52,15 @@ def run_events(
 
 
 class _Waits:
-    """The waits of a step: when each worker began and ended each (s).
+    """When each worker began and ended each wait of a step (s).
 
-    ``among`` has for each wait the number of workers that it synchronises.
+    ``among``: how many workers each wait synchronises.
     """
 
     def __init__(self, among: list[int], workers: int) -> None:
         self.among = among
-        self.there, self.ends = np.zeros((2, len(among), workers))
-        self.left = workers  # that have not ended the step
+        self.begins, self.ends = np.zeros((2, len(among), workers))
+        self.unfinished = workers  # that have not ended the step
 
 
 class World:
@@ -83,22 +83,22 @@ class World:
         self.records = Steps.empty(*factors.shape)
         self.factors = factors
         self._progress = progress
-        self._lines = Lines(job)
+        self._collectives = SimulatedCollectives(job)
         self.communicators = communicators(job)
         self._planner = Planner(job)
         self._planned: dict[int, Itinerary] = {}
-        self._next = 0  # the first step that is not planned yet
+        self._next_step = 0  # the first step that is not planned yet
         self._waits: dict[int, _Waits] = {}
         self._sent: dict[tuple[Group, int], Sending] = {}
         self._open: dict[tuple[Sending, int, int], RunningCollective] = {}
         self._spans: list[tuple[list[Span], list[Span]]] = []  # of each step's gradients and models
-        self._starts, self._done, self._over = np.zeros((3, *factors.shape))
-        self._living = 0
+        self._starts, self._done, self._ends = np.zeros((3, *factors.shape))
+        self._running = 0
 
     @property
     def env(self) -> simpy.Environment:
         """The simulation clock."""
-        return self._lines.shared_links.env
+        return self._collectives.shared_links.env
 
     def run(self) -> Steps:
         """Run all workers to their end and return the record of their steps."""
@@ -106,21 +106,21 @@ class World:
             worker = Worker(rank, self)
             communicating = (worker.communicate(group) for group in self.communicators)
             for stream in (worker.compute(), *communicating):
-                self._living += 1
+                self._running += 1
                 self.env.process(stream).callbacks.append(self._end)
-        shared = self._lines.shared_links.shared
+        shared = self._collectives.shared_links.shared
         # Not until the event queue is empty, because background flows never end.
-        with shared.events() as happen:
-            while self._living:
-                happen()
+        with shared.events() as next_event:
+            while self._running:
+                next_event()
         return self._records()
 
     def _end(self, _: simpy.Event) -> None:
-        self._living -= 1
+        self._running -= 1
 
     def itinerary(self, step: int) -> Itinerary:
         """Return the itinerary that all workers follow in ``step``."""
-        while self._next <= step:
+        while self._next_step <= step:
             self._plan()
         planned = self._planned[step]
         if step not in self._waits:
@@ -131,36 +131,36 @@ class World:
         """Return the ``number``-th call of a communicator, or None after the last."""
         # A stream asks for its next call as soon as it has finished one, and the next one may be in
         # a step that no worker has begun.
-        while (group, number) not in self._sent and self._next < self.steps:
+        while (group, number) not in self._sent and self._next_step < self.steps:
             self._plan()
         return self._sent.get((group, number))
 
     def _plan(self) -> None:
-        planned = self._planner.plan(self._next)
-        self._planned[self._next] = planned
-        self._next += 1
+        planned = self._planner.plan(self._next_step)
+        self._planned[self._next_step] = planned
+        self._next_step += 1
         gradients, models = planned.sent[: planned.gradients], planned.sent[planned.gradients :]
         self._spans.append((_spans_of(gradients), _spans_of(models)))
         self._sent |= {(each.call.group, each.number): each for each in planned.sent}
 
     def join(self, sending: Sending, stage: int, rank: int) -> simpy.Event:
-        """Let ``rank`` enter a collective; the returned event happens when it leaves."""
+        """Let ``rank`` enter a collective; the returned event is triggered when it leaves."""
         name, nbytes = sending.call.stages[stage]
-        line = self._lines.line(name, nbytes, sending.step)
-        group = line.group_of[rank]
+        collective = self._collectives.get(name, nbytes, sending.step)
+        group = collective.group_of[rank]
         key = sending, stage, group
         running = self._open.get(key)
         if running is None:
-            running = self._open[key] = line.open(group, sending.spans[stage])
+            running = self._open[key] = collective.open(group, sending.spans[stage])
         event = running.join(rank)
         if not running.missing:
             del self._open[key]
         return event
 
-    def through(self, sending: Sending) -> None:
-        """Count another worker's stream as finished with ``sending``."""
-        sending.left -= 1
-        if not sending.left:
+    def finished(self, sending: Sending) -> None:
+        """Record that one more worker's stream has finished ``sending``."""
+        sending.unfinished -= 1
+        if not sending.unfinished:
             del self._sent[sending.call.group, sending.number]
 
     def mark(self, worker: Worker, *, begins: bool) -> None:
@@ -168,31 +168,31 @@ class World:
         kept = self._starts if begins else self._done
         kept[worker.step, worker.rank] = self.env.now
 
-    def waited(self, worker: Worker, number: int, there: float) -> None:
-        """Record that ``worker``, whose wait began at ``there`` (s), continues."""
+    def waited(self, worker: Worker, number: int, begin: float) -> None:
+        """Record that ``worker`` has waited since ``begin`` (s) and now continues."""
         waits = self._waits[worker.step]
-        waits.there[number, worker.rank] = there
+        waits.begins[number, worker.rank] = begin
         waits.ends[number, worker.rank] = self.env.now
 
     def ended(self, worker: Worker) -> None:
-        """Record that ``worker`` has ended its step; with the last one, attribute all waits."""
+        """Record that ``worker`` has ended its step; after the last one, attribute all waits."""
         step, rank = worker.step, worker.rank
-        self._over[step, rank] = self.env.now
+        self._ends[step, rank] = self.env.now
         self.records.encode[step, rank] = worker.coding
         waits = self._waits[step]
-        waits.left -= 1
-        if waits.left:
+        waits.unfinished -= 1
+        if waits.unfinished:
             return
         del self._waits[step], self._planned[step]
-        # The cause of a wait depends on when the others arrived, and so is known only now.
-        for there, ends, among in zip(waits.there, waits.ends, waits.among, strict=True):
-            for_others, exposed = waiting(self.gate, there, ends, among)
+        # What a worker waited for depends on when the others began to wait.
+        for begins, ends, among in zip(waits.begins, waits.ends, waits.among, strict=True):
+            for_others, exposed = waiting(self.gate, begins, ends, among)
             self.records.straggler_wait[step] += for_others
             self.records.exposed_comm[step] += exposed
         self._progress(step + 1)
 
     def _records(self) -> Steps:
-        """Return all steps, with the figures that are known only at the end."""
+        """Return all steps, with what can be computed only after the last."""
         records, job = self.records, self.job
         records.compute[:] = self.factors * job.positions[-1][job.kind_of]
         rounds = []
@@ -201,13 +201,15 @@ class World:
             busy = seconds_covered(spans)
             records.overlapped_comm[step] = np.maximum(busy - records.exposed_comm[step], 0.0)
             # For each step, the last collective of its gradients and the last of its models.
-            rounds += [(of[-1].last_start, of[-1].last_end) for of in (gradients, models) if of]
-        over = self._over.max(axis=1)
+            rounds += [
+                (part[-1].last_start, part[-1].last_end) for part in (gradients, models) if part
+            ]
+        ends = self._ends.max(axis=1)
         common = rounds if job.one_version else []
         stalenesses = self.gate.stalenesses(self._starts, self._done, common)
         records.clock_gap[:], records.versions[:] = stalenesses
         if self.log is not None:
-            keep_versions(self.log, job, rounds, self._starts, self._done, over)
+            log_versions(self.log, job, rounds, self._starts, self._done, ends)
         return records
 
 
@@ -263,7 +265,7 @@ class Worker:
                     name = f"{sending.call.name}: {sending.call.stages[number][0]}"
                     self._note(sending.step, "communication", name, begin, env.now)
             self._received[group] += 1
-            world.through(sending)
+            world.finished(sending)
             if sending.then is not None:
                 sending.then.submit(self.rank, world.workers)
             if group in self._awaits and self._awaits[group][0] == sending.number:
@@ -273,14 +275,14 @@ class Worker:
         """Wait for the next batch."""
         assert self._loading is not None
         begin = self.env.now
-        there = float(self._loading.take(np.array([begin]))[0])
-        self.world.records.input[self.step, self.rank] = there - begin
-        self._note(self.step, "input", "next batch", begin, there)
-        if there > begin:
-            yield self.env.timeout(there - begin)
+        end = float(self._loading.take(np.array([begin]))[0])
+        self.world.records.input[self.step, self.rank] = end - begin
+        self._note(self.step, "input", "next batch", begin, end)
+        if end > begin:
+            yield self.env.timeout(end - begin)
 
     def _do(self, act: Act) -> float:
-        """Do one act of a step that waits for no other worker; return its time (s)."""
+        """Do one act that waits for no other worker; return its time (s)."""
         match act:
             case Compute(begin, stop):
                 return self._pass(begin, stop)
@@ -317,7 +319,7 @@ class Worker:
 
     def _wait(self, until: tuple[Sending, ...], number: int) -> Process:
         """Wait until the worker's communication streams have finished ``until``."""
-        there = self.env.now
+        begin = self.env.now
         for sending in until:
             group = sending.call.group
             # Calls are numbered from 0: the stream has finished those below ``received``.
@@ -325,7 +327,7 @@ class Worker:
                 arrived = self.env.event()
                 self._awaits[group] = sending.number, arrived
                 yield arrived
-        self.world.waited(self, number, there)
+        self.world.waited(self, number, begin)
 
     def _note(self, step: int, stream: str, name: str, start: float, end: float) -> None:
         """Keep an interval for the timeline, if there is one."""

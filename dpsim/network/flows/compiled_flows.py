@@ -16,7 +16,7 @@ from dpsim.topology import Routes
 
 
 def _struct(numbers: str, values: str) -> np.dtype[Any]:
-    """Return a structure of integers, then of doubles."""
+    """Return a structure with these integers, then these doubles."""
     fields = [
         *((name, "i8") for name in numbers.split()),
         *((name, "f8") for name in values.split()),
@@ -52,8 +52,8 @@ class _Network(ctypes.Structure):
 class CompiledFlows:
     """`NumpyFlows` for many flows, over ``tables`` of expected routes.
 
-    A flow over one of their rows costs little. Any other route is possible, but makes all routes be
-    laid out again, and so does a change of a capacity.
+    Flows over their rows are cheap. An unexpected route, or a change of a capacity, makes it lay
+    out all routes again.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class CompiledFlows:
         self._flows = np.zeros(0, dtype=_FLOW)
         self._ended = np.zeros((2, 0), dtype=np.int64)
         self._bind(kernel)
-        self._lay()
+        self._lay_out()
 
     def _bind(self, kernel: ctypes.CDLL) -> None:
         network, number, real = ctypes.c_void_p, ctypes.c_int64, ctypes.c_double
@@ -80,12 +80,12 @@ class CompiledFlows:
         self._share = _function(kernel, "flows_share", real, network)
         self._sort_cells = _function(kernel, "cells_sort", None, network)
 
-    def _lay(self) -> None:
+    def _lay_out(self) -> None:
         """Reduce the routes, lay them out for the loops, and add the flows again."""
         under_way, left = self._under_way.copy(), self._left().tolist()
         counts = [len(table.links) for table in self._tables]
         begins = [0, *np.cumsum(counts)[:-1].tolist()]
-        # By identity, as they are sent. The tables are kept, so no other object can reuse an id.
+        # By identity, because callers send these very tables. They are kept, so no id is reused.
         self._first = {id(table): at for table, at in zip(self._tables, begins, strict=True)}
         self._keep_routes(reduction(self._tables, self._capacities.tobytes()))
         network = self._network
@@ -175,7 +175,7 @@ class CompiledFlows:
         """Change capacities, and lay out all routes again."""
         self._capacities[links] = rate
         self.any_cut = bool((self._capacities == 0).any())
-        self._lay()
+        self._lay_out()
 
     def add(self, arrival: Arrival) -> None:
         first = self._first.get(id(arrival.routes))
@@ -194,7 +194,7 @@ class CompiledFlows:
         routes, row, nbytes, call = arrival
         first = self._first.get(id(routes))
         if first is None:
-            self.add(arrival.alike)
+            self.add(arrival.as_arrival)
             return
         if self.count == len(self._flows):
             self._make_room(self.count + 1)
@@ -204,7 +204,7 @@ class CompiledFlows:
         """Return the numbers of unexpected routes, after laying out all routes again with them."""
         first = sum(len(table.links) for table in self._tables)
         self._tables = (*self._tables, routes)
-        self._lay()
+        self._lay_out()
         return first + np.arange(len(routes.links))
 
     def move(self, seconds: float) -> None:
@@ -259,8 +259,8 @@ def _sorted(of: IntArray, count: int) -> tuple[IntArray, IntArray]:
     return order[begin[0] :], begin - begin[0]
 
 
-def _function(kernel: ctypes.CDLL, name: str, answers: Any, *takes: Any) -> Callable[..., Any]:
-    # By item, not by attribute, to get a separate function object with separate types.
+def _function(kernel: ctypes.CDLL, name: str, result: Any, *arguments: Any) -> Callable[..., Any]:
+    # By item, because by attribute ctypes returns one shared function object.
     function = kernel[name]
-    function.restype, function.argtypes = answers, takes
+    function.restype, function.argtypes = result, arguments
     return function

@@ -1,4 +1,4 @@
-"""One collective alone on its network, as flows, in compiled loops."""
+"""A collective without other traffic, timed as flows by compiled loops."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def finish_by_loops(
     costs: MessageCosts,
     itemsize: int,
 ) -> Outcome | None:
-    """Return when each rank finishes that enters at ``starts`` (s), and the load of each link.
+    """Return when each rank that enters at ``starts`` (s) finishes, and the load of each link.
 
     None if the loops do not support the case: routes that take shares of their links, or links of
     capacity 0. Raises FailedError if there is too little memory or time.
@@ -138,7 +138,7 @@ class _TransferTable:
         names = list(_INPUTS)[: len(columns[0])]
         whole = (np.concatenate(column) for column in zip(*columns, strict=True))
         self.inputs: dict[str, NDArray[Any]] = dict(zip(names, whole, strict=True))
-        self.routes = self._joined()
+        self.routes = self._in_one_table()
         self.inputs |= {"link_of": self.routes.links, "latency": self.routes.latency}
 
     def _route(self, transfers: Round) -> NDArray[np.int32]:
@@ -151,7 +151,7 @@ class _TransferTable:
             self._routes += pairs.shape[1]
         return self._known[key]
 
-    def _joined(self) -> Routes:
+    def _in_one_table(self) -> Routes:
         """Return all routes in one table, each with its links first and then padding."""
         hops = max(1, *(table.links.shape[1] for table in self._tables))
         links = np.full((self._routes, hops), -1, dtype=_SHORT)
@@ -160,7 +160,7 @@ class _TransferTable:
             end = begin + len(table.links)
             links[begin:end, : table.links.shape[1]] = table.links
             begin = end
-        # The loops read a route up to its first place without a link.
+        # The loops read a route up to its first padding.
         gaps = (links[:, :-1] < 0) & (links[:, 1:] >= 0)
         if gaps.any():
             order = np.argsort(links < 0, axis=1, kind="stable")

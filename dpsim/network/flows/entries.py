@@ -45,8 +45,8 @@ class Entries:
         return Entries(begin, self.link[at], self.share[at])
 
     def places(self, rows: IntArray) -> tuple[IntArray, IntArray]:
-        """Return where the entries of each of ``rows`` begin in `take`, and their places here."""
+        """Return where the entries of each of ``rows`` begin in `take`, and their indices here."""
         count = np.diff(self.begin)[rows]
         begin = np.append(0, np.cumsum(count))
-        # An entry's number in its row, counted from the row's previous begin.
+        # The entries' numbers in the new table, moved to where their row begins here.
         return begin, np.arange(begin[-1]) + np.repeat(self.begin[rows] - begin[:-1], count)

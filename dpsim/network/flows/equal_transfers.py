@@ -9,7 +9,7 @@ from dpsim.topology import Routes
 
 
 def by_value(values: FloatArray) -> list[tuple[float, IntArray]]:
-    """Return each value, in ascending order, with its places."""
+    """Return each distinct value, in ascending order, with its indices."""
     if len(values) == 1:  # the most common case, many times faster
         return [(float(values[0]), np.zeros(1, dtype=np.int64))]
     return [(float(value), np.flatnonzero(values == value)) for value in np.unique(values)]
@@ -34,7 +34,7 @@ def grouped(
         _keys(routes, size), return_index=True, return_inverse=True, return_counts=True
     )
     representative = first[group]
-    if len(first) == count or not _alike(routes, size, representative):
+    if len(first) == count or not _all_equal(routes, size, representative):
         return everyone, None
 
     members = np.argsort(group, kind="stable")
@@ -43,10 +43,10 @@ def grouped(
 
 
 def _keys(routes: Routes, size: FloatArray) -> IntArray:
-    """Return a number for each transfer; equal transfers have equal numbers.
+    """Return a hash of each transfer.
 
-    A random linear form of the links and shares, combined with the bits of latency and size. It
-    takes one pass over the table, where comparing whole rows would sort them.
+    It combines a random linear form of links and shares with the bits of latency and size. This
+    takes one pass over the table; comparing whole rows would sort them.
     """
     hops = routes.links.shape[1]
     form = np.random.default_rng(0).integers(-(2**62), 2**62, hops)
@@ -58,8 +58,8 @@ def _keys(routes: Routes, size: FloatArray) -> IntArray:
     return np.asarray(key * 1000003 ^ latency_bits * 7919 ^ size.view(np.int64))
 
 
-def _alike(routes: Routes, size: FloatArray, representative: IntArray) -> bool:
-    """Return whether every transfer equals its representative; unequal ones may share a key."""
+def _all_equal(routes: Routes, size: FloatArray, representative: IntArray) -> bool:
+    """Return whether every transfer equals its representative: unequal ones may share a hash."""
     first = routes.take(representative)
     if (routes.links != first.links).any() or (routes.latency != first.latency).any():
         return False

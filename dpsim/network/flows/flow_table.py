@@ -20,10 +20,9 @@ _VALUES = 3  # size, left, rate; then a demand per hop
 class FlowTable:
     """The links and the progress of each flow.
 
-    The properties are views, valid until a flow is added or removed.
-
-    A row of ``links`` and ``demand`` is a hop: a class of links (0: none), and the rate that the
-    flow takes of it per B/s of its own.
+    The properties are views, valid until a flow is added or removed. A row of ``links`` and
+    ``demand`` is a hop: a class of links (0: none), and the rate that the flow takes of it per B/s
+    of its own.
     """
 
     def __init__(self) -> None:

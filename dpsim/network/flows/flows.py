@@ -16,15 +16,15 @@ from dpsim.base.arrays import FloatArray, IntArray
 from dpsim.collectives import Round, Schedule
 from dpsim.network.flows.equal_transfers import by_value
 from dpsim.network.flows.shared_network import SharedNetwork
-from dpsim.network.outcome import MessageCosts, OfRanks, Outcome
+from dpsim.network.outcome import MessageCosts, OnRanks, Outcome
 from dpsim.topology import Routes
 
 
 class CollectiveRun:
-    """One collective under way.
+    """A running collective.
 
-    Rank i of ``schedule`` is ``ends[i]`` of the network. ``leave``, if given, is called with ranks
-    of the schedule as they finish.
+    Rank i of ``schedule`` is rank ``ends[i]`` of the network. ``leave``, if given, is called with
+    ranks of the schedule when they finish.
     """
 
     def __init__(
@@ -35,7 +35,7 @@ class CollectiveRun:
         nbytes: int,
         costs: MessageCosts,
         itemsize: int,
-        leave: OfRanks | None = None,
+        leave: OnRanks | None = None,
     ) -> None:
         self.shared = shared
         self.ends = ends
@@ -54,7 +54,7 @@ class CollectiveRun:
         self._leave = leave
 
     def run(self, starts: FloatArray) -> Outcome:
-        """Run it with ranks that enter at ``starts`` (s), beside no other collective."""
+        """Run it without other collectives; ranks enter at ``starts`` (s)."""
         self.enter_at(starts)
         # Not until the event queue is empty, because background flows never end.
         while self.running:
@@ -115,13 +115,13 @@ class CollectiveRun:
                 self.shared.after(wait, post)
 
     def leave(self, current: _RoundUnderWay, ranks: IntArray) -> None:
-        """Let ``ranks``, which have done all transfers of a round, reduce and begin the next."""
+        """Let ``ranks``, whose transfers of a round are done, reduce and begin the next round."""
         for wait, places in by_value(current.reduction[ranks]):
             self.enter_after(wait, current.number + 1, ranks[places])
 
 
 class _RoundUnderWay:
-    """One round: which ranks have posted messages, and how many transfers each still has open."""
+    """A round: which ranks have posted messages, and how many open transfers each has."""
 
     def __init__(self, run: CollectiveRun, number: int, transfers: Round) -> None:
         self.run = run
@@ -156,17 +156,17 @@ class _RoundUnderWay:
                 self.routes.take(ready),
                 self.nbytes[ready],
                 lambda ended: self._ended(ready[ended]),
-                lambda cut, left: self._around(ready[cut], left),
+                lambda cut, left: self._reroute(ready[cut], left),
             )
 
-    def _around(self, transfers: IntArray, left: float) -> Routes:
-        """Return a new route for equal transfers whose link was cut with ``left`` B to go.
+    def _reroute(self, transfers: IntArray, left: float) -> Routes:
+        """Return a new route for equal transfers over a cut link, with ``left`` bytes to go.
 
         The remaining bytes are counted as load of the new links instead of the old.
         """
         source, destination = self.ends
         # Equal transfers share one route, so the first represents all of them.
-        routes = self.run.shared.around(source[transfers[:1]], destination[transfers[:1]])
+        routes = self.run.shared.detour(source[transfers[:1]], destination[transfers[:1]])
         for transfer in transfers.tolist():
             before = self._detours.get(transfer, self.routes.links[transfer])
             np.add.at(self.run.loads, before, -left)
@@ -176,7 +176,7 @@ class _RoundUnderWay:
 
     def _transfers_of(self, ranks: IntArray) -> IntArray:
         """Return the transfers with an end in ``ranks``, each once."""
-        # For many ranks, scanning every transfer is faster; for few, an index by rank.
+        # For many ranks scanning every transfer is faster, for few an index by rank.
         if len(ranks) * 8 > self.run.ranks:
             among = np.zeros(self.run.ranks, dtype=bool)
             among[ranks] = True
@@ -195,6 +195,6 @@ class _RoundUnderWay:
         ends = np.concatenate([self.source[transfers], self.destination[transfers]])
         ranks, count = np.unique(ends, return_counts=True)
         self.open[ranks] -= count
-        through = ranks[self.open[ranks] == 0]
-        if len(through):
-            self.run.leave(self, through)
+        finished = ranks[self.open[ranks] == 0]
+        if len(finished):
+            self.run.leave(self, finished)

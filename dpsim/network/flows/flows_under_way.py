@@ -17,12 +17,12 @@ from dpsim.network.flows.link_classes import LinkClasses
 from dpsim.network.maxmin import progressive_filling
 from dpsim.topology import Routes
 
-# With at most this many flows, solving for all costs less than finding the affected ones.
+# With at most this many flows, solving for all is cheaper than finding the affected ones.
 _FEW = 1024
 
-# The number and the weight of the flow of a call with one flow.
+# The number and the weight of the only flow of a call.
 FIRST = np.zeros(1, dtype=np.int64)
-_ITSELF = np.ones(1)
+_WEIGHT_OF_ONE = np.ones(1)
 
 # Time of a solve by numpy (2.2 GHz Xeon): a fixed part, and a part for each hop of a flow.
 _SECONDS_A_SOLVE = 1e-4
@@ -61,17 +61,19 @@ class OneArrival(NamedTuple):
     batch: int
 
     @property
-    def alike(self) -> Arrival:
+    def as_arrival(self) -> Arrival:
         """The same flow as an `Arrival`."""
         size = np.array([self.nbytes])
-        return Arrival(self.routes, np.array([self.row]), size, size, _ITSELF, self.batch, FIRST)
+        return Arrival(
+            self.routes, np.array([self.row]), size, size, _WEIGHT_OF_ONE, self.batch, FIRST
+        )
 
 
 class NumpyFlows:
     """Flows that move at max-min fair rates. Rows are valid until flows are added or removed.
 
-    Every machine has this implementation, and it is the reference for the other one. The links of
-    ``expected`` routes are classified at once, which is much cheaper than one route at a time.
+    This implementation needs no compiled library, and is the reference for `CompiledFlows`. The
+    links of ``expected`` routes are classified together, which is much cheaper than one by one.
     """
 
     def __init__(self, capacities: FloatArray, expected: tuple[Routes, ...] = ()) -> None:
@@ -117,7 +119,7 @@ class NumpyFlows:
         routes, row, nbytes, call = arrival
         known = self._known.get(routes)
         if known is None:
-            self.add(arrival.alike)
+            self.add(arrival.as_arrival)
             return
         classes, taken = known[0][:, row], known[1][:, row]
         # As in `add`, a flow that crosses no link arrives at once.
@@ -167,32 +169,32 @@ class NumpyFlows:
         flows' links is unchanged.
         """
         flows, capacity = self._flows, self._links.capacity
-        among = self._joined()
-        if among is None:
+        affected = self._affected()
+        if affected is None:
             flows.rate[:] = progressive_filling(flows.links, flows.demand, capacity)
-        elif len(among):
-            links = flows.links.take(among, axis=1)
-            demand = flows.demand.take(among, axis=1)
-            flows.rate[among] = progressive_filling(links, demand, capacity)
+        elif len(affected):
+            links = flows.links.take(affected, axis=1)
+            demand = flows.demand.take(affected, axis=1)
+            flows.rate[affected] = progressive_filling(links, demand, capacity)
         self._changed[: len(capacity)] = False
         return flows.next_end()
 
-    def _joined(self) -> IntArray | None:
-        """Return the flows connected to a changed link, directly or through other flows.
+    def _affected(self) -> IntArray | None:
+        """Return the flows that share links with a change, directly or through other flows.
 
-        None stands for all, which avoids copying the table.
+        None means all flows, which avoids copying the table.
         """
         flows = self._flows
         if 0 < flows.count <= _FEW:
             return None
-        among = np.empty(0, dtype=np.int64)
+        affected = np.empty(0, dtype=np.int64)
         before = -1
-        while before < len(among) < flows.count:
-            before = len(among)
-            self._changed[flows.links.take(among, axis=1)] = True
+        while before < len(affected) < flows.count:
+            before = len(affected)
+            self._changed[flows.links.take(affected, axis=1)] = True
             self._changed[0] = False  # class 0 is no link and connects no flows
-            among = np.flatnonzero(self._changed.take(flows.links).any(axis=0))
-        return None if len(among) == flows.count > 0 else among
+            affected = np.flatnonzero(self._changed.take(flows.links).any(axis=0))
+        return None if len(affected) == flows.count > 0 else affected
 
 
 @lru_cache(maxsize=4)
@@ -211,9 +213,9 @@ def _classified(
 
 
 def numpy_seconds(routes: Routes, sends: float) -> float:
-    """Return about how long numpy takes for ``sends`` flows by each route.
+    """Return an estimate of numpy's seconds for ``sends`` flows over each route.
 
-    Each start and each end takes one solve, among as many flows as there are routes.
+    Each start and each end of a flow takes one solve over as many flows as there are routes.
     """
     solves = 2 * sends * len(routes.links)
     return solves * (_SECONDS_A_SOLVE + _SECONDS_A_HOP * routes.links.size)

@@ -1,10 +1,9 @@
 """Transfers as fluid flows in SimPy.
 
-After its latency a flow moves at its max-min fair rate, which changes as others come and go.
-
-All starts and ends of one instant go into one solve; with many flows, the solve covers only those
-connected to a change through shared links. Flows of one call with equal route, latency and bytes
-are one weighted flow, and links that all flows cross in the same way are one link.
+After its latency a flow moves at its max-min fair rate, which changes when other flows start and
+end. All starts and ends of one instant go into one solve; with many flows, the solve covers only
+those connected to a change through shared links. Flows of one call with equal route, latency and
+bytes are one weighted flow, and links that all flows cross in the same way are one link.
 """
 
 from __future__ import annotations
@@ -44,10 +43,10 @@ _CHECKED = 16  # solves between two checks of the time limit
 
 
 class FluidEnvironment(simpy.Environment):
-    """Calls ``ring`` at ``alarm`` (s), after all events of that instant.
+    """An environment that calls ``ring`` at ``alarm`` (s), after all events of that instant.
 
-    The next end of a flow moves with every start and end of others. Storing the alarm as one number
-    costs a third of an event in a queue that is later not needed.
+    The next end of a flow moves with every start and end of others, so events for it would mostly
+    be obsolete. A single alarm time costs a third of an event.
     """
 
     def __init__(self, begin: float = 0.0) -> None:
@@ -96,9 +95,9 @@ class FluidNetwork:
         self._flows: FlowsUnderWay | None = None  # made for the first flow or link change
         self._expected: tuple[Routes, ...] = ()
         self._work = 0.0
-        # Flows whose latency is over, and those in their latency in the order in which it ends.
+        # Flows whose latency is over, and a heap of the others by the end of their latency.
         self._arriving: list[Arrival | OneArrival] = []
-        self._coming: list[tuple[float, int, Arrival | OneArrival]] = []
+        self._in_latency: list[tuple[float, int, Arrival | OneArrival]] = []
         self._sends = count()
         self._batches: dict[int, _Batch] = {}
         self._calls = 0
@@ -106,7 +105,7 @@ class FluidNetwork:
         self._settling = False
 
     def expect(self, routes: Routes, sends: float) -> None:
-        """Announce routes by which flows will be sent, ``sends`` times each.
+        """Announce routes over which flows will be sent, ``sends`` times each.
 
         Call it before the first flow moves; then pass this very object and ``rows`` of it to
         `send`. Results are the same up to rounding. If much work is expected, compiled loops are
@@ -119,7 +118,7 @@ class FluidNetwork:
     def flows(self) -> FlowsUnderWay:
         """The flows under way."""
         if self._flows is None:
-            self._flows = under_way(self._capacities, self._expected, self._work)
+            self._flows = flows_for(self._capacities, self._expected, self._work)
         return self._flows
 
     def send(
@@ -133,11 +132,11 @@ class FluidNetwork:
         """Start one flow per route now: its latency first, then its bytes.
 
         ``rows``: use only these of ``routes``, with one of ``nbytes`` for each. ``done(indices)``
-        is called as flows of the call end; indices refer to ``nbytes``. ``reroute(indices, left)``
-        is called for a new route of equal flows, each with ``left`` B to go, when one of their
-        links is cut (their latency is not paid again); without it they stop there. A bundle (a
-        route with shares) competes as one flow; k equal transfers of 1/k of its bytes, all over the
-        bundle's route, compete as k flows.
+        is called when flows of the call end; indices refer to ``nbytes``. ``reroute(indices,
+        left)`` returns a new route for equal flows with ``left`` bytes to go, one of whose links
+        was cut (their latency is not paid again); without it they stop. A bundle (a route with
+        shares) competes as one flow; k equal transfers of 1/k of its bytes, all over the bundle's
+        route, compete as k flows.
         """
         if rows is None:
             rows = np.arange(len(routes.links))
@@ -189,7 +188,7 @@ class FluidNetwork:
             self._touch()
         else:
             at = self.env.now + latency
-            heappush(self._coming, (at, next(self._sends), arrival))
+            heappush(self._in_latency, (at, next(self._sends), arrival))
             self.env.alarm = min(self.env.alarm, at)
 
     def _touch(self) -> None:
@@ -207,8 +206,8 @@ class FluidNetwork:
         if not self.solves % _CHECKED:
             check()
         flows, now = self.flows, self.env.now
-        while self._coming and self._coming[0][0] <= now:
-            self._arriving.append(heappop(self._coming)[2])
+        while self._in_latency and self._in_latency[0][0] <= now:
+            self._arriving.append(heappop(self._in_latency)[2])
         if self._arriving:
             self._move(flows)
             self._admit(flows)
@@ -228,7 +227,7 @@ class FluidNetwork:
         seconds = flows.share()
         self.solves += 1
         self._settling = False
-        next_start = self._coming[0][0] if self._coming else np.inf
+        next_start = self._in_latency[0][0] if self._in_latency else np.inf
         self.env.alarm = min(now + seconds, next_start)
 
     def _move(self, flows: FlowsUnderWay) -> None:
@@ -251,12 +250,12 @@ class FluidNetwork:
         if len(calls) == 1:  # the usual case with asynchronous workers, twice as fast
             self._end_groups(calls[0], np.array(numbers) if numbers[0] else FIRST)
             return
-        through: dict[int, list[int]] = {}
+        ended_of: dict[int, list[int]] = {}
         for call, number in zip(calls, numbers, strict=True):
-            through.setdefault(call, []).append(number)
+            ended_of.setdefault(call, []).append(number)
         # In the order of the calls, so that the result does not depend on table rows.
-        for call in sorted(through):
-            self._end_groups(call, np.array(sorted(through[call])))
+        for call in sorted(ended_of):
+            self._end_groups(call, np.array(sorted(ended_of[call])))
 
     def _end_groups(self, call: int, groups: IntArray) -> None:
         """Mark these groups of a call as ended."""
@@ -267,16 +266,16 @@ class FluidNetwork:
         batch.done(batch.transfers(groups))
 
     def _avoid_cut_links(self, flows: FlowsUnderWay) -> None:
-        """Reroute the flows whose link has been cut, if their sender has another route."""
+        """Reroute flows over cut links, if their sender can give another route."""
         over = flows.over_cut_links()
         calls, numbers = flows.calls_of(over)
-        movable = [self._batches[call].reroute is not None for call in calls.tolist()]
-        stuck = np.flatnonzero(movable)
+        has_reroute = [self._batches[call].reroute is not None for call in calls.tolist()]
+        movable = np.flatnonzero(has_reroute)
         self._arriving += [
             self._rerouted(flows, int(over[place]), int(calls[place]), numbers[[place]])
-            for place in stuck
+            for place in movable
         ]
-        flows.remove(over[stuck])
+        flows.remove(over[movable])
         self._admit(flows)
 
     def _rerouted(self, flows: FlowsUnderWay, row: int, call: int, number: IntArray) -> Arrival:
@@ -295,10 +294,10 @@ class FluidNetwork:
         )
 
 
-def under_way(
+def flows_for(
     capacities: FloatArray, expected: tuple[Routes, ...], seconds: float
 ) -> FlowsUnderWay:
-    """Return the implementation for expected work of ``seconds``, by `numpy_seconds`."""
+    """Return the implementation that suits the expected work, in ``seconds`` by `numpy_seconds`."""
     loops = None if seconds < MUCH_SHARING else kernel(seconds)
     if loops is None:
         return NumpyFlows(capacities, expected)

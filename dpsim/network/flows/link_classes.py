@@ -1,4 +1,4 @@
-"""Classes of links that every flow so far has crossed in the same way.
+"""Classes of links that all flows so far have crossed in the same way.
 
 Examples are the links of a chain, or those of the servers that a bundle goes to. The links of a
 class carry the same flows in the same shares, so only the slowest of them can limit a flow. Classes
@@ -58,10 +58,10 @@ class LinkClasses:
     ) -> tuple[IntArray, FloatArray]:
         """Return the classes that routes cross and the share of each.
 
-        Both are (hops, flows), and 0 where a route is shorter. ``links`` and ``share`` are (flows,
-        hops). Classes whose links the routes do not cross in the same way are split first:
-        ``split`` is called, once or more, with the new class that flows under way cross just as
-        they cross an old one (0: none).
+        Both are (hops, flows), padded with 0. ``links`` and ``share`` are (flows, hops). Classes
+        whose links the routes do not cross in the same way are split first: ``split`` is called,
+        once or more, with an array that gives for each class the new class that its flows now cross
+        too (0: none).
         """
         if links.size > _SMALL:
             return self._crossed(links, share, split)
@@ -157,9 +157,9 @@ def _marks(links: IntArray, share: FloatArray, count: int) -> tuple[IntArray, ND
     # represented by its bits modulo a prime, which are equal for equal shares.
     marks = np.zeros(count, dtype=np.uint64)
     np.add.at(marks, links, _random(len(links)) * (share.view(np.uint64) % _PRIME))
-    there = np.zeros(count, dtype=bool)
-    there[links] = True
-    touched = np.flatnonzero(there[:-1])
+    is_crossed = np.zeros(count, dtype=bool)
+    is_crossed[links] = True
+    touched = np.flatnonzero(is_crossed[:-1])
     return touched, marks[touched]
 
 

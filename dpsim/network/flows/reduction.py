@@ -21,12 +21,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpsim.base.arrays import BoolArray, FloatArray, IntArray
-from dpsim.network.flows.alike_cells import NO_CELLS, Cells, cells_of
 from dpsim.network.flows.entries import Entries
+from dpsim.network.flows.equal_cells import NO_CELLS, Cells, cells_of
 from dpsim.network.flows.link_classes import LinkClasses
 from dpsim.topology import Routes
 
-# How many of a route's tightest and widest links are tried as the one that limits another link.
+# How many of a route's tightest and most used links are tried as the one that limits a link.
 _CANDIDATES = 2
 # Reduction and hubs pay off only for routes longer than this.
 _LONG = 12
@@ -60,10 +60,10 @@ def reduction(tables: tuple[Routes, ...], capacities: bytes) -> Reduction:
     rates = np.frombuffer(capacities)
     entries, capacity = _classes(tables, rates)
     entries = entries.kept(~_never_full(entries, capacity)[entries.link])
-    # Renumbered, because tables of so few links stay in the processor's first-level cache.
+    # Renumbered, because tables of few links stay in the processor's first-level cache.
     left, link = np.unique(entries.link, return_inverse=True)
     entries, capacity = Entries(entries.begin, link, entries.share), capacity[left]
-    first, group_of = _alike(entries)
+    first, group_of = _distinct(entries)
     groups = entries.take(first)
     hub_of, hub = _hubs(groups)
     own, replaces = _own(groups, hub_of, hub)
@@ -106,7 +106,7 @@ def _classes(tables: tuple[Routes, ...], rates: FloatArray) -> tuple[Entries, Fl
 
 
 def _never_full(entries: Entries, capacity: FloatArray) -> BoolArray:
-    """Return which links can be left out because others never let them be full.
+    """Return which links can be left out because other links keep them from being full.
 
     The load of a link is limited by another link, B, that most of its routes cross too, and for
     each other route by that route's tightest link. With demands d of the link and b of B
@@ -126,7 +126,7 @@ def _never_full(entries: Entries, capacity: FloatArray) -> BoolArray:
     column = np.searchsorted(entries.link[order], np.arange(links + 1))
     of_other = np.zeros(len(most))  # each route's demand on B
     flows = np.diff(column)
-    # No search for a link that each route's tightest, another one, keeps from being full.
+    # A link needs no search if the tightest links of its routes keep it from being full.
     tightest_of = np.bincount(entries.link, by_link <= most[row], links)
     at_most = np.bincount(entries.link, entries.share * most[row], links)
     dropped: BoolArray = (tightest_of == 0) & (at_most <= capacity)
@@ -134,11 +134,11 @@ def _never_full(entries: Entries, capacity: FloatArray) -> BoolArray:
         on = order[column[link] : column[link + 1]]
         routes, demand = row[on], entries.share[on]
         # The route with the largest demand most likely crosses the link that limits this one.
-        chief = int(demand.argmax())
-        way = entries.at(routes[chief])
-        others = entries.link[way]
-        tighter = (part[way] >= part[on[chief]]) & (others != link) & ~dropped[others]
-        for other in _candidates(others[tighter], part[way][tighter], flows):
+        largest = int(demand.argmax())
+        hops = entries.at(routes[largest])
+        others = entries.link[hops]
+        tighter = (part[hops] >= part[on[largest]]) & (others != link) & ~dropped[others]
+        for other in _candidates(others[tighter], part[hops][tighter], flows):
             crossing = order[column[other] : column[other + 1]]
             of_other[row[crossing]] = entries.share[crossing]
             load = _most_load(demand, of_other[routes], most[routes], capacity[other])
@@ -158,12 +158,12 @@ def _most_load(
     not cross it), ``most`` the rate that the route carries alone.
     """
     held = of_other > 0
-    together = capacity * (demand[held] / of_other[held]).max(initial=0.0)
-    return float(together + (demand * most)[~held].sum())
+    limited_load = capacity * (demand[held] / of_other[held]).max(initial=0.0)
+    return float(limited_load + (demand * most)[~held].sum())
 
 
 def _on_long_routes(entries: Entries, links: int, among: BoolArray) -> list[int]:
-    """Return the links of long routes; for short ones the search does not pay off."""
+    """Return the links ``among`` all that are on long routes; others are not worth a search."""
     hops = np.diff(entries.begin)
     long = np.repeat(hops > _LONG, hops)
     sought = among & (np.bincount(entries.link[long], minlength=links) > 0)
@@ -178,7 +178,7 @@ def _candidates(links: IntArray, part: FloatArray, flows: IntArray) -> list[int]
     return list(dict.fromkeys(links[np.append(tightest, widest)].tolist()))
 
 
-def _alike(entries: Entries) -> tuple[IntArray, IntArray]:
+def _distinct(entries: Entries) -> tuple[IntArray, IntArray]:
     """Return the first of each set of equal routes, and the number of the set of each route."""
     # Random linear forms modulo 2^64 distinguish routes, except with a probability of 2^-60.
     random = np.random.default_rng(0)

@@ -25,8 +25,8 @@ _ENDLESS = 1e30  # bytes of a background flow
 class SharedNetwork:
     """The network that all jobs share, under ``conditions``.
 
-    Its clock ``env.now`` is 0 at ``begin`` (s), when the first job starts: small differences keep
-    their digits.
+    Its clock ``env.now`` is 0 at ``begin`` (s), when the first job starts, so that small
+    differences keep their digits.
     """
 
     def __init__(self, network: Network, begin: float, conditions: Conditions) -> None:
@@ -66,7 +66,7 @@ class SharedNetwork:
         rate = float(self.network.capacities[link]) * factor
         self.fluid.set_capacity(np.array([link]), rate)
 
-    def around(self, source: IntArray, destination: IntArray) -> Routes:
+    def detour(self, source: IntArray, destination: IntArray) -> Routes:
         """Return routes that cross no link that is currently cut."""
         return routes_avoiding(self.network, source, destination, frozenset(self._cut))
 
@@ -92,7 +92,7 @@ class SharedNetwork:
 
     @contextmanager
     def events(self) -> Iterator[Callable[[], None]]:
-        """Give a function that lets the next event happen.
+        """Yield a function that processes the next event.
 
         Raises DpsimError if no event is left because a cut link keeps flows from ending.
         """
@@ -108,7 +108,7 @@ class SharedNetwork:
 def ends_of_flows(
     network: Network, routes: Routes, starts: FloatArray, nbytes: float, conditions: Conditions
 ) -> FloatArray:
-    """Return when each flow of ``nbytes`` ends (s) that starts at ``starts`` (s, one per route).
+    """Return when each flow of ``nbytes`` ends (s), with one start per route in ``starts`` (s).
 
     All of them share ``network``.
     """
@@ -124,7 +124,7 @@ def ends_of_flows(
         send = partial(shared.send, routes, rows, float(nbytes), ended)
         shared.after(start - begin, send)
     # Not until the event queue is empty, because background flows never end.
-    with shared.events() as happen:
+    with shared.events() as next_event:
         while np.isnan(ends).any():
-            happen()
+            next_event()
     return ends

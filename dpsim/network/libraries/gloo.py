@@ -1,10 +1,10 @@
 """Gloo's all-reduce and all-gather, as torch.distributed runs them on CPUs over TCP.
 
 A ring towards rank - 1: the vector is cut into max(2 m, ceil(S / 1 MiB)) segments, rounded up to a
-multiple of the m ranks; two of them are in flight. A step passes on one rank's share, k segments of
-c bytes: alpha + c beta for the first and for each other the longer of c beta (the link is busy) and
-(alpha + c beta) / 2 (the two in flight wait for their ends), 2 (m-1) steps in all. alpha is 150 us,
-the time of gloo and the kernel for a message, or the network's latency if that is longer.
+multiple of the m ranks; two of them are in flight. Each of the 2 (m-1) steps passes on one rank's
+share, k segments of c bytes. The first segment takes alpha + c beta; each other takes the longer of
+c beta (the link is busy) and (alpha + c beta) / 2 (two are in flight). alpha is 150 us, the time of
+gloo and the kernel for a message, or the network's latency if that is longer.
 
 Measured over predicted on 2, 4 and 8 hosts joined by 50 to 400 Mbit/s: 0.96 at 256 KiB, 1.00 at 1
 MiB, 1.01 at 4 and 16 MiB. The model does not cover sizes below 64 KiB, where the hosts' CPUs
@@ -27,14 +27,14 @@ import numpy as np
 from dpsim.base.arrays import FloatArray, IntArray
 from dpsim.collectives import Traffic, algorithm, in_groups, ranks_array, traffic
 from dpsim.network.maxmin import max_min_rates
-from dpsim.network.model import CollectiveModel, LeavingTogether
+from dpsim.network.model import CollectiveModel, CommonFinish
 from dpsim.network.rounds import RoundsModel
 from dpsim.topology import Network
 
 if TYPE_CHECKING:
     from dpsim.collectives import Groups
 
-# By operation: the collective that the ring runs, and how often it goes round.
+# By operation: the collective that the ring runs, and how often data goes round it.
 _RINGS = {
     "all-reduce": ("all-reduce", 2),
     "reduce-scatter": ("all-reduce", 2),
@@ -45,7 +45,7 @@ MESSAGE_SECONDS = 150e-6
 _SEGMENT = 2**20  # bytes
 
 
-class GlooModel(LeavingTogether):
+class GlooModel(CommonFinish):
     """The model of one of gloo's ``operations``."""
 
     operations: ClassVar[tuple[str, ...]] = tuple(_RINGS)
@@ -62,7 +62,7 @@ class GlooModel(LeavingTogether):
         self.network = network
         self.itemsize = itemsize
         self.operation = operation
-        carried, self._turns = _RINGS[operation]
+        carried, self._rounds = _RINGS[operation]
         ring = algorithm("ring", carried)
         self.members = ranks_array(network.ranks)[None]
         if groups is not None:
@@ -94,7 +94,7 @@ class GlooModel(LeavingTogether):
         segments = segment_count(m, nbytes)
         each, piece = segments // m, nbytes / segments / rate
         step = alpha + piece + (each - 1) * max(piece, (alpha + piece) / 2)
-        return self._turns * (m - 1) * step, "ring"
+        return self._rounds * (m - 1) * step, "ring"
 
     @cached_property
     def _slowest(self) -> tuple[float, float]:

@@ -22,13 +22,12 @@ LIBRARIES: tuple[str, ...] = get_args(Library)
 class Traits:
     """The abilities of a library, so that callers need not check its name.
 
-    ``algorithms``: the algorithms that a scenario may request; empty if its model decides itself.
-    ``chooses``: whether it selects an algorithm if none is named; "ideal" needs a name.
-    ``in_groups``: whether it supports groups of some of the workers. ``broadcasts_in_groups``:
-    whether it has a broadcast of its own there. ``on_sockets``: whether its messages go as a
-    measured transport times them, through the sockets of hosts. ``in_torch``: whether
-    torch.distributed has it among its backends as it is installed. ``weighs_protocols``: whether
-    it chooses among algorithms and protocols by size, so that the choice can be explained.
+    ``algorithms``: the algorithms that a scenario may request; empty if the model checks them.
+    ``chooses``: it selects an algorithm if none is named. ``in_groups``: it supports groups of some
+    of the workers. ``broadcasts_in_groups``: it has a broadcast in groups. ``on_sockets``: its
+    messages use the sockets of hosts, so that a measured transport times them. ``in_torch``:
+    torch.distributed includes it as a backend. ``weighs_protocols``: it chooses among algorithms
+    and protocols by size, so that the choice can be explained.
     """
 
     algorithms: tuple[str, ...] = ()
@@ -54,12 +53,12 @@ def chooses(library: str) -> bool:
 
 
 def default_algorithm(library: str) -> str:
-    """Return the algorithm if none is named: "auto" if ``library`` chooses one, else the ring."""
+    """Return the algorithm to use if none is named: "auto" if ``library`` chooses, else "ring"."""
     return "auto" if chooses(library) else "ring"
 
 
 class AutomaticLibrary(NamedTuple):
-    """The chosen library, the reason in words, and its ``model`` if it had to be made."""
+    """The chosen library, the reason, and its ``model`` if one was built."""
 
     library: str
     why: str
@@ -76,10 +75,9 @@ def automatic_library(
 ) -> AutomaticLibrary:
     """Return the library that ``library: auto`` selects on ``network``, and the reason.
 
-    NCCL if it supports all GPUs (AMD's with RCCL's figures) and has the algorithm ``restriction``,
-    or is free to choose; otherwise the algorithm alone ("ideal"). NCCL's model covers reducing
-    switches inside nodes, but not in the fabric. ``kept`` is that model, if it has been made
-    before.
+    It is NCCL if that supports all GPUs (AMD's as RCCL) and has the algorithm ``restriction``, or
+    may choose; otherwise "ideal". NCCL's model covers reducing switches inside nodes, but not in
+    the fabric. ``kept`` is NCCL's model if it exists already.
     """
     if restriction == IN_NETWORK and getattr(network, "reduces", False):
         return AutomaticLibrary("ideal", "auto: switches of the fabric are to reduce")

@@ -30,7 +30,7 @@ from dpsim.base.arrays import FloatArray
 from dpsim.collectives import Traffic, algorithm, traffic
 from dpsim.network.libraries.far import to_partners
 from dpsim.network.libraries.nccl import gpus_per_node, network_cards
-from dpsim.network.model import LeavingTogether
+from dpsim.network.model import CommonFinish
 from dpsim.network.rounds import RoundsModel
 from dpsim.topology import Cluster
 
@@ -53,7 +53,7 @@ _SCHEDULES = {
 }
 
 
-class MpiModel(LeavingTogether):
+class MpiModel(CommonFinish):
     """The model of one of MPI's ``operations``."""
 
     operations: ClassVar[tuple[str, ...]] = tuple(_SCHEDULES)
@@ -96,7 +96,7 @@ class MpiModel(LeavingTogether):
         p, nodes = self.per_node, self.nodes
         inside, outside = float(np.ceil(np.log2(p))), float(np.ceil(np.log2(nodes)))
         byte = max(1 / SHARED_RATE, p / MEMORY_RATE)
-        fixed = inside * SHARED_LATENCY + outside * self.latency + self._farther
+        fixed = inside * SHARED_LATENCY + outside * self.latency + self._extra_latency
         shared, crossing = nbytes * byte, nbytes / self.rate
         half = fixed + (1 - 1 / p) * shared + (1 - 1 / nodes) * crossing
         if self.operation != "all-reduce":
@@ -105,7 +105,7 @@ class MpiModel(LeavingTogether):
         return {"doubling": doubling, "rabenseifner": 2 * half}
 
     @cached_property
-    def _farther(self) -> float:
+    def _extra_latency(self) -> float:
         """Extra seconds of one message to each partner on routes longer than any measured."""
         heads = self.cluster.first_rank[None, :-1]
         shifts = [2**step for step in range((self.nodes - 1).bit_length())]

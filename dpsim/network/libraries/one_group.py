@@ -1,4 +1,4 @@
-"""One group of a library's collective that runs in several groups."""
+"""One of the groups in which a library's collective runs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from dpsim.topology import SubNetwork
 
 
 class OneGroup(CollectiveModel):
-    """The group of ``ranks`` of the model ``whole``, whose groups are independent.
+    """The group ``ranks`` of the model ``whole``, whose groups are independent.
 
     ``loads(nbytes)`` returns the group's own load on each link.
     """
@@ -30,11 +30,11 @@ class OneGroup(CollectiveModel):
 
     def _finish(self, starts: FloatArray, nbytes: int) -> Outcome:
         """Return when each rank that enters at ``starts`` (s) leaves (s)."""
-        # The model needs starts of all ranks: the others start when this group's last rank does, so
+        # The model needs all ranks' starts. The others start with this group's last rank, so that
         # they cause no delay.
-        everyone = np.full(self.whole.network.ranks, starts.max())
-        everyone[self.ranks] = starts
-        finishes = self.whole.finish(everyone, nbytes).finishes[self.ranks]
+        all_starts = np.full(self.whole.network.ranks, starts.max())
+        all_starts[self.ranks] = starts
+        finishes = self.whole.finish(all_starts, nbytes).finishes[self.ranks]
         return Outcome(finishes, self.loads(nbytes))
 
     def loads(self, nbytes: int) -> FloatArray:

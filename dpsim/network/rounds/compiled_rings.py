@@ -12,7 +12,7 @@ from dpsim.base.arrays import FloatArray
 from dpsim.network.rounds.critical_links import CriticalLinks
 
 # The loops' working arrays, one number per segment.
-_ROOM = ("back", "on", "heard", "after")
+_BUFFERS = ("back", "on", "heard", "after")
 
 
 class _Rings(ctypes.Structure):
@@ -22,7 +22,7 @@ class _Rings(ctypes.Structure):
         *((name, ctypes.c_int64) for name in ("rings", "segments", "longest")),
         *((name, ctypes.c_void_p) for name in ("place", "behind", "ahead")),
         ("step", ctypes.c_int64),
-        *((name, ctypes.c_void_p) for name in ("reach", "around", "paced", *_ROOM)),
+        *((name, ctypes.c_void_p) for name in ("reach", "around", "paced", *_BUFFERS)),
     )
 
 
@@ -40,7 +40,7 @@ class CompiledRings:
         self._kept: list[NDArray[Any]] = []  # arrays that the loops hold pointers to
 
         # -1 is padding of shorter segments.
-        place = links.place if links.there is None else np.where(links.there, links.place, -1)
+        place = links.place if links.is_rank is None else np.where(links.is_rank, links.place, -1)
         self._keep("place", place.T.astype(np.int32))
         # A row for each segment, or one for all of them (step 0).
         lost = np.broadcast_arrays(links.behind, links.ahead)
@@ -49,7 +49,7 @@ class CompiledRings:
         self._keep("ahead", lost[1].T)
         for name in ("reach", "around", "paced"):
             self._keep(name, getattr(links, name))
-        for name in _ROOM:
+        for name in _BUFFERS:
             self._keep(name, np.empty(rings * segments))
 
     def _keep(self, name: str, array: NDArray[Any]) -> None:

@@ -1,11 +1,11 @@
 """Rounds, corrected by flows if transfers of different rounds may share a link.
 
-If they never do (`rounds_stay_apart`), rounds are exact from equal starts and need no correction.
+If they never do (`rounds_stay_apart`), rounds are exact from a common start and need no correction.
 Otherwise a transfer may begin on a link while one of an earlier round still uses it and shares the
 link with it, which rounds do not model. The schedule is then simulated as flows once for each size,
-with all ranks starting together, and each rank's finish is shifted by the difference, so the result
-is exact from equal starts again. With unequal starts, the skew is computed by rounds. Schedules of
-more than `MOST_TRANSFERS` transfers are not simulated as flows, only bounded by their links
+with all ranks starting together, and each rank's finish is shifted by the difference, so that the
+result is exact from a common start. With unequal starts, rounds compute the skew. Schedules of more
+than `MOST_TRANSFERS` transfers are not simulated as flows, only bounded by their links
 (`CollectiveModel.finish`).
 """
 
@@ -41,33 +41,33 @@ class ConfirmedRounds(ScheduleModel):
     ) -> None:
         super().__init__(schedule, network, costs, itemsize=itemsize)
         self.rounds = RoundsModel(schedule, network, costs, itemsize=itemsize)
-        self._later: dict[int, FloatArray | None] = {}
+        self._delays: dict[int, FloatArray | None] = {}
 
     def _finish(self, starts: FloatArray, nbytes: int) -> Outcome:
         """Return when each rank that enters at ``starts`` (s) finishes (s)."""
-        later = self._later_by(nbytes)
-        if later is None:
+        delay = self._delay_by_flows(nbytes)
+        if delay is None:
             # `finish` checks the link loads, once.
             ends = self.rounds.ends_of_rounds(starts, nbytes)
             return Outcome(ends, self.rounds.loads(nbytes))
         outcome = self.rounds.finish(starts, nbytes)
-        return replace(outcome, finishes=outcome.finishes + later)
+        return replace(outcome, finishes=outcome.finishes + delay)
 
-    def _later_by(self, nbytes: int) -> FloatArray | None:
+    def _delay_by_flows(self, nbytes: int) -> FloatArray | None:
         """Return the seconds by which each rank finishes later by flows.
 
         None if rounds are exact, or if there are too many transfers for flows.
         """
-        if nbytes not in self._later:
+        if nbytes not in self._delays:
             phases = self.schedule.phases
             many = sum(len(phase.source) * phase.rounds for phase in phases) > MOST_TRANSFERS
             # A single round shares links with no other.
             single = self.schedule.rounds <= 1
             exact = single or many or rounds_stay_apart(self.rounds, nbytes)
-            self._later[nbytes] = None if exact else self._beside_flows(nbytes)
-        return self._later[nbytes]
+            self._delays[nbytes] = None if exact else self._difference_to_flows(nbytes)
+        return self._delays[nbytes]
 
-    def _beside_flows(self, nbytes: int) -> FloatArray:
+    def _difference_to_flows(self, nbytes: int) -> FloatArray:
         from dpsim.network.flows_model import FlowsModel
 
         starts = np.zeros(self.schedule.ranks)
@@ -78,11 +78,11 @@ class ConfirmedRounds(ScheduleModel):
 
 def rounds_stay_apart(model: RoundsModel, nbytes: int) -> bool:
     """Return whether rounds of ``nbytes`` never share a link when all ranks start at once."""
-    return _Play(model, nbytes).apart
+    return _RoundByRound(model, nbytes).apart
 
 
-class _Play:
-    """The rounds of a collective, one after the other, from equal starts."""
+class _RoundByRound:
+    """The rounds of a collective, one after the other, from a common start."""
 
     def __init__(self, model: RoundsModel, nbytes: int) -> None:
         self.model = model

@@ -5,10 +5,10 @@ o + g + max(r_i + max(t_i, t_{i-1}), r_{i+1} + t_i, r_{i-1} + t_{i-1}), with t_i
 message to rank i+1: a linear map in max-plus algebra. After R rounds rank i is at the maximum of
 r_j plus the seconds of a walk of R turns from j to i, which in a turn crosses link e in t_e, or
 stays at a rank for the slower of its two links. With T the seconds of the slowest, or critical,
-links, a walk loses, relative to R (o + g + T), nothing where it stays at an end of a critical link,
-and T - t_e where it crosses link e. The optimal walk therefore takes the cheapest way to a critical
-link, stays there, and continues to i. Source: Baccelli, Cohen, Olsder and Quadrat, Synchronization
-and Linearity, 1992, section 3.7 (powers of a matrix by its critical graph).
+links, a walk loses, relative to R (o + g + T), nothing in a turn at an end of a critical link, and
+T - t_e in a turn that crosses link e. The optimal walk therefore takes the cheapest path to a
+critical link, stays there, and continues to i. Source: Baccelli, Cohen, Olsder and Quadrat,
+Synchronization and Linearity, 1992, section 3.7 (powers of a matrix by its critical graph).
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ _PADDED = 4
 class CriticalLinks:
     """Equal rings cut at their critical links into segments, laid side by side.
 
-    ``place`` (longest, segments) is the rank at each place, ``there`` which of these are ranks and
-    not padding (all, if None). ``behind`` and ``ahead`` (s) are the losses between each rank and
-    the critical link before its segment and the one after it; ``reach`` (rings, segments) is the
-    loss from the first critical link to the one after each segment, ``around`` (rings, 1) that of a
-    full circle. ``paced`` (rings, 1) is the time of all rounds on a critical link.
+    ``place`` (longest, segments) is the rank at each place; ``is_rank`` is false for padding (None:
+    there is none). ``behind`` and ``ahead`` (s) are the losses between each rank and the critical
+    link before its segment and the one after it; ``reach`` (rings, segments) is the loss from the
+    first critical link to the one after each segment, ``around`` (rings, 1) that of a full circle.
+    ``paced`` (rings, 1) is the time of all rounds on a critical link.
     """
 
     place: IntArray
-    there: NDArray[np.bool_] | None
+    is_rank: NDArray[np.bool_] | None
     behind: FloatArray
     ahead: FloatArray
     reach: FloatArray
@@ -84,8 +84,8 @@ class CriticalLinks:
     ) -> CriticalLinks:
         """Lay the segments side by side; ``first`` and ``length`` give the place of each."""
         number = np.arange(length.max())[:, None]
-        there = number < length
-        index = np.where(there, first + number, first)
+        is_rank = number < length
+        index = np.where(is_rank, first + number, first)
 
         before = np.cumsum(lost, axis=1) - lost  # from the ring's first place to each
         round_trip = lost.sum(axis=1, keepdims=True)
@@ -93,11 +93,11 @@ class CriticalLinks:
         end = (before + lost).ravel()[first + length - 1]
         here = before.ravel()[index]
         # Padding is infinitely far from both, so it does not affect any maximum.
-        behind = np.where(there, here - begin, np.inf)
-        ahead = np.where(there, end - here, np.inf)
+        behind = np.where(is_rank, here - begin, np.inf)
+        ahead = np.where(is_rank, end - here, np.inf)
         return cls(
             place.ravel()[index],
-            None if there.all() else there,
+            None if is_rank.all() else is_rank,
             _one_column_if_equal(behind),
             _one_column_if_equal(ahead),
             end.reshape(len(place), -1),
@@ -118,13 +118,13 @@ class CriticalLinks:
         arrivals = np.maximum(on, np.concatenate((back[:, 1:], back[:, :1]), axis=1))
         after = self._latest_arrivals(arrivals) + self.paced
         before = np.concatenate((after[:, -1:], after[:, :-1]), axis=1)
-        through = np.maximum(before.ravel() - self.behind, after.ravel() - self.ahead)
+        finishes = np.maximum(before.ravel() - self.behind, after.ravel() - self.ahead)
 
         finished = ready.copy()
-        if self.there is None:
-            finished[self.place] = through
+        if self.is_rank is None:
+            finished[self.place] = finishes
         else:
-            finished[self.place[self.there]] = through[self.there]
+            finished[self.place[self.is_rank]] = finishes[self.is_rank]
         return finished
 
     @cached_property
@@ -150,7 +150,7 @@ class CriticalLinks:
 
 
 def _one_column_if_equal(lost: FloatArray) -> FloatArray:
-    """Return one column if all are equal, as in a ring through nodes of one kind."""
+    """Return one column if all columns are equal, as in a ring through equal nodes."""
     first = lost[:, :1]
     return first.copy() if (lost == first).all() else lost
 
@@ -158,10 +158,10 @@ def _one_column_if_equal(lost: FloatArray) -> FloatArray:
 def _enough(rounds: int, lost: FloatArray, first: IntArray, longest: int) -> bool:
     """Return whether ``rounds`` are enough for every optimal walk.
 
-    The optimal walk must have at most that many turns, and a walk without a critical link must lose
-    more. The way to a critical link and on to the end has at most the ring's ranks less one, or
-    leaves the segment and returns. A walk inside a segment loses at least the segment's least loss
-    in each turn, and a detour to an end and back loses at most twice the segment's loss.
+    The optimal walk must fit in that many turns, and any walk that avoids critical links must lose
+    more. A walk via a critical link takes at most one turn less than the ring has ranks, or leaves
+    its segment and returns. A walk inside a segment loses at least the segment's least loss in each
+    turn, and a detour to an end and back at most twice the segment's loss.
     """
     if rounds < max(lost.shape[1] - 1, 2 * longest):
         return False

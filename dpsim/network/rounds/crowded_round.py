@@ -2,8 +2,8 @@
 
 Laid out in full, sixteen million transfers take some forty columns of 130 MB each. Here the turns
 of the phase are processed in blocks that fit a processor's cache, and only the links (as short
-integers), latency and rate of each transfer are kept. The result equals `TimedRound` for the whole,
-except for the order in which rates are added up.
+integers), latency and rate of each transfer are kept. The result equals `TimedRound`'s, except for
+the order in which rates are added up.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _AT_ONCE = 1 << 16  # transfers per block, so that its table of links stays in t
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Block:
-    """Some turns: their range, and the links (hops, transfers), latency (s) and rate (B/s)."""
+    """Some turns, and their transfers' links (hops, transfers), latency (s) and rate (B/s)."""
 
     turns: range
     links: NDArray[np.int32]
@@ -47,18 +47,18 @@ class CrowdedRound:
 
     def _routed(self, network: Network) -> list[_Block]:
         flows = BlocksOfFlows(network.capacities)
-        ways = []
+        routed = []
         at_once = max(1, _AT_ONCE // len(self._phase.source))
         for first in range(0, self._phase.turns, at_once):
             check()
             turns = range(first, min(first + at_once, self._phase.turns))
-            # Each separately, because tables of a few thousand routes stay in the cache.
+            # Turn by turn, because tables of a few thousand routes stay in the cache.
             each = [self._phase.laid_out((turn,)) for turn in turns]
             routes = [network.routes(one.source, one.destination) for one in each]
             links = flows.add([one.links for one in routes])
-            ways.append((turns, links, np.concatenate([one.latency for one in routes])))
+            routed.append((turns, links, np.concatenate([one.latency for one in routes])))
         rates = flows.rates()
-        return [_Block(*way, rate) for way, rate in zip(ways, rates, strict=True)]
+        return [_Block(*block, rate) for block, rate in zip(routed, rates, strict=True)]
 
     def _each(self, chunking: Chunking) -> Iterator[tuple[_Block, Round, IntArray]]:
         """Yield every block with its transfers and their bytes."""
@@ -71,16 +71,16 @@ class CrowdedRound:
         """Return when each rank that is ready at ``ready`` (s) has done the round."""
         messages = np.bincount(self._phase.source, minlength=self._ranks) * self._phase.turns
         posted = ready + messages * self._costs.overhead
-        through = ready.copy()
+        finished = ready.copy()
         reduced = np.zeros(self._ranks)
         for block, transfers, nbytes in self._each(chunking):
             source, destination = transfers.source, transfers.destination
             seconds = block.latency + nbytes / block.rate
             ends = np.maximum(posted[source], posted[destination]) + seconds
-            np.maximum.at(through, destination, ends)
-            np.maximum.at(through, source, ends)
+            np.maximum.at(finished, destination, ends)
+            np.maximum.at(finished, source, ends)
             reduced += np.bincount(destination, nbytes * transfers.reduce, self._ranks)
-        return through + reduced * self._costs.gamma
+        return finished + reduced * self._costs.gamma
 
     def add_loads(self, chunking: Chunking, loads: FloatArray) -> None:
         """Add the bytes of every transfer to each link of its route; the first is for no link."""

@@ -1,7 +1,4 @@
-"""Cycles of a pattern in which every sender also receives exactly one message.
-
-Rings, pairs, or one ring per node.
-"""
+"""The cycles of a pattern in which every sender sends and receives one message: rings or pairs."""
 
 from __future__ import annotations
 
@@ -33,12 +30,12 @@ class Cycles:
 
     def most(self, values: FloatArray) -> FloatArray:
         """Return the largest of ``values``, one per sender in pattern order, in each cycle."""
-        senders, begins = self._one_after_another
+        senders, begins = self._by_cycle
         return np.asarray(np.maximum.reduceat(values[senders], begins))
 
     @cached_property
-    def _one_after_another(self) -> tuple[IntArray, IntArray]:
-        """The senders' places in the pattern's order, cycle by cycle, and where each begins."""
+    def _by_cycle(self) -> tuple[IntArray, IntArray]:
+        """The senders' indices in the pattern, sorted by cycle, and where each cycle begins."""
         senders = np.argsort(self.of_sender, kind="stable")
         return senders, np.searchsorted(self.of_sender[senders], np.arange(self.count))
 
@@ -61,7 +58,7 @@ class Cycles:
 
 
 def cycles_of(source: IntArray, destination: IntArray, ranks: int) -> Cycles | None:
-    """Return the cycles of the permutation source -> destination, or None if it is none."""
+    """Return the cycles of source -> destination, or None if that is no permutation."""
     sends = np.bincount(source, minlength=ranks)
     receives = np.bincount(destination, minlength=ranks)
     # Every rank that sends must receive from exactly one, so that the transfers form cycles.
@@ -77,7 +74,7 @@ def cycles_of(source: IntArray, destination: IntArray, ranks: int) -> Cycles | N
 def _labels(successor: IntArray) -> IntArray:
     """Return the least rank of each rank's cycle.
 
-    By pointer doubling: log2(ranks) passes over the vector, each looking twice as far ahead.
+    Pointer doubling takes log2(ranks) passes over the vector, each looking twice as far ahead.
     """
     label = np.arange(len(successor))
     jump = successor.copy()

@@ -4,8 +4,8 @@ Rates are fixed for a round by max-min fairness over its pattern, solved once pe
 A rank begins a round when its transfers of the previous round are done; it pays its overhead for
 each message that it sends in the round, and a transfer starts when both ends have done so
 (rendezvous). Exact if rounds do not overlap unevenly; wrong if ranks that are skewed by more than a
-round share links, for which there is `dpsim.network.flows.flows`. In a phase that repeats without a
-window every message counts as the largest on its way.
+round share links (use `dpsim.network.flows.flows`). In a phase that repeats without a window every
+message counts as the largest that its rank ever sends.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _SECONDS_A_ROUND = 2e-5
 _MUCH = 0.05
 _CROWD = 1 << 20  # transfers of one round from which they are processed in blocks
 _BYTES_IN_A_CROWD, _BYTES_A_HOP_IN_A_CROWD = 24.0, 4.0  # per transfer
-# The most numbers kept of rounds whose pattern moves: 32 MiB per array.
+# The most numbers cached of rounds whose pattern changes: 32 MiB per array.
 _KEPT = 1 << 22
 
 
@@ -93,7 +93,7 @@ class RoundsModel(ScheduleModel):
     def ends_of_rounds(self, starts: FloatArray, nbytes: int) -> FloatArray:
         """Return when each rank finishes its rounds (s), without the bound of link loads."""
         chunking = self.schedule.chunking(nbytes, self.itemsize)
-        begin = float(starts.min())  # the clock starts there: small differences keep their digits
+        begin = float(starts.min())  # the clock's zero, so that small differences keep their digits
         return np.asarray(begin + self._phases(chunking, starts - begin))
 
     def loads(self, nbytes: int) -> FloatArray:
@@ -156,8 +156,8 @@ class RoundsModel(ScheduleModel):
         timed = self._sized(pattern, phase, chunking)
         if phase.steady or phase.turns * len(phase.source) <= _KEPT:
             self._patterns[number, turn] = pattern
-            # If the cache is full, the newest entry goes: some of several alternating sizes stay,
-            # and a size that repeats is kept meanwhile.
+            # If the cache is full, drop the newest entry: then some of several alternating sizes
+            # stay cached.
             if self._timed and len(self._timed) * self.schedule.ranks >= _KEPT:
                 self._timed.popitem()
             self._timed[key] = timed
@@ -191,11 +191,11 @@ class RoundsModel(ScheduleModel):
     def _sized(self, pattern: _Pattern, phase: Phase, chunking: Chunking) -> TimedRound:
         """Return the round with this phase's message sizes.
 
-        In repeated turns each message counts as the largest on its way.
+        In repeated turns each message counts as the largest that its rank ever sends.
         """
         transfers = pattern.transfers
-        # Chunks differ by one element at most. To time a repeated round once, all of its turns use
-        # the longer ones, which adds less than any measurement can resolve.
+        # Chunks differ by at most one element. A repeated round is timed once, with the longer
+        # chunks, which adds less than any measurement can resolve.
         repeated = phase.rounds > 1 and phase.window is None
         chunk = phase.chunk.longest() if repeated else transfers.chunk
         nbytes = chunking.nbytes(chunk, transfers.count)
@@ -251,7 +251,7 @@ class RoundsModel(ScheduleModel):
 
 
 def round_bytes(schedule: Schedule, network: Network) -> float:
-    """Return about the bytes of memory that timing the largest round takes."""
+    """Return an estimate of the bytes of memory that timing the largest round takes."""
     transfers = schedule.most_at_once
     if any(_is_crowded(phase) for phase in schedule.phases):
         return transfers * (_BYTES_IN_A_CROWD + _BYTES_A_HOP_IN_A_CROWD * most_hops(network))

@@ -1,4 +1,4 @@
-"""All rounds of a collective without repetition in one compiled loop, exact to the last bit."""
+"""A compiled loop over all rounds of a collective without repetition, exact to the last bit."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class RoundsInChain:
     def step(self, chunking: Chunking, ready: FloatArray) -> FloatArray | None:
         """Return when each rank that is ready at ``ready`` (s) has finished.
 
-        None if that is too much to lay out, or the compiled loops are not available.
+        None if the rounds are too large to lay out, or the compiled loops are not available.
         """
         size = chunking.total
         if size not in self._laid_out:
@@ -99,6 +99,6 @@ class _LaidOut:
 
     def step(self, ready: FloatArray) -> FloatArray:
         """Return when each rank that is ready at ``ready`` (s) has finished."""
-        through = np.array(ready, dtype=np.float64)
-        self._step(self._at, through.ctypes.data)
-        return through
+        finished = np.array(ready, dtype=np.float64)
+        self._step(self._at, finished.ctypes.data)
+        return finished

@@ -1,7 +1,7 @@
 """One round of a schedule, ready to run once or many times.
 
-Many runs take the shortest exact way: all rounds at once if the ranks form rings, and otherwise
-round after round.
+If the ranks form rings, many runs are computed at once where that is exact; otherwise round by
+round.
 """
 
 from __future__ import annotations
@@ -46,21 +46,21 @@ class TimedRound:
         # A rank posts all of its messages before any of them starts, so overheads add up (LogP).
         posted = ready + self.overhead
         ends = np.maximum(posted[self.source], posted[self.destination]) + self.seconds
-        through = ready.copy()
-        np.maximum.at(through, self.destination, ends)
-        np.maximum.at(through, self.source, ends)
-        return through + self.reduction
+        finished = ready.copy()
+        np.maximum.at(finished, self.destination, ends)
+        np.maximum.at(finished, self.source, ends)
+        return finished + self.reduction
 
     def all(self, ready: FloatArray) -> FloatArray:
         """Return when each rank has done all rounds; in one go if that is exact."""
         cycles = self.cycles
-        # The delay of the latest rank spreads by one rank a round: before it has gone all round,
-        # ranks are at their own times, and no shortcut is exact.
+        # The delay of the latest rank spreads by one rank per round. Until it has reached all
+        # ranks, no shortcut is exact.
         if cycles is None or self.rounds < cycles.longest - 1:
             return self.each(ready)
-        if self._pace is not None:
+        if self._seconds_per_round is not None:
             latest = cycles.most(ready[self.source])
-            ends = latest + self.rounds * self._pace
+            ends = latest + self.rounds * self._seconds_per_round
             finished = ready.copy()
             finished[self.source] = ends[cycles.of_sender]
             return finished
@@ -69,7 +69,7 @@ class TimedRound:
         return self.each(ready)
 
     @cached_property
-    def _pace(self) -> FloatArray | None:
+    def _seconds_per_round(self) -> FloatArray | None:
         """Seconds of a round in each cycle, None if its links are not equally slow.
 
         All ranks of a cycle end that many rounds after its latest one, once the delay has reached
@@ -83,7 +83,7 @@ class TimedRound:
 
     @cached_property
     def _critical(self) -> CriticalLinks | CompiledRings | None:
-        """The cycles at the pace of their slowest links, None if that is not exact.
+        """The cycles' critical links, None if computing with these is not exact.
 
         Only for ranks with equal overhead and reduction.
         """

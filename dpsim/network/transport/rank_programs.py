@@ -76,8 +76,7 @@ def gloo_programs(ranks: int, nbytes: int, segments: int, itemsize: int) -> Prog
         steps = _ring_steps(rank, ranks, nbytes, segments_per_rank, length, first)
         return Stage(tuple(steps), depth=2)
 
-    # Reduced first, then gathered: a rank begins with its neighbour's share, and ends with its own
-    # share complete.
+    # Reduce, then gather. A rank begins with its neighbour's share and ends with its own.
     return tuple((ring(rank, 1), ring(rank, 0)) for rank in range(ranks))
 
 

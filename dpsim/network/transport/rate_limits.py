@@ -1,6 +1,6 @@
-"""Messages over links with rate limiters, piece by piece.
+"""Messages over links with rate limiters, simulated piece by piece.
 
-They queue, wait for windows, and use tokens that a limiter has saved up while it was idle.
+Messages queue, wait for windows, and use tokens that a limiter has saved up while it was idle.
 
 A limiter is a token bucket: it passes ``rate`` B/s in the order in which bytes arrive, and after a
 pause the unused amount, at most ``burst`` s of its rate, at once. As a virtual clock (the generic
@@ -72,12 +72,13 @@ class RateLimiter:
         self.burst = burst
         self.clock = missing - burst
 
-    def passes(self, first: float, last: float, nbytes: float, slower: float) -> float:
+    def passes(self, first: float, last: float, nbytes: float, factor: float) -> float:
         """Return when the last of ``nbytes``, arriving from ``first`` to ``last`` (s), leaves."""
-        # Not `max`, which takes as long as all the rest, because there are 100,000s of pieces.
-        rested = first - self.burst  # at most ``burst`` is saved up
-        begin = self.clock if self.clock > rested else rested
-        self.clock = clock = begin + nbytes / self.rate * slower
+        # Not `max`, which would double the time of this call, made for hundreds of thousands of
+        # pieces.
+        earliest = first - self.burst  # at most ``burst`` is saved up
+        begin = self.clock if self.clock > earliest else earliest
+        self.clock = clock = begin + nbytes / self.rate * factor
         return clock if clock > last else last
 
 
@@ -115,7 +116,7 @@ class RateLimitedLinks:
     def _hop(
         self, path: Sequence[int], hop: int, last: float, nbytes: float, arrived: Callable[[], None]
     ) -> None:
-        """Pass a piece at limiter ``hop``; its first byte is there now, its last at ``last``."""
+        """Pass a piece through limiter ``hop``, where its last byte arrives at ``last`` (s)."""
         if hop == len(path):
             self.events.at(last, arrived)
             return
@@ -123,12 +124,12 @@ class RateLimitedLinks:
         limiter = self.limiters[path[hop]]
         # Cut through: the next limiter begins when the first byte has left this one, which is the
         # time of all bytes at its own rate before the last leaves.
-        left = limiter.passes(now, last, nbytes, self._slower(now))
+        left = limiter.passes(now, last, nbytes, self._slowdown(now))
         first_byte_left = left - nbytes / limiter.rate
         onwards = partial(self._hop, path, hop + 1, left, nbytes, arrived)
         self.events.at(first_byte_left, onwards)
 
-    def _slower(self, now: float) -> float:
+    def _slowdown(self, now: float) -> float:
         """Return the factor on all times, from the limiters that have bytes waiting."""
         if not (self.stall or self.contention):
             return 1.0
@@ -171,7 +172,7 @@ class LinkMessage:
         self.queued = 0.0
         self.handed: Callable[[], None] | None = handed
 
-    def go_on(self) -> None:
+    def send_more(self) -> None:
         """Send as much as window and queue allow."""
         while self.to_send > 0:
             piece = min(self.piece, self.to_send)
@@ -198,13 +199,13 @@ class LinkMessage:
 
     def _left(self, piece: float) -> None:
         self.queued -= piece
-        self.go_on()
+        self.send_more()
 
     def _arrived(self, piece: float) -> None:
         self.take(piece, partial(self._taken, piece))
 
     def _taken(self, piece: float) -> None:
         self.to_come -= piece
-        self.go_on()
+        self.send_more()
         if self.to_come <= _EMPTY:
             self.done()

@@ -74,19 +74,16 @@ class TransportModel(CollectiveModel):
     def _finish(self, starts: FloatArray, nbytes: int) -> Outcome:
         """Return when each rank that enters at ``starts`` leaves (s, vectors over ranks).
 
-        ``nbytes`` is the size of each rank's vector. Links are rested before.
+        ``nbytes`` is the size of each rank's vector. The links' buckets are full at the start.
         """
         return self._finish_after(starts, nbytes, float("-inf"))
 
-    def _finish_after(self, starts: FloatArray, nbytes: int, rested_at: float) -> Outcome:
-        """Return the same if the links, all alike, are rested only at ``rested_at`` (s).
-
-        Until then they have not saved up their full burst.
-        """
+    def _finish_after(self, starts: FloatArray, nbytes: int, refilled_at: float) -> Outcome:
+        """Return the same if the links have their full burst only at ``refilled_at`` (s)."""
         # Times relative to the first start, so that equal steps have equal keys and little
         # rounding.
         begin = float(starts.min())
-        missing = min(max(rested_at - begin, 0.0), self.transport.burst)
+        missing = min(max(refilled_at - begin, 0.0), self.transport.burst)
         # Steps of a job are equal up to rounding, so differences of 0.1 us are ignored.
         key = (nbytes, round(missing, 6), np.round(starts - begin, 7).tobytes())
         if key not in self._timed:
@@ -133,15 +130,14 @@ class TransportModel(CollectiveModel):
     def _limits(self) -> NDArray[np.bool_]:
         """The links that can be full, as a mask.
 
-        A link cannot if its rate is at least that of any pair's slowest link times the number of
-        ranks.
+        A link cannot be full if its rate is at least the number of ranks times the rate of any
+        pair's slowest link.
         """
         ranks = np.arange(self.network.ranks)
         routes = self.network.routes(ranks, np.roll(ranks, 1))
         capacities = self.network.capacities
         with_none = np.append(capacities, np.inf)  # the last is for -1, no link
         slowest = float(with_none[routes.links].min(axis=1).max())
-        # A link with room for all ranks at once, each at its slowest link's rate, is left out.
         return capacities < slowest * self.network.ranks
 
     def limiters(self, missing: float) -> list[RateLimiter]:

@@ -1,4 +1,4 @@
-"""One collective under way over a transport: ranks, processors and messages of pairs."""
+"""A running collective over a transport: its ranks, processors and messages."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from dpsim.network.transport.rate_limits import (
 
 
 class TransportRun:
-    """One collective under way, from the entry of the first rank to the last leaving.
+    """A running collective, from the first rank's entry to the last rank's end.
 
     Ranks enter at ``starts`` (s) and run their ``programs``. ``paths[a][b]`` has the numbers of the
     ``limiters`` on the way from rank a to rank b. A post takes ``dispatch`` s of a program's own
@@ -55,17 +55,17 @@ class TransportRun:
             self.events.after(float(starts[rank]), worker.enter)
 
     def ends(self) -> tuple[FloatArray, float]:
-        """Return when each rank has done everything, and when the links are rested (s)."""
+        """Return when each rank ends, and when the links' buckets are full again (s)."""
         if len(self._ends) > 1:
             self.events.run()
         # A limiter is full again a whole burst after its virtual clock.
-        rested = float("-inf")
+        refilled = float("-inf")
         for limiter in self.links.limiters:
-            rested = max(rested, limiter.clock + limiter.burst)
-        return self._ends, rested
+            refilled = max(refilled, limiter.clock + limiter.burst)
+        return self._ends, refilled
 
     def ended(self, rank: int) -> None:
-        """Record that a rank has done everything."""
+        """Record that a rank has ended."""
         self._ends[rank] = self.events.now
 
     def pair(self, source: int, destination: int) -> _Pair:
@@ -79,7 +79,7 @@ class TransportRun:
 class _Processors:
     """Processors that all ranks share.
 
-    They do work in the order of the requests, one thing at a time for each rank.
+    They handle requests in order, for each rank one at a time.
     """
 
     def __init__(self, events: EventQueue, cores: int, ranks: int) -> None:
@@ -90,7 +90,7 @@ class _Processors:
     def work(self, rank: int, *parts: tuple[float, Callable[[], None]]) -> None:
         """Do each part, (seconds, then), after the previous one for ``rank``.
 
-        All parts are done on one processor, with nothing in between.
+        All parts run on one processor without interruption.
         """
         total = 0.0
         for seconds, _ in parts:
@@ -160,14 +160,14 @@ class _Pair:
             return
         self._busy = True
         nbytes, sent, received = self._ready.popleft()
-        through = partial(self._through, received)
-        LinkMessage(self.run.links, self.path, nbytes, sent, through, self._take).go_on()
+        finished = partial(self._finished, received)
+        LinkMessage(self.run.links, self.path, nbytes, sent, finished, self._take).send_more()
 
     def _take(self, nbytes: float, taken: Callable[[], None]) -> None:
         """Let the destination's processor handle arrived data."""
         self.run.processors.work(self.destination, (nbytes * self.run.transport.per_byte, taken))
 
-    def _through(self, received: Callable[[], None]) -> None:
+    def _finished(self, received: Callable[[], None]) -> None:
         # The next message may leave now; the last byte arrives at the other end only after the
         # latency.
         self._busy = False
@@ -244,7 +244,7 @@ class _Worker:
         self._go_on()
 
     def _done(self, number: int) -> None:
-        """Mark a message of step ``number`` as done; wake the rank if it waits for that."""
+        """Mark a message of step ``number`` as done; continue if the rank waits for it."""
         self._open[number] -= 1
         all_posted = self._posted == len(self._stage.steps)
         full = self._posted - self._taken == self._stage.depth

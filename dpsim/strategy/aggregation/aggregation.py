@@ -53,18 +53,18 @@ class AddingRate(NamedTuple):
 class Aggregation(KindConfig):
     """The aggregation of gradients (or models).
 
-    Class variables hold the properties of a kind. Where one depends on its fields, the kind defines
-    a Python property of the same name.
+    Class variables hold the properties of a kind. If one depends on its fields, the kind defines a
+    Python property of the same name.
     """
 
     coordination: ClassVar[Coordination] = Coordination.COLLECTIVE
-    """How workers coordinate if the synchronisation does not make them wait for each other."""
+    """How workers coordinate if the synchronisation is asynchronous."""
     averaged_by: ClassVar[str]
-    """The collective that averages whole models, where workers step on their own."""
+    """The collective that averages whole models, if workers take steps on their own."""
     one_version: ClassVar[bool] = True
     """Whether workers can share one sequence of parameters; if not, each has its own model."""
     in_groups: ClassVar[bool] = False
-    """Whether its collectives can run in groups of workers, all at once."""
+    """Whether its collectives can run in all groups of workers at the same time."""
     through_host: ClassVar[bool] = False
     """Whether the gradients of a node's GPUs are added up in its host memory."""
     updates_elsewhere: ClassVar[bool] = False
@@ -73,23 +73,23 @@ class Aggregation(KindConfig):
     """Whether each worker holds and updates only a part of the model."""
     timed_by_flows: ClassVar[bool] = False
     """Whether the transfers of a step are simulated flow by flow, which is slow."""
-    drawn: ClassVar[bool] = False
+    is_random: ClassVar[bool] = False
     """Whether its collectives depend on the seed."""
     single_process: ClassVar[bool] = False
     """Whether one process drives all GPUs and copies its model to them."""
     shards_in_part: ClassVar[bool] = False
     """Whether a model is sharded among only some of the workers that exchange gradients."""
     units_ahead: ClassVar[int | None] = 0
-    """Units of weights that are gathered beyond the one in use; None for all of them."""
+    """Units of weights that are gathered in advance of the one in use; None for all of them."""
     sharding_stage: ClassVar[int | None] = None
     """The ZeRO stage; None if each worker holds the whole model, gradients and optimiser state."""
     reduces_each_pass: ClassVar[bool] = True
-    """Whether workers reduce sharded gradients after each pass, rather than keeping whole ones."""
+    """Whether gradients are reduced after each pass, rather than added up over passes."""
     views_buckets: ClassVar[bool] = False
     """Whether gradients are views of their buckets, so that they are not copied into them."""
     rebuilds_buckets: ClassVar[bool] = True
     """Whether buckets follow the order in which gradients are ready, not the parameters' order."""
-    kept_away: ClassVar[OffloadConfig] = OffloadConfig()
+    offloading: ClassVar[OffloadConfig] = OffloadConfig()
     """The state that is kept outside the GPUs' memory."""
     torch_libraries: ClassVar[tuple[str, ...]] = ("ideal", "auto")
     """Values of ``library`` that real ranks can run on CPUs."""
@@ -142,7 +142,7 @@ class Aggregation(KindConfig):
         return 0.0
 
     def copied_bytes(self, model: Model) -> tuple[float, float]:
-        """Return the bytes that each forward and backward pass moves besides its layers."""
+        """Return the bytes that a forward and a backward pass copy in addition to their layers'."""
         return 0.0, 0.0
 
     @abstractmethod
@@ -174,8 +174,7 @@ class Aggregation(KindConfig):
 
     def payloads(self, workers: int, *, sums_in_flight: bool) -> int:
         """Return the number of encoded payloads that a worker decodes."""
-        # Payloads that do not add up in flight are gathered: every worker gets one from each
-        # worker.
+        # Payloads that do not add up in flight are gathered: every worker gets all of them.
         return 1 if sums_in_flight else workers
 
     def sends_per_iteration(self, workers: int, seed: int, turn: int) -> float:
@@ -193,6 +192,5 @@ class Aggregation(KindConfig):
         """
         if setting.cluster.ranks == 1:
             return 0.0
-        # As in DDP: replicas that start different stay different, since only gradients are
-        # averaged.
+        # As in DDP, since only gradients are averaged: replicas must start equal.
         return setting.broadcast().seconds_from_common_start(state_bytes)

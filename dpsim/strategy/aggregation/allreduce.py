@@ -1,7 +1,4 @@
-"""All-reduce: every worker ends with the sum of all gradients.
-
-It is carried out by one of the algorithms of `dpsim.collectives`.
-"""
+"""All-reduce: every worker ends with the sum of all gradients (algorithms: `dpsim.collectives`)."""
 
 from __future__ import annotations
 
@@ -115,13 +112,13 @@ class AllReduceConfig(Aggregation):
 
     @property
     def rebuilds_buckets(self) -> bool:  # type: ignore[override]
-        """Whether buckets are rebuilt: not where each step may use other parameters."""
+        """Whether buckets are rebuilt: not if steps may use different parameters."""
         return self.static_graph or not self.find_unused_parameters
 
     def searched_nodes(self, model: Model) -> float:
-        """Return a node for each kernel of the forward pass, and one for each gradient.
+        """Return a node for each kernel of the forward pass and for each gradient.
 
-        This is torch's graph without views such as transposed weights.
+        torch's graph also has views such as transposed weights.
         """
         kernels = float(model.vector("steps").sum())
         return 0.0 if self.rebuilds_buckets else kernels + len(model.tensors.elements)
@@ -133,11 +130,11 @@ class AllReduceConfig(Aggregation):
     def calls(self, model: Model, program: Program, batch: int, mesh: Mesh) -> Calls:
         """Return one all-reduce per parameter tensor, in the order in which gradients become ready.
 
-        An all-reduce of the map of used parameters follows where the scenario asks for it.
+        An all-reduce of the map of used parameters follows if the scenario asks for it.
         """
         calls = gradients(model, program, "all-reduce", each_pass=self.sync_each_pass)
         if self.sync_each_pass:
-            # DDP waits for its buckets where a backward pass ends.
+            # DDP waits for its buckets at the end of a backward pass.
             calls = tuple(
                 replace(call, needed=program.begin(program.pass_of(call.ready - 1) + 1))
                 for call in calls
@@ -151,7 +148,7 @@ class AllReduceConfig(Aggregation):
         )
 
     def collectives(self, setting: Setting) -> Mapping[str, Turns]:
-        """Return the all-reduce, and an all-gather where a codec's payloads do not add up."""
+        """Return the all-reduce, and an all-gather if a codec's payloads do not add up."""
         library, carried = setting.library_for(self.library, self.algorithm or "auto")
         if carried is None:
             carried = setting.timed(self.algorithm or default_algorithm(library), library=library)

@@ -1,7 +1,7 @@
 """Calls of collectives in a step, which connect the parts of a strategy.
 
-A call states its payload, when it is ready and when its result is needed, as positions in the
-program of a step (`dpsim.workload.Program`).
+A call states its payload, and the positions in the program of a step (`dpsim.workload.Program`) at
+which it is ready and its result is needed.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from typing import Literal
 
 from dpsim.workload import Model, Program
 
-# Bytes of gradients and of averaged models, which are kept in fp32, also under automatic mixed
-# precision. The width of a model's own parameters, maybe bf16, is `Model.parameter_bytes`.
+# Bytes per element of gradients and of averaged models: fp32, also under automatic mixed precision.
+# A model's own parameters have `Model.parameter_bytes`.
 ELEMENT = 4
 
 Payload = Literal["gradients", "models", "weights", "loss", "samples", "used parameters"]
@@ -50,9 +50,16 @@ class CollectiveCall:
         """Yield numbered parts of the call of ``sizes`` bytes, each needed at ``needed``."""
         # `replace` would take five times as long, and a step may have tens of thousands of calls.
         ready = self.ready
-        as_here = (self.collective, self.payload, self.width, self.group, self.lag, self.overtakes)
+        attributes = (
+            self.collective,
+            self.payload,
+            self.width,
+            self.group,
+            self.lag,
+            self.overtakes,
+        )
         for number, nbytes in enumerate(sizes):
-            yield CollectiveCall(f"{self.name}/{number}", nbytes, ready, needed, *as_here)
+            yield CollectiveCall(f"{self.name}/{number}", nbytes, ready, needed, *attributes)
 
 
 Calls = tuple[CollectiveCall, ...]
@@ -61,9 +68,9 @@ Calls = tuple[CollectiveCall, ...]
 def merged(name: str, calls: Calls) -> CollectiveCall:
     """Return one call with the payloads of all.
 
-    It waits for the last of the calls, and is needed where the first of them is.
+    It is ready when the last of the calls is, and needed when the first is.
     """
-    # Calls can be merged only where these are equal; otherwise the unpacking fails.
+    # Only calls that have these in common can be merged; otherwise the unpacking fails.
     (collective,) = {call.collective for call in calls}
     (payload,) = {call.payload for call in calls}
     (width,) = {call.width for call in calls}
@@ -76,8 +83,8 @@ def merged(name: str, calls: Calls) -> CollectiveCall:
 def in_order(planned: Calls, others: Calls) -> Calls:
     """Return the ``planned`` calls in their own order, with ``others`` inserted.
 
-    Each of the others comes before the first planned call that becomes ready later than it, or, if
-    it overtakes, no sooner.
+    Each other call comes before the first planned call that becomes ready later than it. A call
+    that overtakes also comes before planned calls that become ready at the same position.
     """
     # Calls run one after the other, in the same order on every worker, as on one NCCL communicator:
     # a ready call must not queue behind one that is not. The overlap policy orders the gradients.
@@ -102,8 +109,8 @@ def gradients(
 ) -> Calls:
     """Return one call per parameter tensor, in the order in which gradients become ready.
 
-    They are the calls of the last pass, which hold the sum of all passes, or of ``each_pass``.
-    ``width``: bytes of an element; as the model keeps parameters if None.
+    They follow the last pass, with the sum over all passes, or with ``each_pass`` every pass.
+    ``width``: bytes of an element; by default of the model's parameters.
     """
     width = width or model.parameter_bytes
     # Lists, since there are thousands of tensors and lists are much faster to index than arrays.

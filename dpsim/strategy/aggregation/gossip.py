@@ -1,11 +1,11 @@
-"""Gossip: each worker averages its model with a few neighbours, in place of an average over all.
+"""Gossip: each worker averages its model with a few neighbours, instead of with all workers.
 
 Replicas agree only at the end. Synchronous (D-PSGD): the models at the start of a step are
-exchanged while gradients are computed, and the update is added to their mean; a worker waits for
-its neighbours only. Asynchronous (AD-PSGD, with ``sync: asp``): a worker that has its gradient
-averages its model with one neighbour drawn at random, which goes on computing meanwhile. Both end
-with a consensus round, one all-reduce of the models. Sources: Lian et al., NeurIPS 2017 (D-PSGD);
-Lian et al., "Asynchronous decentralized parallel stochastic gradient descent", ICML 2018 (AD-PSGD).
+exchanged while gradients are computed, and the update is added to their mean; a worker waits only
+for its neighbours. Asynchronous (AD-PSGD, with ``sync: asp``): a worker that has its gradient
+averages its model with a random neighbour, which keeps computing meanwhile. Both end with a
+consensus round, one all-reduce of the models. Sources: Lian et al., NeurIPS 2017 (D-PSGD); Lian et
+al., "Asynchronous decentralized parallel stochastic gradient descent", ICML 2018 (AD-PSGD).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class GossipConfig(Aggregation):
     coordination: ClassVar[Coordination] = Coordination.PAIRWISE
     averaged_by: ClassVar[str] = "gossip"
     one_version: ClassVar[bool] = False
-    drawn: ClassVar[bool] = True  # of random pairs
+    is_random: ClassVar[bool] = True  # of random pairs
 
     kind: Literal["gossip"] = Field(
         description="Each worker averages its model with a few neighbours."
@@ -68,7 +68,7 @@ class GossipConfig(Aggregation):
         return {"gossip": models}
 
     def payloads(self, workers: int, *, sums_in_flight: bool) -> int:
-        """Return one payload for each neighbour where payloads do not add up."""
+        """Return one payload for each neighbour if payloads do not add up."""
         from dpsim.collectives import most_neighbours
 
         return 1 if sums_in_flight else max(most_neighbours(turn) for turn in self.turns(workers))
@@ -80,7 +80,7 @@ class GossipConfig(Aggregation):
         return gossip_turns(self.graph, workers, seed)
 
     def sends_per_iteration(self, workers: int, seed: int, turn: int) -> float:
-        """Return one message each way per worker with a partner, over the messages of the turn."""
+        """Return two messages per worker that has a partner, over the messages of the turn."""
         # A synchronous turn has a message along every edge. An asynchronous worker picks one
         # neighbour, and exchanges models with it.
         phases = self.turns(workers, seed)[turn].phases

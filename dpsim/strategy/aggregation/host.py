@@ -23,7 +23,7 @@ from dpsim.strategy.aggregation.setting import Setting
 from dpsim.topology import Mesh
 from dpsim.workload import Model, Program
 
-_SPREADS = ("broadcast", "scatter", "gather", "reduce")
+_COLLECTIVES = ("broadcast", "scatter", "gather", "reduce")
 
 
 class HostConfig(Aggregation):
@@ -60,7 +60,7 @@ class HostConfig(Aggregation):
 
     @property
     def adding_rate(self) -> AddingRate | None:
-        """The processors' summing rate, where gradients are copied to them."""
+        """The processors' summing rate, if gradients are copied to them."""
         if self.single_process:
             return None
         return AddingRate("sum_rate", self.sum_rate, "the CPUs' summing rate")
@@ -116,7 +116,7 @@ class HostConfig(Aggregation):
                     "strategy.aggregation.way: must be copies on several nodes (a single process "
                     f"has one), but got {self.way!r} on {setting.cluster.nodes} nodes"
                 )
-            return {name: (setting.timed("tree", name),) for name in _SPREADS}
+            return {name: (setting.timed("tree", name),) for name in _COLLECTIVES}
         from dpsim.network import HostPathModel
         from dpsim.topology import Hosts
 

@@ -1,8 +1,8 @@
 """Parameter servers: workers push gradients to them and pull the parameters that they update.
 
-Servers add gradients up and update their share of the parameters. Parameters are divided by size
+Servers add up gradients and update their share of the parameters. Parameters are divided by size
 over the servers, which run on the CPUs of the workers' nodes (``colocated``) or on nodes of their
-own. Asynchronous workers (``sync: ssp, asp, backup``) push when a gradient is there and pull when
+own. Asynchronous workers (``sync: ssp, asp, backup``) push when a gradient is ready and pull when
 they begin an iteration. Sources: Li et al., "Scaling distributed machine learning with the
 parameter server", OSDI 2014; see `dpsim.network.servers`.
 """
@@ -75,7 +75,7 @@ class ParameterServerConfig(Aggregation):
     )
 
     @model_validator(mode="after")
-    def _enough_servers(self) -> ParameterServerConfig:
+    def _check_replicas(self) -> ParameterServerConfig:
         if self.servers is not None and self.replicas > self.servers:
             raise ValueError(
                 f"replicas must be at most the {self.servers} servers, but got {self.replicas}"
@@ -112,9 +112,8 @@ class ParameterServerConfig(Aggregation):
         """Return a push of the encoded payload, then a pull of parameters."""
         if collective != _COLLECTIVE:
             return tuple((collective, nbytes) for nbytes in sent.encoded)
-        # Parameters come back, not gradients. Error feedback compensates for the codec's loss of a
-        # gradient, not of parameters. Replies are therefore sent uncompressed unless the scenario
-        # asks otherwise.
+        # Replies are parameters, whose loss no error feedback compensates. They are therefore sent
+        # uncompressed unless the scenario asks otherwise.
         back = sum(sent.encoded) if self.compress_pull else sent.plain
         return (("push", sum(sent.encoded)), ("pull", back))
 
@@ -147,6 +146,6 @@ class ParameterServerConfig(Aggregation):
         hosts = Hosts(setting.config, 0 if self.colocated else count)
         chosen = hosts.cpus[np.array(self.server_hosts(nodes))]
         conditions = setting.conditions(hosts.network, hosts.workers)
-        # With fewer servers requested there may be fewer nodes than replicas.
+        # The default number of servers, one a node, may be less than the replicas.
         replicas = min(self.replicas, count)
         return Servers(hosts.network, hosts.workers, chosen, self.update_rate, replicas, conditions)

@@ -42,11 +42,11 @@ class Setting:
 
     ``config`` is the cluster as described, ``cluster`` as built, ``transport`` the measured
     messages. ``disturbances(network, workers)`` returns the background traffic and link changes on
-    a network in which worker i is rank ``workers[i]``; None if there are none, or where models
-    can ignore them. ``disturbed``: whether there are any. ``groups``: the groups that exchange,
-    unless all workers do. ``libraries`` collects the scenario's library choices, and ``cautions``
-    its unrealistic assumptions. ``models`` are the models already built on this cluster, also for
-    other scenarios; ``placed`` are the servers already placed on it.
+    a network in which worker i is rank ``workers[i]``; None if there are none, or if models can
+    ignore them. ``disturbed``: whether there are any. ``groups``: the groups that exchange, unless
+    all workers do. ``libraries`` collects the scenario's library choices, and ``cautions`` its
+    unrealistic assumptions. ``models`` are the models already built on this cluster, also for other
+    scenarios; ``placed`` are the servers already placed on it.
     """
 
     config: ClusterConfig
@@ -89,10 +89,10 @@ class Setting:
         return self.kind, self.costs, *key
 
     def _conditions_of(self, library: str) -> Conditions | None:
-        """Return the background traffic and link changes that a model by ``library`` needs, if any.
+        """Return the background traffic and link changes that a model of ``library`` uses, if any.
 
-        A library's model gives the time of its collective alone. Other traffic on its links is
-        simulated separately, with the collective as a bundle.
+        A library's model times its collective without other traffic, which is simulated separately,
+        with the collective as a bundle.
         """
         if self.disturbances is None or (library != "ideal" and self.kind == "auto"):
             return None
@@ -102,7 +102,7 @@ class Setting:
         self, algorithm: str, operation: str, library: str, groups: Groups | None
     ) -> CollectiveModel:
         conditions = self._conditions_of(library)
-        # Measured times hold only for an undisturbed network, and are not used where the scenario
+        # Measured times hold only for an undisturbed network, and are not used if the scenario
         # names a network model.
         undisturbed = self.kind == "auto" and not conditions
         if self.transport is not None and undisturbed and groups is None:
@@ -157,7 +157,7 @@ class Setting:
         """Return ``library``, or the library that "auto" selects for an algorithm ("auto": any).
 
         It also returns the operation's model, if it was built to find the library. "auto" selects
-        no library where messages were measured, links are cut, or a network model is requested. The
+        "ideal" if messages were measured, links are cut, or a network model is requested. The
         choice and its reason are appended to ``libraries``.
         """
         found = AutomaticLibrary(library, _ASKED)
@@ -167,11 +167,11 @@ class Setting:
         if choice not in self.libraries:
             self.libraries.append(choice)
             if library == "ideal":
-                self.cautions.extend(self._beside_ideal())
+                self.cautions.extend(self._cautions_of_ideal())
         return found.library, found.model
 
-    def _beside_ideal(self) -> list[str]:
-        """Return the cautions on ideal links where a library serves the GPUs."""
+    def _cautions_of_ideal(self) -> list[str]:
+        """Return a caution if a library supports the GPUs, so that ideal links are unrealistic."""
         found = automatic_library("auto", self.cluster).library
         if found == "ideal" or self.transport is not None:
             return []
@@ -206,7 +206,7 @@ class Setting:
 
     @property
     def library(self) -> str:
-        """The library of the collectives; "ideal" where none is chosen."""
+        """The library of the collectives; "ideal" if none is chosen."""
         return self.libraries[0].library if self.libraries else "ideal"
 
     @property

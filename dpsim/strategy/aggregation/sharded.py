@@ -1,8 +1,8 @@
-"""Sharded data parallelism: workers divide the state that all-reduce replicates m times.
+"""Sharded data parallelism: workers divide the state that an all-reduce replicates m times.
 
 These are ZeRO's stages 1 to 3, FSDP being stage 3. Stage 1 divides the optimiser's state, 2 the
 gradients too, 3 the weights too. Gradients are reduce-scattered, so that each worker updates its
-part. Below stage 3 the updated weights are then all-gathered: 2 (m-1)/m S in all, as much as an
+part. Below stage 3 the updated weights are then all-gathered: 2 (m-1)/m S in all, like an
 all-reduce. In stage 3 each unit of layers is gathered before its forward pass and again before its
 backward pass, ``prefetch`` units ahead: 3 (m-1)/m S. Weights and gradients travel in
 ``weight_bytes`` and 4 bytes an element. Sources: Rajbhandari et al., "ZeRO", SC 2020; Zhao et al.,
@@ -136,13 +136,13 @@ class ShardedConfig(Aggregation):
 
     @field_validator("backward_prefetch", mode="before")
     @classmethod
-    def _in_torchs_words(cls, when: object) -> object:
+    def _accept_torch_names(cls, when: object) -> object:
         """Return torch's BACKWARD_PRE as "pre"."""
         return when.lower().removeprefix("backward_") if isinstance(when, str) else when
 
     @field_validator("stage", mode="before")
     @classmethod
-    def _divides_something(cls, stage: object) -> object:
+    def _check_stage(cls, stage: object) -> object:
         if stage in (0, "0"):
             raise ValueError(
                 "must be 1, 2 or 3, since stage 0 divides nothing and is "
@@ -151,8 +151,8 @@ class ShardedConfig(Aggregation):
         return stage
 
     @model_validator(mode="after")
-    def _whole_where_they_are_kept(self) -> Self:
-        # An all-reduce leaves whole gradients on each worker, which these stages divide.
+    def _check_gradient_collective(self) -> Self:
+        # An all-reduce leaves whole gradients on each worker, but these stages divide them.
         if self.stage > 1 and self.gradients.collective == "all-reduce":
             raise ValueError(
                 "gradients.collective must be reduce-scatter where they are divided (stage "
@@ -161,7 +161,7 @@ class ShardedConfig(Aggregation):
         return self
 
     @model_validator(mode="after")
-    def _gathers_what_is_away(self) -> Self:
+    def _check_offloaded_parameters(self) -> Self:
         if self.stage < 3 and self.offload.parameters != "none":
             raise ValueError(
                 "offload.parameters must be none where each worker keeps all weights (stage "
@@ -170,7 +170,7 @@ class ShardedConfig(Aggregation):
         return self
 
     @property
-    def kept_away(self) -> OffloadConfig:  # type: ignore[override]
+    def offloading(self) -> OffloadConfig:  # type: ignore[override]
         return self.offload
 
     @property
@@ -186,7 +186,7 @@ class ShardedConfig(Aggregation):
 
     @property
     def units_ahead(self) -> int | None:  # type: ignore[override]
-        """Units gathered ahead; None, for all, where nothing waits for units to be freed."""
+        """Units gathered ahead; None for all, if gathers do not wait for units to be freed."""
         frees = self.limit_all_gathers and self.reshard_after_forward
         return self.prefetch if frees else None
 
@@ -218,9 +218,9 @@ class ShardedConfig(Aggregation):
         return HostCopies(forward, backward, gradients)
 
     def copied_bytes(self, model: Model) -> tuple[float, float]:
-        """Return the bytes that write gathered weights, and that lay out gradients in one piece.
+        """Return the bytes that write gathered weights, and that copy gradients into one buffer.
 
-        Laying out reads and writes gradients in half precision; a cast to the format in which they
+        The copy reads and writes gradients in half precision; a cast to the format in which they
         are sent reads and writes them again.
         """
         width = self.gradients.width(model)
@@ -234,16 +234,16 @@ class ShardedConfig(Aggregation):
         return weights, again + gradients
 
     def _gathered(self, model: Model) -> int:
-        """Return the bytes of a gathered weight, at most as many as stored."""
+        """Return the bytes of a gathered weight, at most the bytes of a stored one."""
         return min(self.weight_bytes, model.parameter_bytes)
 
     @property
     def _has_owners(self) -> bool:
-        """Whether each tensor has one owner, who updates all of it."""
+        """Whether each tensor is updated as a whole by one owner."""
         return self.stage < 3 and self.owners == "tensors"
 
     def updated_part(self, model: Model, mesh: Mesh) -> float:
-        """Return a worker's share, or with owners of tensors the largest share of an owner."""
+        """Return a worker's share; if tensors have owners, the largest owner's."""
         if not self._has_owners:
             return super().updated_part(model, mesh)
         # The worker with the most sets the pace: the others wait for its tensors at the next step's
@@ -254,8 +254,8 @@ class ShardedConfig(Aggregation):
     def calls(self, model: Model, program: Program, batch: int, mesh: Mesh) -> Calls:
         """Return reduce-scatters of gradients, and all-gathers of weights.
 
-        Weights are gathered at the start of a step, in stage 3 before each unit's passes. Where
-        whole tensors have owners, each owner broadcasts its own.
+        Weights are gathered at the start of a step, in stage 3 before each unit's passes. If
+        tensors have owners, each owner broadcasts its own.
         """
         scatters = self._scatters(model, program)
         if self.stage == 3:
@@ -270,10 +270,10 @@ class ShardedConfig(Aggregation):
         return (*sent, *scatters)
 
     def collectives(self, setting: Setting) -> Mapping[str, Turns]:
-        """Return a reduce-scatter and all-gather in each shard group, and replicas' all-reduce.
+        """Return a reduce-scatter and all-gather in each shard group, and the replicas' all-reduce.
 
-        With whole gradients, an all-reduce by all workers replaces the first and the last. Where
-        tensors have owners, their broadcasts are added.
+        With ``gradients.collective: all-reduce``, an all-reduce by all workers replaces the first
+        and the last. If tensors have owners, their broadcasts are added.
         """
         ranks, size = setting.mesh.ranks, self.shard_size(setting.mesh)
         from dpsim.collectives import Groups
@@ -325,15 +325,15 @@ class ShardedConfig(Aggregation):
         return broadcast + scattered
 
     def _scatters(self, model: Model, program: Program) -> Calls:
-        """Return the reductions of gradients: of each tensor, or of each unit that is a block."""
+        """Return the reductions of gradients: of each tensor, or of each block."""
         width, each_pass = self.gradients.width(model), self.gradients.sync_each_pass
         if self.stage < 3 or self.wrap == "size":
             collective = self.gradients.collective
             return gradients(model, program, collective, width=width, each_pass=each_pass)
         calls = []
-        # Without a reduction in each pass gradients add up in place, and are sent after the last.
+        # Without a reduction in each pass, gradients add up and are sent after the last pass.
         for number in range(program.passes) if each_pass else (program.last,):
-            # Backwards, as gradients become ready: a unit's with the gradient of its first layer.
+            # In backward order: a unit is ready when the gradient of its first layer is.
             for index, (first, after, _) in reversed([*enumerate(self.units(model))]):
                 trained = sum(layer.trained_weights for layer in model.layers[first:after])
                 if not trained:
@@ -348,8 +348,8 @@ class ShardedConfig(Aggregation):
     def _gathers(self, model: Model, program: Program) -> Calls:
         """Return the all-gathers of the units in every pass.
 
-        They run in order for the forward pass, and in reverse for the backward pass where weights
-        are freed in between.
+        They run in order for the forward pass, and in reverse for the backward pass if weights are
+        freed in between.
         """
         units = self.units(model)
         gathers: list[CollectiveCall] = []
@@ -363,10 +363,10 @@ class ShardedConfig(Aggregation):
                 for index, (_, after, elements) in reversed([*enumerate(units)])
                 if after > model.first_trained
             ]
-            places = forward + back if self.reshard_after_forward else forward
-            all_needed = [needed for needed, *_ in places]
-            for index, (needed, name, elements) in enumerate(places):
-                ready = self._asked_for(index, all_needed, len(forward))
+            gathers_of_pass = forward + back if self.reshard_after_forward else forward
+            all_needed = [needed for needed, *_ in gathers_of_pass]
+            for index, (needed, name, elements) in enumerate(gathers_of_pass):
+                ready = self._triggered_at(index, all_needed, len(forward))
                 size = elements * self._gathered(model)
                 first = index > len(forward) and self.backward_prefetch == "post"
                 call = CollectiveCall(
@@ -375,16 +375,15 @@ class ShardedConfig(Aggregation):
                 gathers.append(call)
         return tuple(gathers)
 
-    def _asked_for(self, index: int, needed: list[int], forward: int) -> int:
+    def _triggered_at(self, index: int, needed: list[int], forward: int) -> int:
         """Return the position that triggers gather ``index``; the first ``forward`` are forward's.
 
-        It is triggered when the unit so many places before it is about to compute, so that this
-        many units more are in memory (FSDP's forward_prefetch and BACKWARD_PRE).
+        Usually it is triggered when the unit ``prefetch`` before it is about to compute, so that
+        ``prefetch`` more units are in memory (FSDP's forward_prefetch and BACKWARD_PRE).
         """
         if index > forward and self.backward_prefetch != "pre":
             return needed[index]
-        # Without a limit the host issues all gathers of a pass at once, together with the first
-        # one.
+        # Without a limit the host issues all gathers of a pass together with the first one.
         ahead = self.prefetch if self.limit_all_gathers else index
         return needed[max(index - ahead, 0)]
 

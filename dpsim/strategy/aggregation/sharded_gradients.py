@@ -34,5 +34,5 @@ class GradientsConfig(Config):
     )
 
     def width(self, model: Model) -> int:
-        """Return the bytes of an element of ``model``'s gradients as they are sent."""
+        """Return the bytes of a gradient of ``model`` as it is sent."""
         return model.parameter_bytes if self.dtype is None else 4 if self.dtype == "fp32" else 2

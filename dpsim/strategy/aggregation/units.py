@@ -18,7 +18,7 @@ def units_of(model: Model, size: float) -> list[Unit]:
     first = elements = 0
     for index, layer in enumerate(model.layers, 1):
         elements += layer.own_weights
-        # A unit ends with the layer that makes it large enough; the last one is the remainder.
+        # A unit ends with the layer that makes it large enough; the last unit is the remainder.
         if elements * ELEMENT >= size or index == len(model.layers):
             units.append((first, index, elements))
             first, elements = index, 0
@@ -27,7 +27,7 @@ def units_of(model: Model, size: float) -> list[Unit]:
 
 
 def units_of_blocks(model: Model) -> list[Unit]:
-    """Return each numbered block, and the layers before and after; only those that have weights."""
+    """Return each block and the layers before, between and after them, if they have weights."""
     ranges: list[tuple[int, int]] = []
     outside_blocks = False  # whether the layers since the last block belong to none
     for first, end in model.blocks:

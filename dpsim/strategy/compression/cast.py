@@ -1,9 +1,9 @@
 """Cast: elements are sent as fp16 or bf16, 2 bytes each, and are summed in that format.
 
 Rounding to nearest even: an element within the format's normal range is off by at most 2**-11
-(fp16) or 2**-8 (bf16) of itself; fp16 ends at 65504, beyond which elements become infinite, and is
-finer than 2**-25 nowhere. Encoding reads 4 and writes 2 bytes an element, decoding the reverse.
-Source: torch's DDP communication hooks fp16_compress_hook and bf16_compress_hook.
+(fp16) or 2**-8 (bf16) of itself. In fp16, elements beyond 65504 become infinite, and no error is
+finer than 2**-25. Encoding reads 4 and writes 2 bytes an element, decoding the reverse. Source:
+torch's DDP communication hooks fp16_compress_hook and bf16_compress_hook.
 """
 
 from __future__ import annotations
@@ -73,9 +73,8 @@ class CastConfig(LossyCodec):
 
 def _bf16(vector: Floats) -> NDArray[np.uint16]:
     """Return the upper halves, rounded to nearest even; NaN stays NaN."""
-    # Half of the cut-off part, less one, plus the lowest kept bit: a tie goes to the even number.
-    # In 64 bits, since the carry may overflow 32; the carry of a NaN could make it an infinity or a
-    # zero.
+    # Adding half of the cut-off part, less one, plus the lowest kept bit rounds ties to even. In 64
+    # bits, since the carry may overflow 32. The carry of a NaN could turn it into infinity or zero.
     bits = np.ascontiguousarray(vector, dtype=np.float32).view(np.uint32).astype(np.uint64)
     rounded = (bits + 0x7FFF + ((bits >> 16) & 1)) >> 16
     return np.where(np.isnan(vector), 0x7FC0, rounded).astype(np.uint16)

@@ -1,7 +1,7 @@
 """The base of all codecs: encoded size, cost, and the encoding itself.
 
 Time is a memory-traffic model: the bytes that the codec's kernels read and write in device memory
-over its bandwidth, or its FLOP over the peak rate where that is more (only low-rank codecs come
+over its bandwidth, or its FLOP over the peak rate if that is longer (only low-rank codecs come
 close). A pass is one read or write of all elements as float32, 4 bytes each; each codec states its
 passes. Kernel launches are not included, and the caller gives the bandwidth. Codecs do few
 operations per byte, so they are memory-bound, and many passes can cost as much as compression saves
@@ -25,7 +25,7 @@ from dpsim.base.kinds import KindConfig
 Floats = NDArray[np.float32]
 
 FLOAT = 4  # bytes of a float32 element, and of an index or a scale
-SECTOR = 32  # smallest memory transaction of a GPU, so that one scattered element costs as much
+SECTOR = 32  # bytes: smallest memory transaction of a GPU, the cost of one scattered element
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -47,8 +47,8 @@ class Encoded:
 class DecodedMean:
     """The mean of all workers' vectors, as the workers decode it.
 
-    ``mean``: the result on every worker. ``locals``: the part of each worker's vector that went
-    into it, (workers, elements).
+    ``mean``: the result on every worker. ``locals``: what each worker contributed to it, (workers,
+    elements).
     """
 
     mean: Floats
@@ -59,7 +59,7 @@ class DecodedMean:
 class Codec(KindConfig):
     """A codec that encodes payloads before they are sent.
 
-    Vectors are flat, float32, of at least one element.
+    Vectors are flat, float32, with at least one element.
 
     ``sums_in_flight``: encoded payloads add up, so an all-reduce carries them; otherwise they are
     gathered and each is decoded. ``common_randomness``: generators given to `encode` must be in the
@@ -102,11 +102,11 @@ class Codec(KindConfig):
         """
 
     def encode_flop(self, elements: int) -> float:
-        """Return the FLOP of encoding where they may exceed the time of memory traffic."""
+        """Return the FLOP of encoding, if they may take longer than memory traffic."""
         return 0.0
 
     def decode_flop(self, elements: int, payloads: int = 1) -> float:
-        """Return the FLOP of decoding where they may exceed the time of memory traffic."""
+        """Return the FLOP of decoding, if they may take longer than memory traffic."""
         return 0.0
 
     def encode_seconds(self, elements: int, *, memory_bandwidth: float, peak: float) -> float:
@@ -143,9 +143,9 @@ class Codec(KindConfig):
     def add(self, first: Encoded, second: Encoded) -> Encoded:
         """Return the sum of two payloads, as in an all-reduce; for codecs that sum in flight."""
         assert self.sums_in_flight, f"payloads of {self!r} do not add up"
-        # Otherwise values at different places would be added up silently.
+        # Values at different places must not be added up silently.
         same = all(np.array_equal(a, b) for a, b in zip(first.known, second.known, strict=True))
-        assert same, "randomness was not common"
+        assert same, "workers must draw the same random values"
         parts = tuple(a + b for a, b in zip(first.parts, second.parts, strict=True))
         return Encoded(parts, first.known)
 
@@ -163,7 +163,7 @@ class Codec(KindConfig):
         if not self.sums_in_flight:
             mean = decoded.mean(axis=0, dtype=np.float32)
             return DecodedMean(mean, decoded, encoded)
-        # Payloads are added, and only their sum is decoded: an all-reduce is unaware of the codec.
+        # Only the sum is decoded, because an all-reduce knows nothing of the codec.
         total = encoded[0]
         for payload in encoded[1:]:
             total = self.add(total, payload)

@@ -1,11 +1,11 @@
-"""int8: elements in 255 even steps, each bucket of elements with its own scale.
+"""int8: elements are rounded to 255 even steps, with a scale per bucket of elements.
 
-A bucket's scale is its largest magnitude / 127, so an element is off by at most half of that. 1
-byte an element and 4 a bucket. Sums would overflow and scales differ between workers, so payloads
-are gathered. A bucket stays in a kernel's shared memory between finding its scale and rounding:
-encoding is one pass in and a quarter out. Source: Dettmers, "8-bit approximations for parallelism
-in deep learning", ICLR 2016 (linear quantisation among others); blocks with their own scale:
-Dettmers et al., "8-bit optimizers via block-wise quantization", ICLR 2022 (2048 elements).
+A bucket's scale is its largest magnitude / 127, so an element is off by at most half of that. The
+payload has 1 byte per element and 4 per bucket. Payloads are gathered, because sums would overflow
+and scales differ between workers. A bucket stays in shared memory between finding its scale and
+rounding, so encoding is one pass in and a quarter out. Source: Dettmers, "8-bit approximations for
+parallelism in deep learning", ICLR 2016 (linear quantisation among others); blocks with their own
+scale: Dettmers et al., "8-bit optimizers via block-wise quantization", ICLR 2022 (2048 elements).
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Int8Config(QuantisingCodec):
         """Return two parts: a float32 scale per bucket, an int8 per element."""
         rows = in_buckets(vector, self.bucket)
         scales = np.abs(rows).max(axis=1) / _STEPS
-        # A scale that was rounded down puts the largest element past 127, which would wrap around.
+        # If a scale was rounded down, the largest element exceeds 127 and would wrap around.
         exact = safe_divide(rows, scales[:, None])
         steps = np.rint(exact).clip(-_STEPS, _STEPS).astype(np.int8)
         return Encoded((scales, steps.reshape(-1)[: len(vector)]))

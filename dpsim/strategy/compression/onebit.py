@@ -1,11 +1,11 @@
-"""1-bit: the sign of each element, and the means of each column's plus and minus elements.
+"""1-bit: the sign of each element, and the means of each column's positive and negative ones.
 
 The means minimise the column's squared error, so that an encoded vector is never further from the
-original than 0 is; the error is fed back. It takes 1 bit per element and 8 bytes per column.
-Columns of a flat vector are its successive runs of ``column`` elements (the paper's are those of
-the weight matrices, a neuron each). Gathered. One pass in: a column stays in shared memory. Source:
-Seide, Fu, Droppo, Li and Yu, "1-bit stochastic gradient descent and its application to
-data-parallel distributed training of speech DNNs", Interspeech 2014.
+original than 0 is; the error is fed back. The payload has 1 bit per element and 8 bytes per column.
+Columns of a flat vector are its successive runs of ``column`` elements (the paper uses the columns
+of weight matrices, one per neuron). Payloads are gathered. Encoding is one pass in, because a
+column stays in shared memory. Source: Seide, Fu, Droppo, Li and Yu, "1-bit stochastic gradient
+descent and its application to data-parallel distributed training of speech DNNs", Interspeech 2014.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from dpsim.strategy.compression.packing import ceil_div, in_buckets, packed_byte
 
 
 class OneBitConfig(QuantisingCodec):
-    """Signs are sent, and two means per column."""
+    """Signs and two means per column are sent."""
 
     label: ClassVar[str] = "1-bit"
 
@@ -45,7 +45,7 @@ class OneBitConfig(QuantisingCodec):
         A sign is 1 for elements of at least 0.
         """
         rows = in_buckets(vector, self.column)
-        # Padding zeros of the last row are not elements: they must not pull its mean towards 0.
+        # Zeros that pad the last row must not pull its mean towards 0.
         inside = in_buckets(np.ones_like(vector), self.column) > 0
         plus = (rows >= 0) & inside
         means = np.stack([_means(rows, inside & ~plus), _means(rows, plus)], axis=1)

@@ -43,8 +43,7 @@ def unpack(packed: NDArray[np.uint8], bits: int, count: int) -> NDArray[np.uint8
 
 
 def safe_divide(above: Floats, below: Floats) -> Floats:
-    """Return ``above / below``, 0 where ``below`` is 0."""
-    # Buckets of zeros have the scale 0, and decode to zeros.
+    """Return ``above / below``, 0 where ``below`` is 0, as is the scale of a bucket of zeros."""
     shape = np.broadcast_shapes(above.shape, below.shape)
     quotients = np.zeros(shape, np.float32)
     return np.divide(above, below, out=quotients, where=below != 0)

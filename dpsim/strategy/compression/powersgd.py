@@ -1,15 +1,14 @@
 """PowerSGD: one step of power iteration on the vector as a matrix M gives thin factors, M ~ P Q'.
 
-P = M Q is averaged over workers and its columns made orthonormal; Q = M' P is averaged then: two
-all-reduces, the second after the first, both of linear functions of M, so they sum in flight. Q
-starts where it ended last (at random the first time, alike on every worker); a matrix of rank at
-most ``rank`` comes back exactly. A flat vector of n elements is shaped row by row into ceil(sqrt n)
-rows of as many columns as are needed, zeros at the end, as torch's batched_powerSGD_hook does with
-a bucket (the paper takes each weight tensor as its own matrix, which keeps more at equal rank). 4
-rank (rows + columns) bytes; where that is no less than 4 n, the vector travels as it is, in one
-collective.
+P = M Q is averaged over workers and its columns are made orthonormal; then Q = M' P is averaged.
+These are two successive all-reduces of linear functions of M, so they sum in flight. Q starts from
+its last value (the first time from the same random one on every worker); a matrix of rank at most
+``rank`` is restored exactly. A flat vector of n elements is shaped row by row into ceil(sqrt n)
+rows, padded with zeros, as torch's batched_powerSGD_hook does with a bucket (the paper takes each
+weight tensor as its own matrix, which keeps more at equal rank). The payload has 4 rank (rows +
+columns) bytes; if that is no less than 4 n, the vector is sent unchanged, in one collective.
 
-Encoding reads M twice (3 passes more form the sum with the residual) and takes 4 n rank FLOP for
+Encoding reads M twice (3 more passes form the sum with the residual) and takes 4 n rank FLOP for
 the products and 2 rows rank**2 for the orthonormal columns; decoding writes M with 2 n rank FLOP,
 and with feedback reads and writes the residual. Source: Vogels, Karimireddy and Jaggi, "PowerSGD:
 practical low-rank gradient compression for distributed optimization", NeurIPS 2019 (rank 2 for
@@ -55,7 +54,7 @@ class PowerSgdConfig(LossyCodec):
         return rows, ceil_div(elements, rows)
 
     def stages(self, elements: int) -> tuple[int, ...]:
-        """Return the bytes of P, then of Q; of the vector itself where that is no more."""
+        """Return the bytes of P, then of Q; or of the vector itself if that is no more."""
         factors = tuple(FLOAT * self.rank * side for side in self.shape(elements))
         return factors if sum(factors) < FLOAT * elements else (FLOAT * elements,)
 
@@ -98,7 +97,7 @@ class PowerSgdConfig(LossyCodec):
     ) -> Encoded:
         """Return two parts, of this vector alone: orthonormal P (rows, rank) and Q (columns, rank).
 
-        Returns one part, the vector, where the factors are no smaller.
+        Returns one part, the vector, if the factors are no smaller.
         """
         return self._joint(vector[None], generator, previous)
 
@@ -124,8 +123,8 @@ class PowerSgdConfig(LossyCodec):
         workers, elements = vectors.shape
         encoded = self._joint(vectors, generators[0], previous[0] if previous else None)
         mean = self.decode(encoded, elements)
-        # Algorithm 2 of the paper: e = vector - decompressed mean, since no worker knows which part
-        # of its own vector went into the two averages.
+        # Algorithm 2 of the paper: e = vector - decompressed mean, since no worker knows its own
+        # contribution to the two averages.
         own = np.broadcast_to(mean, vectors.shape) if self._factored(elements) else vectors
         return DecodedMean(mean, own, (encoded,) * workers)
 
@@ -138,8 +137,8 @@ class PowerSgdConfig(LossyCodec):
             return Encoded((vectors.mean(axis=0),))
         columns = self.shape(elements)[1]
         matrices = [in_buckets(vector, columns) for vector in vectors]
-        # Warm start: gradients change slowly, so successive training steps act as the power
-        # iterations that one step skips.
+        # Warm start: gradients change slowly, so successive training steps act as further power
+        # iterations.
         if previous:
             q = previous.parts[1]
         else:

@@ -1,14 +1,14 @@
-"""QSGD: elements are rounded at random to a few levels of their bucket's norm.
+"""QSGD: elements are rounded at random to a few levels of their bucket's norm, without bias.
 
-The mean is right. |x| / norm is rounded to one of the two nearest levels 0, 1/s, .., 1, with
+An element's |x| / norm is rounded to one of the two nearest levels 0, 1/s, .., 1, with
 probabilities that make its expectation |x| / norm. With the Euclidean norm of buckets of d elements
 the expected squared error is at most min(d / s**2, sqrt(d) / s) times the vector's square; an
-element is off by at most norm / s. Sign and level travel together in ceil(log2(2 s + 1)) bits, and
-4 bytes a bucket hold the norm (the paper's Elias code is shorter where most levels are 0, but its
-length depends on the data). Gathered. One pass in: a bucket stays in shared memory between its norm
-and the rounding, and random numbers are made on the fly. Source: Alistarh et al., "QSGD:
-communication-efficient SGD via gradient quantization and encoding", NIPS 2017 (buckets of 512,
-largest magnitude as norm in its experiments).
+element is off by at most norm / s. Sign and level are sent together in ceil(log2(2 s + 1)) bits,
+and 4 bytes per bucket hold the norm (the paper's Elias code is shorter if most levels are 0, but
+its length depends on the data). Payloads are gathered. Encoding is one pass in, because a bucket
+stays in shared memory between its norm and the rounding, and random numbers are made on the fly.
+Source: Alistarh et al., "QSGD: communication-efficient SGD via gradient quantization and encoding",
+NIPS 2017 (buckets of 512, largest magnitude as norm in its experiments).
 """
 
 from __future__ import annotations
@@ -66,8 +66,8 @@ class QsgdConfig(QuantisingCodec):
             norms = np.linalg.norm(rows, axis=1).astype(np.float32)
         shares = safe_divide(rows, norms[:, None])
         exact = (shares * self.levels).reshape(-1)[: len(vector)]
-        # The floor of x + u, u uniform in [0, 1), has the expectation x, also below 0. A norm that
-        # was rounded down can put an element just past the last level.
+        # The floor of x + u, u uniform in [0, 1), has the expectation x, also below 0. If the norm
+        # was rounded down, an element may lie just beyond the last level.
         rounded = np.floor(exact + generator.random(len(vector))).clip(-self.levels, self.levels)
         return Encoded((norms, pack((rounded + self.levels).astype(np.uint8), self.bits)))
 

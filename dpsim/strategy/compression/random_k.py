@@ -1,12 +1,13 @@
 """Random-k: k elements at indices that all workers draw alike, so only values are sent.
 
 They add up in flight. k = ceil(density x elements), 4 bytes each. With feedback the values are sent
-as they are, and in expectation k / elements of the vector's square is kept; without it they are
-multiplied by elements / k, which makes the mean right (and the variance elements / k - 1 times the
-square: both at once would diverge). Encoding reads k scattered elements, 32 bytes each; drawing the
-places is not counted. Source: Stich, Cordonnier and Jaggi, "Sparsified SGD with memory", NeurIPS
-2018; Wangni et al., "Gradient sparsification for communication-efficient distributed optimization",
-NeurIPS 2018 (unbiased); common seed: Vogels et al., "PowerSGD", NeurIPS 2019.
+unchanged, and in expectation k / elements of the vector's square is kept. Without it they are
+multiplied by elements / k, which makes the mean unbiased (and the variance elements / k - 1 times
+the square: both together would diverge). Encoding reads k scattered elements, 32 bytes each;
+drawing the places is not counted. Source: Stich, Cordonnier and Jaggi, "Sparsified SGD with
+memory", NeurIPS 2018; Wangni et al., "Gradient sparsification for communication-efficient
+distributed optimization", NeurIPS 2018 (unbiased); common seed: Vogels et al., "PowerSGD", NeurIPS
+2019.
 """
 
 from __future__ import annotations

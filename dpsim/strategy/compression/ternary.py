@@ -1,11 +1,11 @@
 """Ternary: each element becomes -s, 0 or s at random, where s is the largest magnitude.
 
-The mean is right. An element becomes sign(x) s with probability |x| / s and 0 otherwise: off by at
-most s. 2 bits an element (5 in a byte would be 1.6) and 4 bytes for s. Workers' scales differ, so
-payloads are gathered (the paper shares the largest scale first, at the price of one more exchange).
-The scale is of the whole payload unless ``bucket`` says less: then finding it is a pass of its own.
-Source: Wen et al., "TernGrad: ternary gradients to reduce communication in distributed deep
-learning", NIPS 2017, without its clipping at 2.5 standard deviations.
+An element becomes sign(x) s with probability |x| / s and 0 otherwise, which is unbiased and off by
+at most s. The payload has 2 bits per element (5 per byte would be 1.6) and 4 bytes for s. Payloads
+are gathered, because workers' scales differ (the paper first exchanges the largest scale). Without
+``bucket``, s is the scale of the whole payload, and finding it takes a pass of its own. Source: Wen
+et al., "TernGrad: ternary gradients to reduce communication in distributed deep learning", NIPS
+2017, without its clipping at 2.5 standard deviations.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class TernaryConfig(QuantisingCodec):
         Finding a scale of the whole payload takes another pass in.
         """
         passes = 1 if self.bucket else 2
-        # Without buckets the residual is added before the scale is known: the sum is written and
+        # Without buckets the residual is added before the scale is known, so the sum is written and
         # read again.
         residual = self.residual_traffic(elements) * (1 if self.bucket else 1.5)
         return passes * FLOAT * elements + self.wire_bytes(elements) + residual
@@ -63,10 +63,10 @@ class TernaryConfig(QuantisingCodec):
         """Return two parts: float32 scales, packed 0 (minus), 1 (zero) or 2 (plus)."""
         rows = in_buckets(vector, self.bucket or len(vector))
         scales = np.abs(rows).max(axis=1)
-        chances = safe_divide(np.abs(rows), scales[:, None]).reshape(-1)[: len(vector)]
-        travels = generator.random(len(vector)) < chances
-        # With chance |x| / s an element becomes s or -s, so its expectation is x.
-        signs = np.where(travels, np.sign(vector), 0)
+        probabilities = safe_divide(np.abs(rows), scales[:, None]).reshape(-1)[: len(vector)]
+        is_sent = generator.random(len(vector)) < probabilities
+        # An element becomes s or -s with probability |x| / s, so its expectation is x.
+        signs = np.where(is_sent, np.sign(vector), 0)
         return Encoded((scales, pack((signs + 1).astype(np.uint8), _BITS)))
 
     def decode(self, encoded: Encoded, elements: int) -> Floats:

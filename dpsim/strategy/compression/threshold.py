@@ -1,15 +1,15 @@
 """Threshold: elements of magnitude above a bound are sent with their indices.
 
-How many is up to the data. The bound is a multiple of the vector's root mean square, or an absolute
-number. An element that stays behind is off by at most the bound. 4 bytes for the place, 4 for the
-value. The size stated ahead is an expectation: of elements that are normal with mean 0, erfc(bound
-/ sqrt 2) exceed a bound in units of their root mean square (gradients have heavier tails: then a
-few per cent more or fewer; ``density`` replaces it by a measured fraction, and an absolute bound
-needs one). Payloads are gathered. Encoding reads once for the root mean square and once to collect
-in a single pass. Source: Strom, "Scalable distributed DNN training using commodity GPU cloud
-computing", Interspeech 2015 (who sends signs only); values and bounds: Sahu et al., "Rethinking
-gradient sparsification as total error minimization", NeurIPS 2021; Merrill and Garland,
-"Single-pass parallel prefix scan with decoupled look-back", 2016.
+Their number depends on the data. The bound is a multiple of the vector's root mean square, or an
+absolute number. An element that is not sent is off by at most the bound. A sent element takes 4
+bytes for its place and 4 for its value. The predicted size is an expectation: a fraction erfc(bound
+/ sqrt 2) of normal elements with mean 0 exceeds a bound in units of their root mean square.
+Gradients have heavier tails, a few per cent more or fewer; ``density`` replaces the expectation by
+a measured fraction, and an absolute bound needs one. Payloads are gathered. Encoding reads once for
+the root mean square and once to collect. Source: Strom, "Scalable distributed DNN training using
+commodity GPU cloud computing", Interspeech 2015 (who sends signs only); values and bounds: Sahu et
+al., "Rethinking gradient sparsification as total error minimization", NeurIPS 2021; Merrill and
+Garland, "Single-pass parallel prefix scan with decoupled look-back", 2016.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class ThresholdConfig(SparseCodec):
     )
 
     @model_validator(mode="after")
-    def _sized(self) -> ThresholdConfig:
+    def _check_density(self) -> ThresholdConfig:
         if self.unit == "absolute" and self.density is None:
             raise ValueError(
                 "density must be given with an absolute bound, since how many elements exceed it "
@@ -55,7 +55,7 @@ class ThresholdConfig(SparseCodec):
         return self
 
     def count(self, elements: int) -> int:
-        """Return the number of elements that are expected to be sent; other codecs are exact."""
+        """Return the expected number of elements sent; it is exact for other codecs."""
         # P(|x| > bound) of a normal variable in units of its standard deviation.
         density = math.erfc(self.bound / math.sqrt(2)) if self.density is None else self.density
         return round(density * elements)

@@ -1,14 +1,14 @@
 """Top-k: the k elements of largest magnitude are sent with their indices.
 
-The others wait in the residual. k = ceil(density x elements); 4 bytes for the place, 4 for the
-value. At least k / elements of the vector's square is kept, whatever the vector. Places differ
-between workers, so payloads are gathered. Encoding selects by radix, 4 passes of 8 bits over
-float32 keys, then counts and collects: 6 passes in all (as torch.topk's multi-block kernels do);
-with feedback the sum with the residual is formed first, 3 passes, and stays as the residual.
-Decoding clears the mean and adds each payload at scattered places, 32 bytes read and written for
-each. Source: Aji and Heafield, "Sparse communication for distributed gradient descent", EMNLP 2017
-(1 %); Lin et al., "Deep gradient compression", ICLR 2018 (0.1 %); Alabi et al., "Fast k-selection
-algorithms for graphics processing units", JEA 17, 2012.
+The others stay in the residual. k = ceil(density x elements), with 4 bytes for the place and 4 for
+the value. At least k / elements of the vector's square is kept. Payloads are gathered, because
+places differ between workers. Encoding selects by radix, 4 passes of 8 bits over float32 keys, then
+counts and collects: 6 passes in all, like torch.topk's multi-block kernels. With feedback, 3 passes
+first form the sum with the residual. Decoding clears the mean and adds each payload at scattered
+places, with 32 bytes read and written for each element. Source: Aji and Heafield, "Sparse
+communication for distributed gradient descent", EMNLP 2017 (1 %); Lin et al., "Deep gradient
+compression", ICLR 2018 (0.1 %); Alabi et al., "Fast k-selection algorithms for graphics processing
+units", JEA 17, 2012.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class SparseCodec(LossyCodec):
 
     def wire_bytes(self, elements: int) -> int:
         """Return 8 bytes per element that is sent."""
-        # A value, and its place, which has the same width.
+        # A value and its place have the same width.
         return 2 * FLOAT * self.count(elements)
 
     def decode_traffic(self, elements: int, payloads: int = 1) -> float:

@@ -1,9 +1,9 @@
 """Buckets: gradients are sent in groups of about equal size during the backward pass.
 
-As in torch DistributedDataParallel: tensors are taken in the order in which they become ready; a
-bucket is closed when it has reached its size, so it may pass it. The first is smaller, so that
-communication starts early. Source: Li et al., "PyTorch Distributed", VLDB 13, 2020; defaults of
-torch.
+As in torch's DistributedDataParallel, tensors are taken in the order in which they become ready,
+and a bucket is closed when it has reached its size, which it may exceed. The first is smaller, so
+that communication starts early. Source: Li et al., "PyTorch Distributed", VLDB 13, 2020; torch's
+defaults.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class BucketsConfig(Overlap):
 
     @property
     def size_of_buckets(self) -> float:
-        """The size of all buckets but the first."""
+        """The size of all buckets except the first."""
         return self.bucket_size
 
     def most_calls(self, model: Model) -> int:
@@ -54,7 +54,7 @@ class BucketsConfig(Overlap):
         return tuple(merged(f"bucket{number}", each) for number, each in enumerate(filled))
 
     def _filled(self, calls: Calls) -> list[Calls]:
-        """Return the calls of each bucket; the last one is closed however little it holds."""
+        """Return the calls of each bucket; the last one may be smaller."""
         buckets: list[Calls] = []
         inside: list[CollectiveCall] = []
         for call in calls:

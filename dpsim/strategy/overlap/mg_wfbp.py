@@ -1,4 +1,4 @@
-"""MG-WFBP: gradients are merged where waiting for the next costs less than a start-up.
+"""MG-WFBP: gradients are merged if waiting for the next one costs less than a start-up.
 
 Merged-gradient wait-free back-propagation. ``greedy`` is the published rule: a call is merged into
 the next one when that becomes ready less than alpha after it could start. ``exact`` is a dynamic
@@ -23,7 +23,7 @@ class MgWfbpConfig(Overlap):
     """Gradients are merged if waiting for the next one costs less than a start-up."""
 
     label: ClassVar[str] = "MG-WFBP"
-    minds_times: ClassVar[bool] = True
+    needs_times: ClassVar[bool] = True
 
     kind: Literal["mg-wfbp"] = Field(
         description="Gradients are merged if waiting for the next one costs less than a start-up."

@@ -18,9 +18,10 @@ class Outlook:
     """The input of a policy: when operations become ready, and how long a collective takes.
 
     ``positions`` are seconds of computing up to each position of a step of ``passes`` passes, the
-    last after the optimiser. A collective on n bytes takes ``alpha + beta n`` s; only policies that
-    mind times get these. ``number`` is the pass whose gradients are planned. ``rebuilt``: buckets
-    follow the order in which gradients become ready, not the order of parameters.
+    last after the optimiser. A collective on n bytes takes ``alpha + beta n`` s, which only
+    policies with ``needs_times`` get. ``number`` is the pass whose gradients are planned.
+    ``rebuilt``: buckets follow the order in which gradients become ready, not the order of
+    parameters.
     """
 
     positions: FloatArray
@@ -55,13 +56,13 @@ class Overlap(KindConfig):
 
     ``overlaps``: whether communication overlaps with computation at all. ``front_first``: gradients
     of front layers overtake, so that the next step can start before the others have arrived.
-    ``minds_times``: whether a plan depends on how long layers compute and collectives take.
+    ``needs_times``: whether a plan depends on how long layers compute and collectives take.
     ``merges_nothing``: whether every tensor's gradient is sent separately, as soon as it is ready.
     """
 
     overlaps: ClassVar[bool] = True
     front_first: ClassVar[bool] = False
-    minds_times: ClassVar[bool] = False
+    needs_times: ClassVar[bool] = False
     merges_nothing: ClassVar[bool] = False
 
     @property
@@ -70,7 +71,7 @@ class Overlap(KindConfig):
         return None
 
     def most_calls(self, model: Model) -> int:
-        """Return about how many calls on gradients a step of ``model`` has: one per layer."""
+        """Return an estimate of the calls on gradients in a step of ``model``: one per layer."""
         return len(model.layers)
 
     @abstractmethod

@@ -1,10 +1,9 @@
 """Priority: gradients of front layers overtake, so that the next forward pass can start early.
 
-It need not wait until all have arrived. Tensors are cut into slices; whenever the network is free,
-the slice whose layer comes first in the forward pass goes next. A layer's forward pass in the next
-step waits for its own slices alone. The order is fixed from the expected times, since all workers
-must agree on it. Sources: Jayarajan et al., "Priority-based parameter propagation", MLSys 2019;
-Peng et al., "ByteScheduler", SOSP 2019.
+Tensors are cut into slices; whenever the network is free, the slice whose layer comes first in the
+forward pass is sent next. A layer's forward pass in the next step waits only for its own slices.
+The order is computed from expected times, since all workers must agree on it. Sources: Jayarajan et
+al., "Priority-based parameter propagation", MLSys 2019; Peng et al., "ByteScheduler", SOSP 2019.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ class PriorityConfig(Overlap):
     )
 
     front_first: ClassVar[bool] = True
-    minds_times: ClassVar[bool] = True
+    needs_times: ClassVar[bool] = True
 
     def plan(self, calls: Calls, outlook: Outlook) -> Calls:
         """Return the slices in the order in which the network sends them."""
@@ -66,14 +65,14 @@ class PriorityConfig(Overlap):
         return tuple(order)
 
     def _slices(self, call: CollectiveCall, outlook: Outlook) -> deque[CollectiveCall]:
-        """Return equal slices, needed where the next step's forward pass of the layer begins."""
+        """Return equal slices, needed when the next step's forward pass of the layer begins."""
         check()
         layer = outlook.pass_end - call.ready
         needed = outlook.program.next_step(layer)
         slices = max(min(math.ceil(call.nbytes / self.slice_size), _MOST_SLICES), 1)
         if slices == 1:
             return deque([replace(call, needed=needed)])
-        # Differences of rounded bounds, so that the slices add up to the gradient exactly.
+        # Differences of rounded bounds add up to the gradient exactly.
         bounds = [call.nbytes * i // slices for i in range(slices + 1)]
         sizes = [end - begin for begin, end in pairwise(bounds)]
         return deque(call.parts(sizes, needed))

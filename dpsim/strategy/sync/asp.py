@@ -1,11 +1,11 @@
 """Asynchronous parallel: no worker ever waits for another.
 
-With parameter servers each worker pushes, pulls and goes on. With gossip it averages its model with
-one random neighbour (AD-PSGD). With an all-reduce the first worker to arrive begins it, and the
-others' communication threads join with zeros or a late gradient (a solo collective). Sources: Dean
-et al., "Large scale distributed deep networks", NeurIPS 2012; Lian et al., ICML 2018; Li et al.,
-"Taming unbalanced training workloads in deep learning with partial collective operations", PPoPP
-2020.
+With parameter servers each worker pushes, pulls and continues. With gossip it averages its model
+with one random neighbour (AD-PSGD). With an all-reduce the first worker to arrive starts it, and
+the others' communication threads join with zeros or a late gradient (a solo collective). Sources:
+Dean et al., "Large scale distributed deep networks", NeurIPS 2012; Lian et al., ICML 2018; Li et
+al., "Taming unbalanced training workloads in deep learning with partial collective operations",
+PPoPP 2020.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""Backup workers: of m + b gradients those of the first m workers count, the others are dropped.
+"""Backup workers: of m + b workers' gradients the first m count, and the others are dropped.
 
-With parameter servers the update is applied when m gradients of a step have come; a worker that is
-late finds that out when it has pushed, pulls and goes on from the newest parameters. With an
-all-reduce the collective begins when m workers are there; the others' communication threads add
-zeros to it. With b = 0 it is BSP. Source: Chen et al., "Revisiting distributed synchronous SGD",
-2016.
+With parameter servers the update is applied when m gradients of a step have arrived; a late worker
+learns that its gradient was dropped when it has pushed, and continues from the newest parameters.
+With an all-reduce the collective starts when m workers are ready; the others' communication threads
+contribute zeros. With b = 0 it is BSP. Source: Chen et al., "Revisiting distributed synchronous
+SGD", 2016.
 """
 
 from __future__ import annotations

@@ -1,16 +1,16 @@
-"""The synchronisation rule of a run: who may begin, which gradients count, who may go on.
+"""The synchronisation rule of a run: which gradients count, and who may go on.
 
 A gate receives events in the order in which they happened: a worker handed over its gradient, went
-on, or left. Its answers depend on these alone. It uses no time, network or threads, so that
-simulated servers, emulated ones on threads and servers that train can all use the same object.
+on, or left. Its answers depend only on these. It uses no time, network or threads, so simulated
+servers, emulated servers on threads and servers that train can all use the same object.
 
-Version v of the parameters exists when the updates 0 to v - 1 are applied. Each gradient belongs to
-an update: it is *applied* with the last gradient that its update needs, *held* until then, and
-*dropped* where its update was made without it. A worker reads a version as it begins an iteration,
-hands over its gradient at the end of it, and goes on when the gate permits.
+Version v of the parameters exists when updates 0 to v - 1 are applied. A gradient is *held* until
+its update has enough gradients, and then *applied*; it is *dropped* if its update was made without
+it. A worker reads a version when it begins an iteration, hands over its gradient at the end, and
+goes on when the gate permits.
 
-With a collective, each round is an update. There the same rule is evaluated on vectors over the
-workers (`Gate.takes_part`, `Gate.versions`): how many workers begin a round (`quorum`), how far a
+With collectives, each round is an update, and the same rule is evaluated on vectors over the
+workers (`Gate.takes_part`, `Gate.versions`): how many workers start a round (`quorum`), how far a
 worker may run ahead of the rounds (`lag`), and which gradients are lost (`Gate.counts`).
 """
 
@@ -27,14 +27,16 @@ from numpy.typing import NDArray
 
 from dpsim.base.arrays import FloatArray, IntArray
 
-DROPPED = -1  # the update of a gradient that is part of none
-# A kind that overrides one of these has its own rule, which collectives may not follow.
+DROPPED = -1  # in place of the update of a gradient that is part of none
+# A kind that overrides one of these has a rule that collectives do not follow.
 _ON_EVENTS = frozenset({"hand_over", "may_go_on", "go_on", "leave", "update_of", "staleness"})
-_ON_VECTORS = frozenset({"enough_at", "takes_part", "versions", "versions_behind", "stalenesses"})
+_ON_VECTORS = frozenset(
+    {"quorum_ready_at", "takes_part", "versions", "versions_behind", "stalenesses"}
+)
 
 
 class GradientOutcome(Enum):
-    """The fate of a gradient when it is handed over."""
+    """What happens to a gradient when it is handed over."""
 
     APPLIED = "applied"
     HELD = "held"
@@ -46,7 +48,7 @@ class Clocks:
 
     def __init__(self, workers: int) -> None:
         self.slowest = 0
-        self.living = workers
+        self.active = workers
         self._clocks = [0] * workers
         self._workers_at = Counter({0: workers})
 
@@ -66,14 +68,14 @@ class Clocks:
     def leave(self, worker: int) -> None:
         """Remove ``worker``: the others are no longer compared with it."""
         self._workers_at[self._clocks[worker]] -= 1
-        self.living -= 1
+        self.active -= 1
         self._advance()
 
     def _advance(self) -> None:
-        """Advance `slowest` to the first clock with a worker; stay where no worker is left."""
-        # Clocks only grow, so all calls together take as many rounds as there are iterations; a
-        # minimum over all workers at every tick would take workers times as many.
-        while self.living and not self._workers_at[self.slowest]:
+        """Advance `slowest` to the first clock with a worker, if any worker is left."""
+        # Clocks only grow, so all calls together take as many rounds as there are iterations. A
+        # minimum over all workers at every tick would take that many times the workers.
+        while self.active and not self._workers_at[self.slowest]:
             del self._workers_at[self.slowest]
             self.slowest += 1
 
@@ -81,17 +83,17 @@ class Clocks:
 class Gate(ABC):
     """The rule for ``workers`` workers, all of which have begun on version 0.
 
-    ``gradients``: how many make an update where workers are asynchronous. ``quorum``: how many
-    workers must be ready for a collective to begin; the others contribute zeros or a late gradient.
-    ``lag``: steps that a worker may run ahead of the collectives. ``drops``: a gradient that comes
-    after its update is lost, instead of part of a later one.
+    ``gradients``: how many make an update if workers are asynchronous. ``quorum``: how many workers
+    must be ready for a collective to start; the others contribute zeros or a late gradient.
+    ``lag``: steps that a worker may run ahead of the collectives. ``drops``: a gradient that
+    arrives after its update is lost, instead of becoming part of a later one.
     """
 
     in_rounds: ClassVar[bool] = False
-    """Whether quorum, lag and `counts` state the whole rule, so that collectives can keep it.
+    """Whether quorum, lag and `counts` state the whole rule, so that collectives can follow it.
 
-    False for a kind that overrides a method for events, unless it sets this again. A kind that
-    overrides a method on vectors raises TypeError.
+    False for a kind that overrides a method for events, unless it sets this itself. Overriding a
+    method on vectors raises TypeError.
     """
 
     def __init_subclass__(cls, **arguments: Any) -> None:
@@ -113,21 +115,21 @@ class Gate(ABC):
         self.lag = lag
         self.version = 0
         self.clocks = Clocks(workers)
-        self._late_are_lost = drops
+        self._drops_late = drops
         self._read = [0] * workers
         self._update = [0] * workers
         self._held: list[int] = []
 
     @property
     def barrier(self) -> bool:
-        """Whether all workers end each step together, also where they could be asynchronous."""
-        # A single worker has no one to wait for, and runs as it would beside others.
+        """Whether all workers end each step together, even if they could be asynchronous."""
+        # False for a single worker, which waits for no one.
         return 1 < len(self.clocks) == self.gradients
 
     @property
     def drops(self) -> bool:
         """Whether a gradient may be lost."""
-        return self._late_are_lost or type(self).counts is not Gate.counts
+        return self._drops_late or type(self).counts is not Gate.counts
 
     @property
     def gathers(self) -> bool:
@@ -137,22 +139,22 @@ class Gate(ABC):
     @property
     @abstractmethod
     def turn(self) -> int:
-        """A counter that waiting workers watch: when it grows, some of them may go on."""
+        """A counter: when it grows, some waiting workers may go on."""
 
     def counts(self, read: int | IntArray, update: int | IntArray) -> bool | NDArray[np.bool_]:
         """Return whether a gradient computed on ``read`` may be part of ``update``, the next one.
 
         Takes numbers, or arrays of equal shapes.
         """
-        # Its update was made without it once there is a version that it had not read.
-        return (not self._late_are_lost) | (read == update)
+        # A newer version than the one it read means that its update was made without it.
+        return (not self._drops_late) | (read == update)
 
     def hand_over(self, worker: int) -> GradientOutcome:
         """Tick the clock of ``worker``, and return the outcome of the gradient it hands over."""
         self.clocks.tick(worker)
-        # With too few workers left no update ever completes: a held gradient would wait forever.
-        hopeless = self.clocks.living < self.gradients
-        if hopeless or not self.counts(self._read[worker], self.version):
+        # With too few workers left no update completes, and a held gradient would wait forever.
+        too_few_left = self.clocks.active < self.gradients
+        if too_few_left or not self.counts(self._read[worker], self.version):
             self._update[worker] = DROPPED
             return GradientOutcome.DROPPED
         self._update[worker] = self.version
@@ -165,7 +167,7 @@ class Gate(ABC):
 
     @abstractmethod
     def may_go_on(self, worker: int) -> bool:
-        """Return whether ``worker``, its gradient handed over, may begin its next iteration."""
+        """Return whether ``worker``, after handing over, may begin its next iteration."""
 
     def go_on(self, worker: int) -> int:
         """Begin the next iteration of ``worker``, and return the version that it reads."""
@@ -173,12 +175,12 @@ class Gate(ABC):
         return self.version
 
     def leave(self, worker: int) -> None:
-        """Remove ``worker``, which begins no further iteration: others do not wait for it.
+        """Remove ``worker``, which begins no further iteration, so that no one waits for it.
 
-        Held gradients are dropped where too few workers are left to complete their update.
+        Held gradients are dropped if too few workers are left to complete their update.
         """
         self.clocks.leave(worker)
-        if self.clocks.living < self.gradients:
+        if self.clocks.active < self.gradients:
             for other in self._held:
                 self._update[other] = DROPPED
             self._held.clear()
@@ -188,24 +190,24 @@ class Gate(ABC):
         return self._update[worker]
 
     def staleness(self, worker: int) -> int:
-        """Return the updates between the version of its last gradient and its own, or `DROPPED`.
+        """Return the updates between what its last gradient read and its update, or `DROPPED`.
 
         Call this before `go_on`, which replaces the version that the worker has read.
         """
         update = self._update[worker]
         return DROPPED if update == DROPPED else update - self._read[worker]
 
-    def enough_at(self, there: FloatArray) -> float:
+    def quorum_ready_at(self, ready: FloatArray) -> float:
         """Return the time at which enough workers are ready; worker i is ready at ``there[i]``."""
         # A partition finds the time of the last required worker without sorting all.
         last = self.quorum - 1
-        return float(np.partition(there, last)[last])
+        return float(np.partition(ready, last)[last])
 
-    def takes_part(self, there: FloatArray) -> FloatArray:
-        """Return when each worker takes part in a collective: late ones from its beginning on."""
-        # A late worker's communication thread takes part for it, with zeros or an older gradient:
-        # a partial collective (Li et al., PPoPP 2020).
-        return np.minimum(there, self.enough_at(there))
+    def takes_part(self, ready: FloatArray) -> FloatArray:
+        """Return when each worker takes part in a collective: late ones when it starts."""
+        # A late worker's communication thread contributes zeros or an older gradient: a partial
+        # collective (Li et al., PPoPP 2020).
+        return np.minimum(ready, self.quorum_ready_at(ready))
 
     def versions(
         self, starts: FloatArray, done: FloatArray, rounds: Sequence[tuple[float, float]]
@@ -215,11 +217,12 @@ class Gate(ABC):
         ``starts`` and ``done``, both (steps, workers), are when the worker began to compute and
         when its gradient was ready; ``rounds`` holds the begin and end of each step's collective,
         an update each. A gradient goes into the first collective that begins after it is ready, if
-        it still `counts`. A worker has read all rounds that it waits for, all but the last ``lag``,
-        even if it receives them before others do or only when it reaches the layer that needs them.
+        it still `counts`. A worker has read all rounds that it waits for, which are all except the
+        last ``lag``, even if it receives them earlier than others or only at the layer that needs
+        them.
         """
         read, update = self._in_rounds(starts, done, rounds)
-        counted = self.counts(*self._going_on(read, update, starts, done, rounds))
+        counted = self.counts(*self._extrapolated(read, update, starts, done, rounds))
         return read, np.where(counted, update, DROPPED)
 
     def _in_rounds(
@@ -237,7 +240,7 @@ class Gate(ABC):
         read = np.maximum(np.searchsorted(ends, starts, side="right"), own - self.lag)
         return read, update
 
-    def _going_on(
+    def _extrapolated(
         self,
         read: IntArray,
         update: IntArray,
@@ -245,11 +248,10 @@ class Gate(ABC):
         done: FloatArray,
         rounds: Sequence[tuple[float, float]],
     ) -> tuple[IntArray, IntArray]:
-        """Return ``read`` and ``update`` as if there were more rounds.
+        """Return ``read`` and ``update`` as if rounds continued after the last one.
 
-        Where workers need not keep pace, slow ones still work when the last round is over. The
-        others would go on, so rounds would continue at the same rate: gradients handed over then
-        are late by as many rounds.
+        If workers need not keep pace, slow ones still work when the last round is over. The others
+        would continue, so gradients handed over later are late by the rounds at their rate.
         """
         if self.quorum == starts.shape[1]:
             return read, update
@@ -266,9 +268,9 @@ class Gate(ABC):
     def stalenesses(
         self, starts: FloatArray, done: FloatArray, rounds: Sequence[tuple[float, float]]
     ) -> tuple[IntArray, IntArray]:
-        """Return how many iterations ahead each worker begins one, and its `versions_behind`.
+        """Return each worker's lead in iterations when it begins one, and `versions_behind`.
 
-        Without ``rounds`` workers have their own models, and gradients are zero versions behind.
+        Without ``rounds``, workers have their own models, and no gradient is behind.
         """
         gaps = _clock_gaps(starts, done)
         behind = self.versions_behind(starts, done, rounds) if rounds else np.zeros_like(gaps)
@@ -279,22 +281,22 @@ class Gate(ABC):
     ) -> IntArray:
         """Return the updates between reading and applying each gradient, `DROPPED` if lost.
 
-        The arguments are the same as of `versions`.
+        The arguments are those of `versions`.
         """
         rounds_of = self._in_rounds(starts, done, rounds)
-        read, update = self._going_on(*rounds_of, starts, done, rounds)
+        read, update = self._extrapolated(*rounds_of, starts, done, rounds)
         behind = np.maximum(update - read, 0)
         return np.where(self.counts(read, update), behind, DROPPED)
 
 
 def _clock_gaps(starts: FloatArray, done: FloatArray) -> IntArray:
-    """Return how many iterations each worker is ahead of the slowest as it begins one.
+    """Return by how many iterations each worker leads the slowest when it begins one.
 
     ``starts`` and ``done`` are (steps, workers): when the worker began to compute and when its
     gradient was ready.
     """
-    # By step, when the last worker's gradient was ready. The number of these times before a start
-    # is the number of steps that the slowest had done by then.
+    # When the last worker's gradient of each step was ready: the slowest worker has finished as
+    # many steps as there are such times before a start.
     slowest = np.maximum.accumulate(done.max(axis=1))
     finished = np.searchsorted(slowest, starts, side="right")
     return np.asarray(np.maximum(np.arange(len(starts))[:, None] - finished, 0))
@@ -306,10 +308,10 @@ def _rounds_since(last: float, times: FloatArray, each: float) -> IntArray:
 
 
 class QuorumGate(Gate):
-    """``quorum`` gradients together are an update; their workers go on when it is applied.
+    """``quorum`` gradients make an update; their workers go on when it is applied.
 
-    With ``drops`` a gradient counts only if it was computed on the newest version; without, it is
-    part of the next update. With fewer workers left than a quorum there are no more updates.
+    With ``drops`` a gradient counts only if it was computed on the newest version; otherwise it is
+    part of the next update. With fewer workers left than the quorum there are no more updates.
     """
 
     in_rounds: ClassVar[bool] = True
@@ -329,7 +331,7 @@ class QuorumGate(Gate):
 
 
 class BarrierGate(QuorumGate):
-    """All gradients of a step are its update: every worker waits for all others."""
+    """All gradients of a step make its update: every worker waits for all others."""
 
     barrier = True
 

@@ -1,17 +1,17 @@
-"""Local SGD: workers take steps of their own and average their models every H of them.
+"""Local SGD: workers take H steps on their own, and then average their models.
 
-Parameter averaging is the same by samples. ``switch_after`` steps of BSP may come first (post-local
-SGD). With H = 1, plain SGD and no overlap it is BSP, in time and in weights. Sources: Stich, "Local
-SGD converges fast and communicates little", ICLR 2019; Lin et al., "Don't use large mini-batches,
-use local SGD", ICLR 2020 (post-local).
+With H counted in samples it is also called parameter averaging. ``switch_after`` steps of BSP may
+come first (post-local SGD). With H = 1, plain SGD and no overlap it equals BSP, in time and in
+weights. Sources: Stich, "Local SGD converges fast and communicates little", ICLR 2019; Lin et al.,
+"Don't use large mini-batches, use local SGD", ICLR 2020 (post-local).
 
 With an outer step there are two levels. Workers average inside their group every H steps (with H =
-1 they exchange gradients, as under BSP). Every K averagings the groups synchronise: their movements
+1 they exchange gradients, as in BSP). Every K averagings the groups synchronise: their movements
 since the last time are averaged, and an outer optimiser applies the average as if it were a
-gradient. The model may travel in fragments, each at its own time of the period of H K steps, while
-computing goes on for some steps. Sources: Douillard et al., "DiLoCo: Distributed low-communication
-training of language models", 2023; Douillard et al., "Streaming DiLoCo with overlapping
-communication", 2025.
+gradient. The model may be sent in fragments, each at its own time in the period of H K steps, while
+computing continues for some steps. Sources: Douillard et al., "DiLoCo: Distributed
+low-communication training of language models", 2023; Douillard et al., "Streaming DiLoCo with
+overlapping communication", 2025.
 """
 
 from __future__ import annotations
@@ -66,14 +66,14 @@ class LocalSgdConfig(Sync):
 
     @model_validator(mode="before")
     @classmethod
-    def _groups_meet(cls, data: Any) -> Any:
+    def _add_outer_step(cls, data: Any) -> Any:
         """Add an outer step to groups that have none."""
         if not isinstance(data, dict) or data.get("group", "all") == "all":
             return data
         return data if data.get("outer") is not None else {**data, "outer": {}}
 
     @model_validator(mode="after")
-    def _two_levels(self) -> LocalSgdConfig:
+    def _check_outer_of_all(self) -> LocalSgdConfig:
         if self.group == "all" and self.outer is not None:
             for name, least in (("fragments", 1), ("overlap", 0)):
                 if getattr(self.outer, name) > least:
@@ -129,7 +129,7 @@ class LocalSgdConfig(Sync):
         if self.unit == "steps":
             return self.every
         if self.unit == "samples":
-            # Steps are whole: the nearest number of them.
+            # The nearest whole number of steps.
             return max(round(self.every / samples_per_step), 1)
         if epoch is None:
             raise DpsimError(

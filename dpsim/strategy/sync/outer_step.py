@@ -11,7 +11,7 @@ from dpsim.base.config import Config
 from dpsim.strategy.compression import CompressionConfig, NoCompressionConfig
 
 _FLOAT = 4  # bytes: outer weights and momenta are fp32
-# DiLoCo's outer rate with Nesterov; plain SGD at rate 1 makes the outer step an average.
+# DiLoCo's outer rate for Nesterov; plain SGD at rate 1 averages the models.
 _RATES = {"nesterov": 0.7, "sgd": 1.0}
 _WITH_MOMENTA = ("nesterov",)
 
@@ -75,7 +75,7 @@ class OuterConfig(Config):
 
     def parts(self, elements: int) -> list[slice]:
         """Return the slice of each fragment of a model of that many elements."""
-        # Differences of rounded bounds, so that the fragments add up to the model.
+        # Differences of rounded bounds add up to the whole model.
         bounds = [elements * number // self.fragments for number in range(self.fragments + 1)]
         return [slice(*ends) for ends in pairwise(bounds)]
 
@@ -84,7 +84,7 @@ class OuterConfig(Config):
 
         Fragment i is sent (i + 1) K / F averagings into each period, rounded up.
         """
-        place = (averaging - 1) % self.every
+        index = (averaging - 1) % self.every
         # In integers: a rounded fraction might send a fragment twice, or never.
-        first = place * self.fragments // self.every
-        return tuple(range(first, (place + 1) * self.fragments // self.every))
+        first = index * self.fragments // self.every
+        return tuple(range(first, (index + 1) * self.fragments // self.every))

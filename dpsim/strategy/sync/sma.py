@@ -1,9 +1,9 @@
-"""Synchronous model averaging: learners' own models are drawn to a central one after each step.
+"""Synchronous model averaging: learners are corrected towards a central model after each step.
 
 c_i = a (w_i - z), w_i -= g_i + c_i, z += sum of c_i + mu (z - z before). Models are averaged inside
-each GPU first (its learners share its memory), then between GPUs; the global averaging runs beside
-the next step, which does not wait for it. Source: Koliousis et al., "Crossbow: Scaling deep
-learning with small batch sizes on multi-GPU servers", VLDB 12, 2019.
+each GPU first (its learners share its memory), then between GPUs; the averaging between GPUs
+overlaps with the next step, which does not wait for it. Source: Koliousis et al., "Crossbow:
+Scaling deep learning with small batch sizes on multi-GPU servers", VLDB 12, 2019.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class SmaConfig(Sync):
     label: ClassVar[str] = "SMA"
     one_version: ClassVar[bool] = False
     central_model: ClassVar[bool] = True
-    lag: ClassVar[int] = 1  # the averaging runs beside the next step
+    lag: ClassVar[int] = 1  # the averaging overlaps with the next step
 
     kind: Literal["sma"] = Field(
         description="Learners are corrected towards a central average model."

@@ -1,10 +1,10 @@
 """SSP(s): no worker begins iteration t before the slowest has finished iteration t - s - 1.
 
 Stale-synchronous parallel: clocks are at most s apart, and a worker reads at least all updates up
-to clock t - s - 1, its own always. With parameter servers workers push and pull on their own. With
-an all-reduce a worker begins t when the all-reduce of iteration t - s - 1 is through, which is the
-same bound. SSP(0) is BSP, and runs as such. Source: Ho et al., "More effective distributed ML via
-a stale synchronous parallel parameter server", NeurIPS 2013; with all-reduce: Li et al.,
+to clock t - s - 1, and all of its own. With parameter servers workers push and pull independently.
+With an all-reduce a worker begins t when the all-reduce of iteration t - s - 1 has finished, which
+is the same bound. SSP(0) is BSP, and runs as such. Source: Ho et al., "More effective distributed
+ML via a stale synchronous parallel parameter server", NeurIPS 2013; with all-reduce: Li et al.,
 "Pipe-SGD", NeurIPS 2018.
 """
 
@@ -47,15 +47,13 @@ class SspConfig(Sync):
 class StalenessGate(Gate):
     """Every gradient is applied as it arrives; clocks are at most ``staleness`` apart.
 
-    With a collective of all workers the rule applies to whole steps: it may lag as many steps
-    behind.
+    In collectives of all workers, results may lag that many steps.
     """
 
     in_rounds: ClassVar[bool] = True
 
     def __init__(self, workers: int, staleness: int) -> None:
-        # SSP limits which workers may continue, not which gradients count: no gradient waits for
-        # another.
+        # SSP limits who may continue, not which gradients count, so no gradient waits for another.
         super().__init__(workers, 1, workers, lag=staleness)
 
     @property

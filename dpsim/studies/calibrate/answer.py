@@ -11,7 +11,7 @@ from statistics import fmean, median
 from typing import Any
 
 from dpsim.engine import simulate
-from dpsim.hardware import CalibrationProfile, show_network
+from dpsim.hardware import CalibrationProfile, any_multi_node
 from dpsim.scenario import Scenario
 from dpsim.studies.calibrate.fit import Fitted, MeasuredRun, fitted, links_too_slow
 from dpsim.studies.calibrate.next_runs import Proposed, measure_next
@@ -86,7 +86,7 @@ class Calibration:
             each for each in map(links_too_slow, found.runs, found.jobs) if each is not None
         ]
         several = sum(part.nodes for part in self.target.cluster.parts) > 1
-        if several and not show_network(found.known):
+        if several and not any_multi_node(found.known):
             warnings.append(_NO_NODES)
         rms = float((found.residuals**2).mean() ** 0.5)
         if rms > _HIGH:

@@ -9,7 +9,7 @@ import numpy as np
 
 from dpsim.base.arrays import FloatArray
 from dpsim.base.errors import DpsimError
-from dpsim.engine import same_on
+from dpsim.engine import resized
 from dpsim.hardware import KnownRun
 from dpsim.scenario import Scenario
 from dpsim.studies.calibrate.fit import Fitted, slopes_of
@@ -102,7 +102,7 @@ def _slope(found: Fitted, target: Scenario, run: KnownRun) -> FloatArray | None:
         return None
     batch = workload.model_copy(update={"batch_per_gpu": run.batch})
     try:
-        there = same_on(target, run.nodes * run.gpus_per_node, run.nodes)
+        there = resized(target, run.nodes * run.gpus_per_node, run.nodes)
         return slopes_of(found, there.model_copy(update={"workload": batch}))
     except (DpsimError, ValueError):
         return None

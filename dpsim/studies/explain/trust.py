@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from dpsim.base.uncertainty import PredictionInterval
-from dpsim.engine import Run, calibrated_error, errors_interval, of_whole_steps, step_errors
+from dpsim.engine import Run, calibrated_error, errors_interval, step_errors, whole_step_errors
 from dpsim.hardware import KnownRun
 from dpsim.studies.calibrate import plan
 from dpsim.studies.explain.uncertainty import Uncertainty, uncertainty_of
@@ -84,7 +84,7 @@ def _measures(run: Run, width: float) -> Iterator[Measure]:
     four = tuple(each.run for each in plan(job.scenario))
     fitted = calibrated_error(job, four, fitted=True)
     how = "dpsim calibrate --plan FILE, then dpsim calibrate FILE STEPS.csv -o PROFILE.json"
-    whole_steps = of_whole_steps(fitted, errors.rest + errors.exposed)
+    whole_steps = whole_step_errors(fitted, errors.rest + errors.exposed)
     tried["the four steps of dpsim calibrate --plan"] = how, whole_steps
     for what, (how, then) in tried.items():
         interval = errors_interval(then)

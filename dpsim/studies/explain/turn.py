@@ -59,7 +59,7 @@ class Turn:
         if self.result is None:
             return False
         before, after = (1 / each.throughput_samples_per_s for each in (self.base, self.result))
-        return self.base.alike(self.result, before, after)
+        return self.base.indistinguishable_from(self.result, before, after)
 
     @property
     def gains(self) -> bool:

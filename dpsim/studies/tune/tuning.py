@@ -100,7 +100,7 @@ class Tuning(Shown):
             1 / each.figure if self.objective.higher else each.figure
             for each in (self.best, evaluation)
         )
-        return self.best.result.alike(evaluation.result, best, own)
+        return self.best.result.indistinguishable_from(evaluation.result, best, own)
 
     @property
     def unit(self) -> str:

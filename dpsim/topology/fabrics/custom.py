@@ -45,7 +45,7 @@ class Custom(Fabric):
         latencies = np.repeat([latency for *_, latency in edges], 2)
         super().__init__(ports, rates, latencies)
         self._shortest = ShortestPaths(self.graph(), spread)
-        # Cached, because collectives ask for the same pairs repeatedly, and each takes a search.
+        # Cached, because collectives ask for the same pairs again, and each takes a search.
         self._found: dict[tuple[int, int], list[int]] = {}
 
         # Links are full duplex, so it is enough that all ports reach port 0.
@@ -107,7 +107,7 @@ class CustomConfig(SwitchedConfig):
         return self.edges or tuple(_read_graphml(self.graphml or ""))
 
     @model_validator(mode="after")
-    def _one_source(self) -> CustomConfig:
+    def _check_source(self) -> CustomConfig:
         if bool(self.edges) == (self.graphml is not None):
             raise ValueError(
                 f"must have either edges or graphml, but got {'both' if self.edges else 'neither'}"
@@ -122,7 +122,7 @@ class CustomConfig(SwitchedConfig):
                 f"{sum(cards):,}"
             )
         if self.edges:
-            # For its errors only; a file is checked later, in `fabric_of`.
+            # Only for its errors; a file is checked later, in `fabric_of`.
             list(_resolved(self.edges, cards))
 
     def fabric_of(self, ports: Ports) -> Fabric:
@@ -159,7 +159,7 @@ def _resolved(edges: Sequence[CustomEdge], cards: Sequence[int]) -> Iterator[Res
         for a, b in product(first, second):
             pair = frozenset((a, b))
             if a == b or (to_itself and pair in seen):
-                continue  # a pattern joined to itself gives every pair twice
+                continue  # a pattern joined to itself yields every pair twice
             if pair in seen:
                 raise ValueError(
                     f"edges must join a pair of ends once, but {a!r} and {b!r} are joined twice"
@@ -176,9 +176,9 @@ def _resolved(edges: Sequence[CustomEdge], cards: Sequence[int]) -> Iterator[Res
 
 
 def _matches(end: str, port: dict[str, str]) -> list[str]:
-    """Return the names that one end of an edge stands for.
+    """Return the names of one end of an edge.
 
-    They are the cards that match a pattern, a card, or a switch of any other name.
+    They are the cards that match a pattern, one card, or a switch with any other name.
     """
     if any(sign in end for sign in "*?["):
         found = [name for name in port if fnmatchcase(name, end)]
@@ -188,7 +188,7 @@ def _matches(end: str, port: dict[str, str]) -> list[str]:
                 "matches none"
             )
         return found
-    # A switch of such a name would be mistaken for a port.
+    # A switch with such a name would be mistaken for a port.
     like_a_port = _CARD.fullmatch(end) or re.fullmatch(r"port\d+", end)
     if end not in port and (like_a_port or not end.strip()):
         raise ValueError(

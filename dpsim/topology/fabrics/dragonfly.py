@@ -17,13 +17,12 @@ from dpsim.topology.fabrics.fabric import Fabric, Ports, Switched, TieredConfig
 class Dragonfly(Switched):
     """``groups`` groups of ``routers`` routers, each with ``global_links`` to other groups.
 
-    Each router is joined to each other of its group. Each pair of groups has floor(routers
-    global_links / (groups - 1)) links, spread over the routers in turn; two between the same
-    routers are one of twice the rate. Routes are minimal: at most one local link, one global link
-    and one local link; among the global links between two groups with the fewest local links the
-    hash chooses. Capacities: out of the ports, into them, the local links group by group, the
-    global links. Source: Kim, Dally, Scott and Abts, Technology-Driven, Highly-Scalable Dragonfly
-    Topology, ISCA 2008.
+    All routers of a group are joined. Each pair of groups has floor(routers global_links / (groups
+    - 1)) links, spread over the routers in turn; two links between the same routers are one of
+    twice the rate. Routes are minimal: at most one local link, one global link and one local link;
+    a hash chooses among the global links that need the fewest local links. Capacities: out of the
+    ports, into them, the local links group by group, the global links. Source: Kim, Dally, Scott
+    and Abts, Technology-Driven, Highly-Scalable Dragonfly Topology, ISCA 2008.
     """
 
     def __init__(
@@ -83,43 +82,43 @@ class Dragonfly(Switched):
         self._global_of[out] = number.reshape(-1, links)
 
     def paths(self, source: IntArray, destination: IntArray) -> IntArray:
-        """Return port, at most one local, one global and one local link, and port."""
-        here, there = self.router_of[source], self.router_of[destination]
-        group_here, group_there = here // self.routers, there // self.routers
-        apart = group_here != group_there
-        # Within a group the first local link leads all the way, and the second one is none.
-        leave, enter = there, there  # the routers at the two ends of the global link
+        """Return the source's link, up to three links between routers, and the destination's."""
+        first, last = self.router_of[source], self.router_of[destination]
+        first_group, last_group = first // self.routers, last // self.routers
+        apart = first_group != last_group
+        # Inside a group the first local link reaches the last router, and there is no second one.
+        leave, enter = last, last  # the routers at the two ends of the global link
         over = np.full(len(source), -1)
         if apart.any():
             link = self._nearest_link(source, destination)
-            leave = np.where(apart, self._exits[group_here, group_there, link], there)
-            enter = np.where(apart, self._exits[group_there, group_here, link], there)
-            number = self._global_of[group_here, group_there, link]
+            leave = np.where(apart, self._exits[first_group, last_group, link], last)
+            enter = np.where(apart, self._exits[last_group, first_group, link], last)
+            number = self._global_of[first_group, last_group, link]
             over = np.where(apart, self._global + number, -1)
         hops = [
             source,
-            self._local_link(here, leave),
+            self._local_link(first, leave),
             over,
-            self._local_link(enter, there),
+            self._local_link(enter, last),
             self.ports.count + destination,
         ]
         return np.stack(hops, axis=1)
 
     def _nearest_link(self, source: IntArray, destination: IntArray) -> IntArray:
-        """Return which of the links between two groups each pair takes."""
-        here, there = self.router_of[source], self.router_of[destination]
-        exits = self._exits[here // self.routers, there // self.routers]
-        entries = self._exits[there // self.routers, here // self.routers]
-        leads_away = (exits != here[:, None]).astype(np.int64)
-        local = leads_away + (entries != there[:, None])
-        # The spread chooses among the links with the fewest local ones, numbered 1, 2, ...
-        ways = (local == local.min(axis=1, keepdims=True)).cumsum(axis=1)
-        chosen = self.spread.choose(source, destination, ways[:, -1])
-        # The first column whose count exceeds the choice is the link of that number.
-        return np.asarray((ways > chosen[:, None]).argmax(axis=1))
+        """Return which of the global links between two groups each pair takes."""
+        first, last = self.router_of[source], self.router_of[destination]
+        exits = self._exits[first // self.routers, last // self.routers]
+        entries = self._exits[last // self.routers, first // self.routers]
+        local_links = (exits != first[:, None]).astype(np.int64) + (entries != last[:, None])
+        # Number the links that need the fewest local ones 1, 2, ... for the spread to choose.
+        fewest = local_links == local_links.min(axis=1, keepdims=True)
+        numbers = fewest.cumsum(axis=1)
+        chosen = self.spread.choose(source, destination, numbers[:, -1])
+        # The first column whose number exceeds the choice is the chosen link.
+        return np.asarray((numbers > chosen[:, None]).argmax(axis=1))
 
     def _local_link(self, router: IntArray, other: IntArray) -> IntArray:
-        """Return the link from each router to another of its group; -1 for itself."""
+        """Return the link from each router to another one of its group; -1 to itself."""
         group, a = np.divmod(router, self.routers)
         b = other % self.routers
         first = self._local + (group * self.routers + a) * (self.routers - 1)
@@ -130,7 +129,7 @@ class Dragonfly(Switched):
         return f"router{self.router_of[port]}"
 
     def trunk(self, number: int) -> tuple[str, str]:
-        """Return two routers, of one group or of two."""
+        """Return two routers, of the same group or of different ones."""
         local = self._global - self._local
         if number < local:
             router, other = divmod(number, self.routers - 1)

@@ -36,7 +36,7 @@ class CustomEdge(Config):
     )
 
     @model_validator(mode="after")
-    def _one_rate(self) -> CustomEdge:
+    def _check_rate(self) -> CustomEdge:
         if (self.link is None) == (self.rate is None):
             raise ValueError(
                 "must have either link or rate, but got "
@@ -57,7 +57,7 @@ class CustomEdge(Config):
 
     @property
     def seconds(self) -> float:
-        """Its latency in s."""
+        """The latency in s."""
         if self.latency is not None:
             return self.latency
         return self.link.latency.value if self.link is not None else 0.0

@@ -30,8 +30,8 @@ class Ports:
     """The ends of a fabric, one for each network card, node by node.
 
     There are ``count`` ports, each of ``rate`` B/s in each direction, on a link of ``latency`` s.
-    Rate and latency are one value for all, or one each. ``cards`` is the number of ports of each
-    node, in order; by default each node has one port.
+    Rate and latency are one value for all ports, or one for each. ``cards`` is the number of ports
+    of each node; by default one.
     """
 
     count: int
@@ -42,7 +42,7 @@ class Ports:
     @cached_property
     def rates(self) -> FloatArray:
         """B/s of each port."""
-        # A view, because one number may apply to a million ports.
+        # A view, because a million ports may share one number.
         return np.broadcast_to(np.asarray(self.rate, dtype=float), self.count)
 
     @cached_property
@@ -66,7 +66,7 @@ class Ports:
         return np.arange(self.count) - first[self.node_of]
 
     def shown(self, end: str) -> str:
-        """Return an end of a link for display: a port as its node's card, ``node3/nic0``."""
+        """Return the display name of an end: a port is its node's card, ``node3/nic0``."""
         if not end.startswith("port"):
             return end
         port = int(end[4:])
@@ -76,9 +76,9 @@ class Ports:
 class Fabric(ABC):
     """Switches and links between ports; each direction of a link is a capacity.
 
-    ``capacities`` are B/s and ``latencies`` s of each, by number. Ports are named ``port<p>``;
-    other names are switches. ``dims``: ports in each dimension if they form a grid, the last
-    one fastest.
+    ``capacities`` (B/s) and ``latencies`` (s) are by number. Ports are named ``port<p>``; other
+    names are switches. ``dims``: the ports in each dimension if they form a grid, the last one
+    fastest.
     """
 
     dims: tuple[int, ...] | None = None
@@ -122,10 +122,10 @@ class Fabric(ABC):
 
 
 class Switched(Fabric):
-    """Ports at switches: its capacities begin with those out of each port, then into each.
+    """Ports on switches: capacities begin with the links out of each port, then into each port.
 
-    ``rates`` (B/s) and ``latencies`` (s) are those of the capacities between switches. A subclass
-    with several switches overrides `switch_of` and `trunk`.
+    ``rates`` (B/s) and ``latencies`` (s) are of the links between switches. A subclass with several
+    switches overrides `switch_of` and `trunk`.
     """
 
     def __init__(self, ports: Ports, rates: ArrayLike = (), latencies: ArrayLike = ()) -> None:
@@ -145,11 +145,11 @@ class Switched(Fabric):
         return ends if number < count else ends[::-1]
 
     def switch_of(self, port: int) -> str:
-        """Return the switch of a port: the only one."""
+        """Return the switch of a port; here the only one."""
         return "switch"
 
     def trunk(self, number: int) -> tuple[str, str]:
-        """Return the two ends of a capacity between switches, counted from the first of those."""
+        """Return the two ends of a link between switches, numbered from 0."""
         raise NotImplementedError
 
 
@@ -157,7 +157,7 @@ class FabricConfig(Config, ABC):
     """The fields of every network: the cards at its ends."""
 
     own_rates: ClassVar[tuple[str, ...]] = ()
-    """Fields with rates of links that do not follow the cards' (B/s)."""
+    """Fields with rates of links that are independent of the cards' (B/s)."""
     own_latencies: ClassVar[tuple[str, ...]] = ()
     """Fields with the latency of links between switches (s)."""
 
@@ -189,7 +189,7 @@ class FabricConfig(Config, ABC):
 
     @property
     def links_file(self) -> str | None:
-        """The file with the rates and latencies of its links; None if fields state them."""
+        """The file that lists its links; None without one."""
         return None
 
     @property

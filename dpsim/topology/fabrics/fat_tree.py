@@ -37,23 +37,23 @@ class FatTree(Switched):
         super().__init__(ports, np.full(between, fastest), np.full(between, switch_latency))
 
     def paths(self, source: IntArray, destination: IntArray) -> IntArray:
-        """Return the path through the edge switch, the pod or a core, as near as the ports are."""
+        """Return the path through the edge switch, the pod, or a core switch."""
         half, level = self.half, self._level
-        here, there = source // half, destination // half  # edge switches
-        pod_here, pod_there = here // half, there // half
+        first_edge, last_edge = source // half, destination // half
+        first_pod, last_pod = first_edge // half, last_edge // half
         aggregation = self.spread.choose(source, destination, half)
         core = self.spread.choose(source, destination, half, level=1)
 
-        # Upwards there is a choice at each level; downwards there is one path.
+        # There is a choice at each level upwards, and one path downwards.
         first = 2 * self.ports.count
-        up = first + here * half + aggregation
-        over = first + level + (pod_here * half + aggregation) * half + core
-        # A core joins the switches at one place in all pods, so the way down has the place of up.
-        down = first + 2 * level + there * half + aggregation
-        back = first + 3 * level + (pod_there * half + aggregation) * half + core
+        up = first + first_edge * half + aggregation
+        over = first + level + (first_pod * half + aggregation) * half + core
+        # A core joins the aggregation switches with the same index in all pods.
+        down = first + 2 * level + last_edge * half + aggregation
+        back = first + 3 * level + (last_pod * half + aggregation) * half + core
 
-        edges = here != there
-        pods = pod_here != pod_there
+        edges = first_edge != last_edge
+        pods = first_pod != last_pod
         hops = [
             source,
             np.where(edges, up, -1),
@@ -70,7 +70,7 @@ class FatTree(Switched):
 
     def trunk(self, number: int) -> tuple[str, str]:
         """Return edge and aggregation switch, or aggregation and core switch."""
-        # Levels 0 and 1 are the links up, 2 and 3 the same links downwards.
+        # Levels 0 and 1 are upwards, 2 and 3 the same links downwards.
         level, place = divmod(number, self._level)
         lower, upper = divmod(place, self.half)
         if level % 2 == 0:

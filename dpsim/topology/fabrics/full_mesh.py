@@ -1,4 +1,4 @@
-"""Every port joined to every other, without switches."""
+"""Every port linked to every other, without switches."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ _MOST_PORTS = 2048  # links grow with the square
 
 
 class FullMesh(Fabric):
-    """A link of a port's full rate from each port to each other.
+    """A link of a port's full rate from each port to each other port.
 
-    Capacity a (n - 1) + b is that from port a to its b-th other.
+    Capacity a (n - 1) + b is the link from port a to the b-th of the others.
     """
 
     def __init__(self, ports: Ports) -> None:
         out = ~np.eye(ports.count, dtype=bool)
         super().__init__(
             ports,
-            # Row by row without the diagonal, as links are numbered. The slower end limits a link.
+            # In the order of links: row by row without the diagonal. The slower end limits a link.
             np.minimum.outer(ports.rates, ports.rates)[out],
             np.maximum.outer(ports.latencies, ports.latencies)[out],
         )
@@ -32,11 +32,11 @@ class FullMesh(Fabric):
     def paths(self, source: IntArray, destination: IntArray) -> IntArray:
         """Return the single link of each pair."""
         others = self.ports.count - 1
-        # A port's others are numbered without the port itself.
+        # The other ports are numbered without the source.
         return (source * others + destination - (destination > source))[:, None]
 
     def link(self, number: int) -> tuple[str, str]:
-        """Return a port and another one."""
+        """Return the two ports."""
         source, other = divmod(number, self.ports.count - 1)
         return f"port{source}", f"port{other + (other >= source)}"
 

@@ -36,21 +36,21 @@ class LeafSpine(Switched):
         self.spines = spines
         self.spread = spread
         self._leaf_name = leaf_name
-        # Switches are equal: all leaves have the uplinks that the fastest one needs.
+        # All switches are equal, so all leaves have the uplinks that the fastest one needs.
         fastest_leaf = np.bincount(leaf_of, ports.rates).max()
         between = 2 * self.leaves * spines
         uplink = fastest_leaf / oversubscription / spines
         super().__init__(ports, np.full(between, uplink), np.full(between, switch_latency))
 
     def paths(self, source: IntArray, destination: IntArray) -> IntArray:
-        """Return port, leaf, port on one leaf; port, leaf, spine, leaf, port between two."""
-        here, there = self.leaf_of[source], self.leaf_of[destination]
+        """Return the path through one leaf, or through leaf, spine and leaf."""
+        first_leaf, last_leaf = self.leaf_of[source], self.leaf_of[destination]
         spine = self.spread.choose(source, destination, self.spines)
         first = 2 * self.ports.count
-        up = first + here * self.spines + spine
-        # The links down come after all links up; both use the same spine.
-        down = first + (self.leaves + there) * self.spines + spine
-        apart = here != there
+        up = first + first_leaf * self.spines + spine
+        # The links down are numbered after all links up; both use the same spine.
+        down = first + (self.leaves + last_leaf) * self.spines + spine
+        apart = first_leaf != last_leaf
         hops = [
             source,
             np.where(apart, up, -1),

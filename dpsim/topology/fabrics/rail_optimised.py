@@ -1,7 +1,4 @@
-"""Rails: network card r of every node is on one switch.
-
-GPUs of equal local rank are one switch apart.
-"""
+"""Rails: card r of every node is on switch r, so GPUs of equal local rank share a switch."""
 
 from __future__ import annotations
 

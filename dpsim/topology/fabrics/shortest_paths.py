@@ -13,8 +13,8 @@ from dpsim.topology.network import ROUTED_BY
 class ShortestPaths:
     """Paths between the ports of a graph, each the fastest for 1 MiB.
 
-    Edges of ``graph`` have ``capacity``, ``latency`` and ``number``; each link counts with its
-    latency and its transfer time. ``spread`` chooses between equal paths at each step. A port
+    Edges of ``graph`` have ``capacity``, ``latency`` and ``number``; the weight of a link is its
+    latency plus its transfer time. ``spread`` chooses between equal paths at each step. A port
     forwards for others only if a link joins it to another port.
     """
 
@@ -36,33 +36,33 @@ class ShortestPaths:
     def path(self, source: int, destination: int) -> list[int]:
         """Return the numbers of the links from port ``source`` to port ``destination``.
 
-        The first must reach the second.
+        There must be a path.
         """
         lengths = self._lengths_to(destination)
-        place = f"port{source}"
+        device = f"port{source}"
         end = f"port{destination}"
         ends = np.array([source]), np.array([destination])
         links: list[int] = []
-        while place != end:
+        while device != end:
             check()
-            ways = self._ways(place, end, lengths)
-            chosen = self.spread.choose(*ends, len(ways), level=len(links))
-            place, number = ways[int(chosen[0])]
+            hops = self._next_hops(device, end, lengths)
+            chosen = self.spread.choose(*ends, len(hops), level=len(links))
+            device, number = hops[int(chosen[0])]
             links.append(number)
         return links
 
-    def _ways(self, place: str, end: str, lengths: dict[str, float]) -> list[tuple[str, int]]:
-        """Return the next places on shortest paths, with the numbers of the links to them."""
-        best = lengths[place] * (1 + 1e-9)  # equal up to rounding
-        ways = []
-        for other, data in self.graph.succ[place].items():
+    def _next_hops(self, device: str, end: str, lengths: dict[str, float]) -> list[tuple[str, int]]:
+        """Return the next devices on shortest paths, with the numbers of the links to them."""
+        best = lengths[device] * (1 + 1e-9)  # equal up to rounding
+        hops = []
+        for other, data in self.graph.succ[device].items():
             passes = other == end or other not in self._ends
             if passes and other in lengths and _weight(data) + lengths[other] <= best:
-                ways.append((other, data["number"]))
-        return ways
+                hops.append((other, data["number"]))
+        return hops
 
     def _lengths_to(self, destination: int) -> dict[str, float]:
-        """Return the seconds of 1 MiB from every place to port ``destination``."""
+        """Return the seconds of 1 MiB from every device to port ``destination``."""
         if destination in self._lengths:
             return self._lengths[destination]
         end = f"port{destination}"

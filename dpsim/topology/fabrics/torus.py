@@ -1,4 +1,4 @@
-"""Ports joined to their neighbours in a grid that closes on itself, without switches."""
+"""Ports joined to their neighbours in a grid with wrap-around links, without switches."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Torus(Fabric):
     Ports are numbered with the last dimension fastest. Each port is a router, and each of its links
     has its full rate. Routes go dimension by dimension, the last one first, in the shorter
     direction; if both are equally long, ``spread`` chooses. Capacities: for each dimension and
-    direction, one out of each port. A dimension of 2 has one link, of 1 none.
+    direction, the link out of each port. A dimension of 2 has one link, a dimension of 1 none.
     """
 
     def __init__(self, ports: Ports, dims: Sequence[int], *, spread: Spread = HASHED) -> None:
@@ -39,41 +39,40 @@ class Torus(Fabric):
         self._block = {block: number for number, block in enumerate(self._blocks)}
 
         # A link has the lower rate and the longer latency of its two ports.
-        everyone = np.arange(ports.count)
+        all_ports = np.arange(ports.count)
         rates, latencies = [np.empty(0)], [np.empty(0)]
-        for axis, way in self._blocks:
-            end = self._step(everyone, axis, way)
+        for axis, direction in self._blocks:
+            end = self._step(all_ports, axis, direction)
             rates.append(np.minimum(ports.rates, ports.rates[end]))
             latencies.append(np.maximum(ports.latencies, ports.latencies[end]))
         super().__init__(ports, np.concatenate(rates), np.concatenate(latencies))
 
-    def _step(self, port: IntArray, axis: int, way: int | IntArray) -> IntArray:
+    def _step(self, port: IntArray, axis: int, direction: int | IntArray) -> IntArray:
         """Return each port's neighbour along ``axis``: next (1), previous (-1) or itself (0)."""
         stride, size = self._strides[axis], self.dims[axis]
         place = port // stride % size
-        return port + ((place + way) % size - place) * stride
+        return port + ((place + direction) % size - place) * stride
 
     def paths(self, source: IntArray, destination: IntArray) -> IntArray:
         """Return the links along the last dimension, then the one before, and so on."""
         columns: list[IntArray] = []
         place = source
-        # Dimension by dimension, as torus routers do: the path depends only on the two ends.
+        # Dimension by dimension, like torus routers.
         for axis in reversed(range(len(self.dims))):
             stride, size = self._strides[axis], self.dims[axis]
             ahead = (destination // stride - source // stride) % size
             back = self._goes_back(source, destination, ahead, axis)
             steps = np.where(back, size - ahead, ahead)
-            way = np.where(back, -1, 1)
-            # Dimensions of 1 or 2 lack the block of an unused direction; the 0 is never used.
+            direction = np.where(back, -1, 1)
+            # Dimensions of 1 or 2 lack the block of an unused direction; this 0 is never used.
             forwards = self._block.get((axis, 1), 0)
             backwards = self._block.get((axis, -1), 0)
             block = np.where(back, backwards, forwards) * self.ports.count
-            # As many columns as the farthest pair needs; pairs that have arrived cross no more
-            # links.
+            # As many columns as the farthest pair needs; pairs that have arrived get padding.
             for step in range(int(steps.max(initial=0))):
-                going = step < steps
-                columns.append(np.where(going, block + place, -1))
-                place = self._step(place, axis, np.where(going, way, 0))
+                moves = step < steps
+                columns.append(np.where(moves, block + place, -1))
+                place = self._step(place, axis, np.where(moves, direction, 0))
         if not columns:
             return np.empty((len(source), 0), dtype=np.int64)
         return np.stack(columns, axis=1)
@@ -81,7 +80,7 @@ class Torus(Fabric):
     def _goes_back(
         self, source: IntArray, destination: IntArray, ahead: IntArray, axis: int
     ) -> NDArray[np.bool_]:
-        """Return which pairs, ``ahead`` places apart along ``axis``, are nearer backwards."""
+        """Return which pairs, ``ahead`` steps apart along ``axis``, are nearer backwards."""
         size = self.dims[axis]
         shorter = 2 * ahead > size
         if self.spread.seed is None or size == 2:

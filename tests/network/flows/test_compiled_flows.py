@@ -15,7 +15,7 @@ from dpsim.network.flows import ends_of_flows, fluid
 from dpsim.network.flows.compiled_flows import CompiledFlows
 from dpsim.network.flows.flows_under_way import Arrival, NumpyFlows
 from dpsim.network.flows.reduction import reduction
-from dpsim.network.kernel import _say_that_it_is_slower, kernel
+from dpsim.network.kernel import _warn_that_numpy_is_slow, kernel
 from dpsim.scenario import load_scenario
 from dpsim.topology import Routes
 
@@ -228,10 +228,10 @@ def test_a_route_without_links_is_through_at_once():
 
 def test_without_the_library_numpy_does_it_and_one_line_says_so(monkeypatch, capsys):
     monkeypatch.setattr("dpsim.network.kernel._library", lambda: None)
-    _say_that_it_is_slower.cache_clear()
+    _warn_that_numpy_is_slow.cache_clear()
     routes = Routes(np.array([[0]]), np.zeros(1))
     for _ in range(2):
-        assert isinstance(fluid.under_way(np.ones(1), (routes,), 1e9), NumpyFlows)
+        assert isinstance(fluid.flows_for(np.ones(1), (routes,), 1e9), NumpyFlows)
     (line,) = capsys.readouterr().err.splitlines()
     assert "40 times more slowly" in line
 
@@ -255,4 +255,4 @@ def test_the_library_is_built_where_there_is_a_compiler(tmp_path, monkeypatch, c
 
 def test_little_work_is_left_to_numpy():
     routes = Routes(np.array([[0]]), np.zeros(1))
-    assert isinstance(fluid.under_way(np.ones(1), (routes,), 0.1), NumpyFlows)
+    assert isinstance(fluid.flows_for(np.ones(1), (routes,), 0.1), NumpyFlows)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from dpsim.network.flows.flows_under_way import Arrival, NumpyFlows
-from dpsim.network.flows.fluid import under_way
+from dpsim.network.flows.fluid import flows_for
 from dpsim.topology import Routes
 
 # Two workers that push to three servers, of which the second counts as the first: links 2 and 3.
@@ -43,8 +43,8 @@ def test_flows_move_alike_beside_routes_that_were_not_expected():
 
 
 def test_a_change_of_a_link_stays_with_the_flows_that_it_met():
-    changed = under_way(CAPACITIES, (PUSHES,), seconds=0.0)
+    changed = flows_for(CAPACITIES, (PUSHES,), seconds=0.0)
     changed.set_capacity(np.array([0]), 1.0)
-    for flows, rate in ((changed, 1.0), (under_way(CAPACITIES, (PUSHES,), seconds=0.0), 10.0)):
+    for flows, rate in ((changed, 1.0), (flows_for(CAPACITIES, (PUSHES,), seconds=0.0), 10.0)):
         let_in(flows, PUSHES, 0, 0)
         assert flows.share() == pytest.approx(60.0 / rate)

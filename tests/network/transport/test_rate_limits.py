@@ -30,7 +30,7 @@ def times(messages, limiters, *, window=1e9, queue=1e9, buffer=0.0, stall=0.0, c
             lambda: handed.__setitem__(number, clock.now),
             lambda: done.__setitem__(number, clock.now),
             lambda piece, then: then(),
-        ).go_on()
+        ).send_more()
 
     for number, (at, *message) in enumerate(messages):
         clock.at(at, lambda number=number, message=message: start(number, *message))

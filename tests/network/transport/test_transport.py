@@ -102,10 +102,10 @@ def test_what_comes_right_after_finds_links_without_rest():
         algorithm("butterfly").schedule(2),
     )
     first = model.finish(np.zeros(2), 2_000_000)
-    assert first.rested_at == pytest.approx(2.0)
-    then = model.finish_after(first.finishes, 2_000_000, first.rested_at)
+    assert first.refilled_at == pytest.approx(2.0)
+    then = model.finish_after(first.finishes, 2_000_000, first.refilled_at)
     assert then.finishes.max() - first.finishes.max() == pytest.approx(2.0)
-    later = model.finish_after(np.full(2, 1.7), 2_000_000, first.rested_at)
+    later = model.finish_after(np.full(2, 1.7), 2_000_000, first.refilled_at)
     assert later.finishes.max() - 1.7 == pytest.approx(2.0 - 0.2)
 
 

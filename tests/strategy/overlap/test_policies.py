@@ -76,7 +76,7 @@ def test_no_policy_loses_or_repeats_a_byte_or_sends_before_it_is_there(policy, m
 @given(model=models, cost=costs)
 def test_what_does_not_mind_times_plans_alike_whatever_takes_how_long(policy, model, cost):
     calls, positions = model
-    if not policy.minds_times:
+    if not policy.needs_times:
         no_time = Outlook(np.zeros_like(positions), 0.0, 0.0)
         assert policy.plan(calls, Outlook(positions, *cost)) == policy.plan(calls, no_time)
 

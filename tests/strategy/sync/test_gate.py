@@ -132,6 +132,6 @@ def test_a_kind_without_a_gate_of_its_own_has_a_barrier(kind):
 
 def test_a_collective_begins_with_its_quorum_and_late_workers_take_part_from_then_on():
     there = np.array([4.0, 1.0, 3.0])
-    assert QuorumGate(3, 2).enough_at(there) == 3
+    assert QuorumGate(3, 2).quorum_ready_at(there) == 3
     assert QuorumGate(3, 2).takes_part(there).tolist() == [3, 1, 3]
     assert KINDS["bsp"].gate(3).takes_part(there).tolist() == [4, 1, 3]

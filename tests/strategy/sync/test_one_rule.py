@@ -69,7 +69,7 @@ def read_off(gate, seconds):
         if step > gate.lag:
             starts[step] = np.maximum(starts[step], rounds[step - gate.lag - 1][1])
         done[step] = starts[step] + seconds[step]
-        begin = gate.enough_at(done[step])
+        begin = gate.quorum_ready_at(done[step])
         rounds.append((begin, begin))
     return starts, gate.versions(starts, done, rounds)[1] == DROPPED
 

@@ -1,7 +1,4 @@
-"""Time of NCCL's collectives on a described machine.
-
-NCCL's own choice of algorithm and protocol, timed with fitted constants.
-"""
+"""Time of NCCL's collectives on a described machine: NCCL's choice, timed by fitted constants."""
 
 from __future__ import annotations
 
@@ -15,6 +12,11 @@ if TYPE_CHECKING:
         machine_logs,
         prior_shift,
         shipped_constants,
+    )
+    from dpsim.network.libraries.nccl.cluster_machine import (
+        gpus_per_node,
+        machine_of,
+        network_cards,
     )
     from dpsim.network.libraries.nccl.cost import BRANCHES, OPS, Picked, Work, seconds
     from dpsim.network.libraries.nccl.description import (
@@ -42,11 +44,6 @@ if TYPE_CHECKING:
         written,
     )
     from dpsim.network.libraries.nccl.network_text import node_cards
-    from dpsim.network.libraries.nccl.of_cluster import (
-        gpus_per_node,
-        machine_of,
-        network_cards,
-    )
     from dpsim.network.libraries.nccl.parameters import COMMON, NAMES, OWN_ONLY, PARAMS, Param
     from dpsim.network.libraries.nccl.physical_values import Facts, facts_of, physical
     from dpsim.network.libraries.nccl.prediction import (

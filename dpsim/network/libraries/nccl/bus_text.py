@@ -66,12 +66,12 @@ def _staged(text: str, lower: str, gpu: Gpu, local: int) -> tuple[bool, list[Not
     if "switch" in lower and not _SOCKETS.search(lower):
         return False, []
     staged = local > _UNDER_ONE_ROOT
-    way = "staged through the host" if staged else "peer to peer"
-    return staged, [Note("intra_link", text, f"{way}: not stated of {local} GPUs")]
+    path = "staged through the host" if staged else "peer to peer"
+    return staged, [Note("intra_link", text, f"{path}: not stated of {local} GPUs")]
 
 
 def _per_uplink(lower: str, gpu: Gpu, local: int) -> float:
-    """Return the GPUs behind one link to the host: of a switch or multi-die board, else 1."""
+    """Return how many GPUs share a link to the host: those of a switch or multi-die board, or 1."""
     uplinks = _UPLINKS.search(lower)
     if uplinks:
         return local / min(_count(uplinks.group(1)), local)

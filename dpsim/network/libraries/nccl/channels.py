@@ -1,12 +1,11 @@
 """NCCL's channels on a cluster: their load on each link of the routes between their ranks.
 
-Inside a node each channel is one of the rings that the links between its GPUs close, or behind a
-switch the one in their order. Between nodes a ring is opened at each of its legs in turn, so that
-channels leave nodes by all GPUs and the network cards next to them, as NCCL's search lays them out
-on nodes with one card per GPU. If GPUs on PCIe share cards, a channel returns to the card by which
-it entered. All channels carry equal parts of the vector. Messages between nodes keep to
-rails where they can, for which NCCL alternates its rings and sends through peers (connect.cc;
-NCCL_CROSS_NIC, NCCL_P2P_PXN_LEVEL).
+Inside a node each channel is a ring over direct links between its GPUs, or behind a switch the ring
+in their order. Between nodes a ring is opened at each of its legs in turn, so that channels leave
+nodes by all GPUs and the network cards next to them, as NCCL's search lays them out on nodes with
+one card per GPU. If GPUs on PCIe share cards, a channel returns to the card by which it entered.
+All channels carry equal parts of the vector. Messages between nodes keep to rails if possible: NCCL
+alternates its rings and sends through peers (connect.cc; NCCL_CROSS_NIC, NCCL_P2P_PXN_LEVEL).
 """
 
 from __future__ import annotations
@@ -19,8 +18,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dpsim.base.arrays import FloatArray, IntArray
+from dpsim.network.libraries.nccl.cluster_machine import Joined, joined_groups
 from dpsim.network.libraries.nccl.machine import PCIE
-from dpsim.network.libraries.nccl.of_cluster import Joined, joined_groups
 from dpsim.topology import Cluster
 
 if TYPE_CHECKING:
@@ -36,7 +35,7 @@ def ring_loads(cluster: Cluster, members: IntArray, local: int, nbytes: float) -
     for joined, rows in joined_groups(cluster, members, local):
         nodes = rows.reshape(len(rows), -1, local)
         each = nbytes / _channels(joined.rings, several=nodes.shape[1] > 1)
-        sent = _sent(nodes, joined.rings, _shared_cards(cluster, joined, nodes))
+        sent = _sends(nodes, joined.rings, _shared_cards(cluster, joined, nodes))
         crossed = (_carried(cluster, a, b, times) for a, b, times in sent)
         loads += each * sum(crossed, start=np.zeros_like(loads))
     return loads
@@ -48,7 +47,7 @@ def rings(
     """Yield senders, receivers and the number of channels between them, for rings."""
     for joined, rows in joined_groups(cluster, members, local):
         nodes = rows.reshape(len(rows), -1, local)
-        yield from _sent(nodes, joined.rings, _shared_cards(cluster, joined, nodes))
+        yield from _sends(nodes, joined.rings, _shared_cards(cluster, joined, nodes))
 
 
 def _shared_cards(cluster: Cluster, joined: Joined, nodes: IntArray) -> IntArray | None:
@@ -58,10 +57,10 @@ def _shared_cards(cluster: Cluster, joined: Joined, nodes: IntArray) -> IntArray
     return cards if shared else None
 
 
-def _sent(
+def _sends(
     nodes: IntArray, rings: Sequence[Ring], cards: IntArray | None
 ) -> Iterator[tuple[IntArray, IntArray, int]]:
-    """Yield the same for ``nodes`` (collectives, nodes, places), with the cards of `_shared_cards`.
+    """Yield what `rings` does; ``nodes`` is (collectives, nodes, GPUs).
 
     Every second node is crossed in the other direction, so that a ring enters it by the card at the
     same place as the one by which it left the previous node. With an odd number of nodes one path

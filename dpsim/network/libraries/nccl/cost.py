@@ -94,7 +94,7 @@ class Work:
     nic_rate: FloatArray
 
     def times(self, count: int, branch: IntArray) -> Work:
-        """Return these rows ``count`` times over, with a ``branch`` for each."""
+        """Return these rows repeated ``count`` times, with a ``branch`` for each."""
         rows = {each.name: np.tile(getattr(self, each.name), count) for each in fields(self)}
         return Work(**{**rows, "branch": branch})
 
@@ -137,7 +137,7 @@ class Work:
 
     @cached_property
     def by_branch(self) -> list[tuple[str, str, IntArray, Work]]:
-        """The rows by algorithm, protocol, and one node or several: their places and a subset."""
+        """Algorithm, protocol, indices and rows, for each branch on one node and on several."""
         several = self.nodes > 1
         found = []
         for index in np.unique(self.branch):
@@ -340,9 +340,9 @@ def _branch(w: Work, p: Params, algorithm: str, proto: str) -> FloatArray:
 
 
 class Picked(dict[str, FloatArray]):
-    """The ``constants`` at ``places``: of each row's machine, or of each of a few rows.
+    """The ``constants`` of the rows ``places``, each selected when it is first read.
 
-    Each is picked when it is first read, because a branch reads few of a hundred.
+    A branch reads only a few of the hundred.
     """
 
     def __init__(self, constants: Params, places: IntArray) -> None:

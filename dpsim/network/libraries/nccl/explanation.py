@@ -112,18 +112,19 @@ def explain(
     op: str,
     element_bytes: int,
     nbytes: int,
-    farther: Callable[[str], float] = lambda algorithm: 0.0,
+    extra_latency: Callable[[str], float] = lambda algorithm: 0.0,
 ) -> Explanation:
     """Explain operation ``op`` of ``nbytes``. Raises DpsimError as `predict` does.
 
-    ``farther`` returns the extra latency (s) of an algorithm on routes longer than any measured.
+    ``extra_latency`` returns the extra latency (s) of an algorithm on routes longer than any
+    measured.
     """
     from dpsim.network.libraries.nccl.model_error import machine_error
 
     found = predict(machine, op, element_bytes, [nbytes])
     took, chosen = float(found.seconds[0]), _name(found, 0)
     terms = _terms(machine, op, element_bytes, nbytes, chosen, took)
-    more = farther(found.algorithm[0])
+    more = extra_latency(found.algorithm[0])
     took, terms["latency"] = took + more, terms["latency"] + more
     below, above = _switches(machine, op, element_bytes, nbytes, chosen)
     model_error = machine_error(machine, op, nbytes, took)
@@ -132,7 +133,7 @@ def explain(
         chosen,
         took,
         model_error.around(took),
-        _rivals(machine, op, element_bytes, nbytes, (chosen, took), model_error, farther),
+        _rivals(machine, op, element_bytes, nbytes, (chosen, took), model_error, extra_latency),
         terms,
         below,
         above,
@@ -152,7 +153,7 @@ def _on_branch(
     sizes: list[float],
     branch: str,
 ) -> list[float]:
-    """Return the seconds for each size if ``branch`` were taken."""
+    """Return the seconds for each size on ``branch``."""
     work = work_for(machine, op, element_bytes, np.array(sizes, dtype=np.float64))
     work.branch[:] = BRANCHES.index(branch)
     constants = Picked(machine_constants(machine), np.zeros(len(sizes), dtype=np.int64))
@@ -166,9 +167,9 @@ def _rivals(
     nbytes: int,
     chosen: tuple[str, float],
     model_error: ModelError,
-    farther: Callable[[str], float],
+    extra_latency: Callable[[str], float],
 ) -> tuple[Rival, ...]:
-    """Return all choices that NCCL may make; the time of the ``chosen`` one is given."""
+    """Return all choices that NCCL may make; ``chosen`` has the time of its choice."""
     if op in ("alltoall", "sendrecv") or machine.ranks == 1:
         return ()
     table = costs(machine, op, element_bytes, np.array([float(nbytes)]))
@@ -179,7 +180,7 @@ def _rivals(
     rivals = []
     for name, estimate in sorted(names.items(), key=lambda item: item[1]):
         (time,) = _on_branch(machine, op, element_bytes, [nbytes], name)
-        time = chosen[1] if name == chosen[0] else factor * time + farther(name.split("/")[0])
+        time = chosen[1] if name == chosen[0] else factor * time + extra_latency(name.split("/")[0])
         rivals.append(Rival(name, estimate, time, model_error.around(time)))
     return tuple(rivals)
 
@@ -189,8 +190,8 @@ def _terms(
 ) -> dict[str, float]:
     """Split the seconds that a call ``took`` into latency, transfer and ramp.
 
-    Latency is the time of nearly no bytes, transfer is the bytes at the rate of the largest sizes,
-    ramp the rest; corrections of the model by neighbours and larger sizes scale all three equally.
+    Latency is the time of one byte, transfer the bytes at the rate of the largest sizes, and ramp
+    the rest. Corrections by neighbours and larger sizes scale all three equally.
     """
     if machine.ranks == 1:
         return {"latency": 0.0, "transfer": 0.0, "ramp": 0.0}
@@ -207,7 +208,7 @@ def _terms(
 def _switches(
     machine: NcclMachine, op: str, element_bytes: int, nbytes: int, chosen: str
 ) -> tuple[tuple[int, str] | None, tuple[int, str] | None]:
-    """Return the nearest sizes below and above with another choice of NCCL's, and that choice."""
+    """Return the nearest smaller and larger size with another choice of NCCL, and that choice."""
     # On a grid, because NCCL compares piecewise linear functions without a formula for crossings.
     found = predict(machine, op, element_bytes, _SIZES)
     below: tuple[int, str] | None = None
@@ -215,7 +216,7 @@ def _switches(
         other = int(size), _name(found, row)
         if other[1] == chosen:
             continue
-        # The last one below is the nearest, and the first one above.
+        # The nearest are the last one below and the first one above.
         if size < nbytes:
             below = other
         elif size > nbytes:

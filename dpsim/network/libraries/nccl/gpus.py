@@ -14,10 +14,10 @@ if TYPE_CHECKING:
 
 # The GPU assumed for tables that name none.
 _ASSUMED = "a100-sxm-40gb"
-_ASSUMED_OF_AMD = "mi300x"
-_OF_AMD = re.compile(r"\b(?:amd|radeon|instinct|mi\d{2,3}[a-z]?)\b", re.IGNORECASE)
+_ASSUMED_AMD = "mi300x"
+_AMD = re.compile(r"\b(?:amd|radeon|instinct|mi\d{2,3}[a-z]?)\b", re.IGNORECASE)
 
-# RCCL has no compute capability. It uses the NVLink constants of the same years, Hopper's.
+# AMD's GPUs have no compute capability. RCCL uses the NVLink constants of the same years, Hopper's.
 _RCCL = 94
 _NETWORK = 12.5e9  # B/s of the card beside a GPU, if the catalogue does not state it
 
@@ -27,7 +27,7 @@ def named_gpu(text: str) -> tuple[Gpu, bool]:
     found = gpu_named_in(text)
     if found is not None:
         return found, True
-    return gpus()[_ASSUMED_OF_AMD if _OF_AMD.search(text) else _ASSUMED], False
+    return gpus()[_ASSUMED_AMD if _AMD.search(text) else _ASSUMED], False
 
 
 def is_amd(gpu: Gpu) -> bool:
@@ -36,7 +36,7 @@ def is_amd(gpu: Gpu) -> bool:
 
 
 def capability_of(gpu: Gpu) -> int:
-    """Return ten times the compute capability by which NCCL chooses its constants."""
+    """Return ten times the compute capability, which selects NCCL's constants."""
     return gpu.capability or _RCCL
 
 
@@ -62,8 +62,7 @@ def direct_rings(
 def full_nvlink_rate(capability: int) -> float:
     """Return the `nvlink_rate` of full GPUs of a compute capability (times ten).
 
-    If no such GPU has this capability, the rate of the latest before it, or else of the first after
-    it.
+    For an unknown capability it is the rate of the one before, or else of the first.
     """
     rates = {capability_of(gpu): nvlink_rate(gpu) for gpu in typical_gpus() if nvlink_rate(gpu)}
     return rates[max((known for known in rates if known <= capability), default=min(rates))]

@@ -71,9 +71,9 @@ def parse_intra_node(
 
 
 def _mesh_rate(gpu: Gpu, gpus_per_node: int, fallback: str) -> float:
-    """Return the one-way B/s of the rings over that many GPUs of their catalogue node.
+    """Return the one-way B/s of the rings over the first GPUs of their catalogue node.
 
-    They are the first ones. The node ``fallback`` is used for a GPU without such a node.
+    A GPU without a node in the catalogue uses the node ``fallback``.
     """
     # Compare names too, because the line of an MI250X begins with that of an MI250.
     named = (nodes()[name] for name in nodes().with_line_starting(f"gpu: {gpu.name}"))
@@ -130,7 +130,7 @@ def _stated_nvlink(words: str) -> int | None:
 
 
 def _typical_nvlink_rate(link: str) -> float:
-    """Return the B/s of all these NVLinks of a GPU of their generation; 0 for unknown ones."""
+    """Return the B/s of all NVLinks of a typical GPU with this ``link``; 0 if there is none."""
     fabrics = (gpu.nvlink_fabric for gpu in typical_gpus())
     return next((fabric.rate for fabric in fabrics if fabric and fabric.link == link), 0.0)
 

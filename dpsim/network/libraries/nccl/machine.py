@@ -1,7 +1,4 @@
-"""The description of a machine for NCCL's model.
-
-Built from a description, never from measurements.
-"""
+"""The description of a machine for NCCL's model; it never contains measurements."""
 
 from __future__ import annotations
 
@@ -31,7 +28,7 @@ TRANSPORTS: Final = (
 )
 RCCL: Final = "rccl"  # AMD's version of NCCL, on any network
 # How often an operation's bytes pass one of p ports, times p / (p - 1).
-_TIMES: Final = {"all_reduce": 2.0, "all_gather": 1.0, "reduce_scatter": 1.0}
+_ROUNDS: Final = {"all_reduce": 2.0, "all_gather": 1.0, "reduce_scatter": 1.0}
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +151,7 @@ class NcclMachine:
         return self.nodes * self.gpus_per_node
 
     def least_seconds(self, operation: str, nbytes: float) -> float:
-        """Return the seconds that the links need for an operation by any algorithm, 0 if unknown.
+        """Return a lower bound on the seconds of an operation from the links' rates, 0 if unknown.
 
         Each GPU's port carries its part inside one node, each node's cards theirs between nodes; an
         all-reduce without reducing switches sends its data 2 (p - 1) / p times (Patarasuk and Yuan
@@ -167,7 +164,7 @@ class NcclMachine:
         if operation == "all_reduce" and inside and self.intra == NVSWITCH and self.multicast:
             times = 1.0
         else:
-            times = _TIMES.get(operation, 0.0) * (parts - 1) / parts
+            times = _ROUNDS.get(operation, 0.0) * (parts - 1) / parts
         return times * nbytes / rate
 
     def version_at_least(self, *wanted: int) -> bool:
@@ -176,7 +173,7 @@ class NcclMachine:
 
 
 def _nvlink_generation(capability: int) -> str:
-    """Return the architecture whose NVLink a GPU of this compute capability (times ten) has."""
+    """Return the NVLink generation of a GPU, by ten times its compute capability."""
     if capability >= 100:
         return "blackwell"
     if capability >= 90:

@@ -1,7 +1,4 @@
-"""NCCL as a collective model.
-
-Uses `dpsim.network.libraries.nccl.prediction` on a cluster.
-"""
+"""NCCL on a cluster as a collective model, timed by `dpsim.network.libraries.nccl.prediction`."""
 
 from __future__ import annotations
 
@@ -24,11 +21,11 @@ from dpsim.network.libraries.nccl.channels import (
     rings,
     tree_loads,
 )
+from dpsim.network.libraries.nccl.cluster_machine import machine_of, network_cards
 from dpsim.network.libraries.nccl.machine import NVSWITCH, NcclMachine
-from dpsim.network.libraries.nccl.of_cluster import machine_of, network_cards
 from dpsim.network.libraries.nccl.prediction import machine_constants, predict
 from dpsim.network.libraries.nccl.selection import CHAINS
-from dpsim.network.model import CollectiveModel, LeavingTogether
+from dpsim.network.model import CollectiveModel, CommonFinish
 from dpsim.network.rounds import RoundsModel
 from dpsim.topology import Cluster
 
@@ -57,28 +54,28 @@ _RESTRICTIONS = {"auto": None, "ring": "ring", "tree": "tree", "in-network": "nv
 _Method = TypeVar("_Method", bound=Callable[..., Any])
 
 
-def _kept(most: int) -> Callable[[_Method], _Method]:
+def _cached(most: int) -> Callable[[_Method], _Method]:
     """Cache up to ``most`` results of a method in each model.
 
     A cache in the method itself would keep models, and their clusters, alive after their use.
     """
 
-    def keeping(method: _Method) -> _Method:
+    def decorate(method: _Method) -> _Method:
         @wraps(method)
         def answer(model: NcclModel, *arguments: Any) -> Any:
-            answers = model._answers.setdefault(method.__name__, {})
-            if arguments not in answers:
-                if len(answers) == most:
-                    answers.clear()
-                answers[arguments] = method(model, *arguments)
-            return answers[arguments]
+            results = model._results.setdefault(method.__name__, {})
+            if arguments not in results:
+                if len(results) == most:
+                    results.clear()
+                results[arguments] = method(model, *arguments)
+            return results[arguments]
 
         return cast("_Method", answer)
 
-    return keeping
+    return decorate
 
 
-class NcclModel(LeavingTogether):
+class NcclModel(CommonFinish):
     """One operation by NCCL on a cluster.
 
     ``restriction`` is "auto" (NCCL chooses) or a required algorithm, like NCCL_ALGO: "ring", "tree"
@@ -110,12 +107,12 @@ class NcclModel(LeavingTogether):
         self.itemsize = itemsize
         self.operation, self._schedule_name = _OPERATIONS[operation]
         self._name = operation
-        self._answers: dict[str, dict[Any, Any]] = {}
+        self._results: dict[str, dict[Any, Any]] = {}
         self._kept_loads: dict[tuple[int, str], FloatArray] = {}
         # NCCL ignores a setting that excludes every algorithm, so check what would run.
         if forced is not None and self.machine.ranks > 1:
-            _, runs, _ = _predicted(self.machine, self.operation, itemsize, 1)
-            if runs != forced:
+            _, chosen, _ = _predicted(self.machine, self.operation, itemsize, 1)
+            if chosen != forced:
                 raise DpsimError(
                     f"algorithm {restriction} must be one that NCCL can run here, but the cluster "
                     "has none of it"
@@ -123,7 +120,7 @@ class NcclModel(LeavingTogether):
 
     @property
     def _is_direct(self) -> bool:
-        """Whether each rank sends to each by its own route, as without a switch between peers."""
+        """Whether it is an all-to-all in which each rank sends to each over its own route."""
         by_peers = self.machine.nodes > 1 and self.machine.intra == NVSWITCH
         return self._schedule_name == _EXCHANGE and not by_peers
 
@@ -154,20 +151,20 @@ class NcclModel(LeavingTogether):
             kept[nbytes, name] = loads
         return kept[nbytes, name]
 
-    @_kept(most=8)
-    def _loads_of_a_byte(self, runs: str) -> FloatArray:
-        return self._loads_by(runs, self.members)
+    @_cached(most=8)
+    def _loads_of_a_byte(self, chosen: str) -> FloatArray:
+        return self._loads_by(chosen, self.members)
 
-    def _loads_by(self, runs: str, members: IntArray) -> FloatArray:
+    def _loads_by(self, chosen: str, members: IntArray) -> FloatArray:
         """Return each link's load per byte in the collectives of ``members``."""
         ranks, local = self.machine.ranks, self.machine.gpus_per_node
         if self._schedule_name == _EXCHANGE:
             return exchange_loads(self.cluster, members, local)
-        if self.machine.nodes > 1 and runs in ("tree", "nvlstree"):
-            in_switch = runs == "nvlstree"
+        if self.machine.nodes > 1 and chosen in ("tree", "nvlstree"):
+            in_switch = chosen == "nvlstree"
             return tree_loads(self.cluster, members, local, 1.0, in_switch=in_switch)
         # If switches reduce, each GPU sends its vector once and receives the sum once.
-        rounds = 1 if runs == "nvls" else _rounds(self.operation)
+        rounds = 1 if chosen == "nvls" else _rounds(self.operation)
         each = _ring_bytes(self.operation, rounds, ranks)
         return ring_loads(self.cluster, members, local, each)
 
@@ -178,10 +175,10 @@ class NcclModel(LeavingTogether):
             return
         local = self.machine.gpus_per_node
         exchange = self._schedule_name == _EXCHANGE
-        ways = (
+        hops = (
             exchanges(self.members, local) if exchange else rings(self.cluster, self.members, local)
         )
-        for source, destination, _ in ways:
+        for source, destination, _ in hops:
             routes = self.cluster.routes(source, destination)
             yield routes.links, source, destination
 
@@ -192,37 +189,37 @@ class NcclModel(LeavingTogether):
         if self._is_direct:
             return OneGroup(self, ranks, self._by_schedule.of_group(ranks).loads)
         one_group = copy(self)
-        one_group.members, one_group._answers, one_group._kept_loads = ranks[None], {}, {}
+        one_group.members, one_group._results, one_group._kept_loads = ranks[None], {}, {}
         return OneGroup(one_group, ranks, one_group.loads)
 
-    @_kept(most=8)
-    def _fabric_share(self, runs: str) -> float:
-        """Return the share of the cards' rate that the slowest link beyond them allows.
+    @_cached(most=8)
+    def _fabric_share(self, chosen: str) -> float:
+        """Return the share of the cards' rate that the slowest link of the fabric allows.
 
-        1 if none is slower. Oversubscribed or slow links, cards that few GPUs can reach, and
-        directions that share a link all lower it.
+        1 if no link limits it. Oversubscribed or slow links, cards that few GPUs can reach, and
+        directions that share a link lower it.
         """
         if self.machine.nodes == 1:
             return 1.0
-        leave_a_node = _PROBE * _leaving(self.machine, self.operation, runs)
-        loads = self._loads(_PROBE, f"{runs}/")
+        leave_a_node = _PROBE * _leaving(self.machine, self.operation, chosen)
+        loads = self._loads(_PROBE, f"{chosen}/")
         outside = slice(self.cluster.first_capacity[-1], None)  # the fabric's links come last
         links = float((loads[outside] / self.cluster.capacities[outside]).max())
-        of_nodes = [network_cards(kind) for kind in self.cluster.kinds]
-        usable = min(cards.bandwidth for cards in of_nodes)
-        usable *= self.machine.nic_rate / min(cards.rate for cards in of_nodes)
+        node_cards = [network_cards(kind) for kind in self.cluster.kinds]
+        usable = min(cards.bandwidth for cards in node_cards)
+        usable *= self.machine.nic_rate / min(cards.rate for cards in node_cards)
         cards = leave_a_node / usable
         return min(1.0, cards / links)
 
-    @_kept(most=1)
+    @_cached(most=1)
     def sustained(self) -> float:
         """Return the share of its busiest link's rate that is usable for data."""
         outcome = self.finish(np.zeros(len(self.ends)), _PROBE)
-        # The time of as many bytes again, without the start-up time.
+        # Only the time of the second half of the bytes, which leaves out the start-up time.
         seconds = self.seconds_from_common_start(2 * _PROBE) - float(outcome.finishes.max())
         return min(self._busiest_seconds(outcome.loads) / seconds, 1.0)
 
-    @_kept(most=8)
+    @_cached(most=8)
     def traffic(self, nbytes: int) -> Traffic:
         """Return the bytes that each rank sends and receives by a ring (all-to-all: directly)."""
         if self.operation in CHAINS:
@@ -257,21 +254,21 @@ class NcclModel(LeavingTogether):
 
         share = self._fabric_share(self.algorithm_for(nbytes).split("/")[0])
         machine = replace(self.machine, fabric_share=share)
-        return explain(machine, self.operation, self.itemsize, nbytes, self._farther)
+        return explain(machine, self.operation, self.itemsize, nbytes, self._extra_latency)
 
-    @_kept(most=4096)
+    @_cached(most=4096)
     def _time(self, nbytes: int) -> tuple[float, str]:
         """Return the time, and the branch such as ``nvls/Simple``. 0 bytes cost as much as 1."""
         nbytes = max(nbytes, 1)
-        seconds, runs, protocol = _predicted(self.machine, self.operation, self.itemsize, nbytes)
-        share = self._fabric_share(runs)
+        seconds, chosen, protocol = _predicted(self.machine, self.operation, self.itemsize, nbytes)
+        share = self._fabric_share(chosen)
         if share < 1:
             slowed = replace(self.machine, fabric_share=share)
             seconds, _, protocol = _predicted(slowed, self.operation, self.itemsize, nbytes)
-        return seconds + self._farther(runs), f"{runs}/{protocol}"
+        return seconds + self._extra_latency(chosen), f"{chosen}/{protocol}"
 
-    @_kept(most=8)
-    def _farther(self, runs: str) -> float:
+    @_cached(most=8)
+    def _extra_latency(self, chosen: str) -> float:
         """Return the extra seconds per call on routes that are longer than any measured.
 
         NCCL does not consider them when it chooses.
@@ -285,7 +282,7 @@ class NcclModel(LeavingTogether):
                 to_partners(self.cluster, heads, [shift], usual)
                 for shift in range(1, self.machine.nodes)
             )
-        if runs in ("tree", "nvlstree"):
+        if chosen in ("tree", "nvlstree"):
             return along_trees(self.cluster, heads, usual)
         steps = _rounds(self.operation) * (self.machine.nodes - 1)
         return around_rings(self.cluster, heads, steps, usual)
@@ -318,18 +315,18 @@ def _predicted(
     return float(found.seconds[0]), found.algorithm[0], found.protocol[0]
 
 
-def _leaving(machine: NcclMachine, operation: str, runs: str) -> float:
+def _leaving(machine: NcclMachine, operation: str, chosen: str) -> float:
     """Return the bytes that leave the busiest node by its cards per byte of the vector."""
     if operation == "alltoall":
         return machine.gpus_per_node * (machine.nodes - 1) / machine.nodes
-    if runs in ("tree", "nvlstree"):
+    if chosen in ("tree", "nvlstree"):
         # A node is a leaf of one tree and has two children in the other.
         return 1.0 if machine.nodes == 2 else 2.0
     return _ring_bytes(operation, _rounds(operation), machine.ranks)
 
 
 def _rounds(operation: str) -> int:
-    """Return how often a vector goes round a ring."""
+    """Return how often a vector passes a ring."""
     return 2 if operation == "all_reduce" else 1
 
 

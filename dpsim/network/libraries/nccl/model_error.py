@@ -1,8 +1,8 @@
 """Error of NCCL's model on a machine, from its residuals on similar machines.
 
-The uncertainty depends on how near the nearest measured machine is. With a machine of the same
-description, it is the spread over machines that have such a twin; otherwise over machines of the
-same fabric, each left out; otherwise over whole generations left out.
+The uncertainty depends on the nearest measured machine. If a machine of the same description was
+measured, it is the spread over machines that have such a twin; otherwise over machines of the same
+fabric, each left out; otherwise over whole generations left out.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from dpsim.base.uncertainty import ModelError
 from dpsim.network.libraries.nccl.machine import NVMESH, NVSWITCH, PCIE, NcclMachine
 from dpsim.network.libraries.nccl.neighbours import machine_from_json
-from dpsim.network.residuals import SOURCE, nccl_residuals, size_class, unlike
+from dpsim.network.residuals import SOURCE, dissimilar_error, nccl_residuals, size_class
 
 _FEW = ("no machine", "only one machine", "only two machines")
 # How sentences name a generation of machines.
@@ -47,7 +47,7 @@ _INSIDE = {NVSWITCH: "NVLink", NVMESH: "NVLink", PCIE: "PCIe"}
 
 
 class _Measured(NamedTuple):
-    """A measured machine, the part that the model reads, its fabric, and its results in words."""
+    """A measured machine, the fields that the model reads, its family, and its results in words."""
 
     machine: NcclMachine
     described: NcclMachine
@@ -83,7 +83,7 @@ def machine_error(
 def _error_on_similar_machines(
     machine: NcclMachine, operation: str, nbytes: float, residuals: Mapping[str, Any] | None
 ) -> ModelError:
-    """Return the error on machines like this one, whatever its links allow."""
+    """Return the error on machines like this one, without the bound of its links."""
     table = nccl_residuals() if residuals is None else residuals
     family, sizes = family_of(machine, operation), size_class(nbytes)
     of = f"{machine.gpu}, {machine.generation}"
@@ -99,12 +99,12 @@ def _error_on_similar_machines(
     )
     # Inside nodes, a family contains machines of all generations of a fabric.
     is_known = machine.nodes == 1 and found is not None
-    far = beyond(machine, table)
-    reason = ("" if is_known else _few(machine, operation, table)) or far
-    if found is None or far:
-        # Errors on more and on fewer nodes are errors of the same network.
+    exceeds = beyond(machine, table)
+    reason = ("" if is_known else _few(machine, operation, table)) or exceeds
+    if found is None or exceeds:
+        # Errors on different numbers of nodes belong to the same network.
         reason = reason or f"of {family} fewer than {len(_FEW)} machines were measured"
-        model_error = unlike(machine.nodes == 1, sizes, reason, of, table)
+        model_error = dissimilar_error(machine.nodes == 1, sizes, reason, of, table)
         return replace(model_error, seed_key=_basis(family), nearest=near)
     described = described_as(machine)
     has_twin = any(described == each.described for each in measured)

@@ -56,7 +56,7 @@ class Measured:
     seconds: FloatArray
 
     def residuals(self, modelled: Modelled) -> FloatArray:
-        """Return ln(measured / model), without peaks: fewer bytes take no longer than more."""
+        """Return ln(measured / model); measured times are made monotonic in the size."""
         measured = np.minimum.accumulate(self.seconds[::-1])[::-1]
         model = modelled(self.machine, self.op, self.element_bytes, self.nbytes)
         return np.asarray(np.log(measured / model))
@@ -91,13 +91,13 @@ class Neighbour:
         if self.versions is None or machine.nccl_version is None:
             return 0
         oldest, newest = (_minor(version) for version in self.versions)
-        asked = _minor(machine.nccl_version)
-        return max(oldest - asked, asked - newest, 0)
+        version = _minor(machine.nccl_version)
+        return max(oldest - version, version - newest, 0)
 
     def under(self, modelled: Modelled, other: Modelled) -> Neighbour:
-        """Return it with residuals of the model ``other`` instead of ``modelled``."""
-        asked = self.machine, self.op, self.element_bytes, np.exp2(self.octaves)
-        return replace(self, logs=self.logs + np.log(modelled(*asked) / other(*asked)))
+        """Return the neighbour with residuals of the model ``other`` instead of ``modelled``."""
+        arguments = self.machine, self.op, self.element_bytes, np.exp2(self.octaves)
+        return replace(self, logs=self.logs + np.log(modelled(*arguments) / other(*arguments)))
 
 
 def _minor(version: Version) -> int:
@@ -121,16 +121,16 @@ def has_neighbours(machine: NcclMachine) -> bool:
 
 def neighbours_of(curves: Iterable[Measured], modelled: Modelled) -> tuple[Neighbour, ...]:
     """Return a neighbour for each machine, ranks and operation of ``curves``, by a model."""
-    alike: dict[tuple[object, ...], list[Measured]] = {}
+    by_key: dict[tuple[object, ...], list[Measured]] = {}
     for curve in curves:
         if has_neighbours(curve.machine):
             key = curve.name, _features(curve.machine), curve.op, curve.element_bytes == 1
-            alike.setdefault(key, []).append(curve)
-    return tuple(_neighbour(own, modelled) for own in alike.values())
+            by_key.setdefault(key, []).append(curve)
+    return tuple(_neighbour(own, modelled) for own in by_key.values())
 
 
 def _neighbour(curves: Sequence[Measured], modelled: Modelled) -> Neighbour:
-    """Return one neighbour from curves that differ only in versions, places and elements."""
+    """Return one neighbour from curves that differ only in versions, buffers and elements."""
     first = curves[0]
     octaves = np.log2(np.concatenate([curve.nbytes for curve in curves]))
     logs = np.concatenate([curve.residuals(modelled) for curve in curves])
@@ -158,16 +158,16 @@ class Correction:
 
     def factor(self, nbytes: FloatArray) -> FloatArray:
         """Return the factor at each size; 1 without neighbours."""
-        total, believed = np.zeros_like(nbytes), np.zeros_like(nbytes)
+        total, confidence = np.zeros_like(nbytes), np.zeros_like(nbytes)
         for each in self.neighbours:
-            asked = np.minimum(np.log2(nbytes), each.octaves[-1])
-            distance = (asked[:, None] - each.octaves) / WIDTH
+            octaves = np.minimum(np.log2(nbytes), each.octaves[-1])
+            distance = (octaves[:, None] - each.octaves) / WIDTH
             weights = np.exp(-(distance**2) / 2)
             near = weights.sum(axis=1)
             total += weights @ each.logs / (near + FEW)
-            believed += near / (near + FEW)
-        # The extra 1 shrinks the correction towards none, more so with fewer machines.
-        return np.asarray(np.exp(total / (believed + 1.0)))
+            confidence += near / (near + FEW)
+        # The extra 1 shrinks the correction, more so with fewer machines.
+        return np.asarray(np.exp(total / (confidence + 1.0)))
 
 
 NO_CORRECTION = Correction(())

@@ -1,7 +1,4 @@
-"""Parse the network between nodes from words such as "InfiniBand NDR 8x400Gbps per node".
-
-Gives the transport, and the line rate of a node's cards.
-"""
+"""Parse transport and line rate from words such as "InfiniBand NDR 8x400Gbps per node"."""
 
 from __future__ import annotations
 
@@ -23,7 +20,7 @@ _IB_BITS = {
     "qdr": 40e9,
 }
 _FULL_NODE = 8  # GPUs that share a rate stated for a node
-_HOPPER = 90  # ten times its compute capability: such machines have a later EFA than the first
+_HOPPER = 90  # ten times its compute capability; machines from Hopper on have a later EFA
 _PLAIN_ETHERNET = 10e9  # bit/s of a card with TCP whose rate is not stated
 _FASTEST_OLD_CARD = 200e9  # bit/s: rates above this and the GPU's own card are for a whole node
 _MEASURED = re.compile(
@@ -74,8 +71,8 @@ _TRANSPORTS = (
     (r"\bcx-?\d|bluefield|\bbf-?\d|\bmlx\d|\brdma\b", "ib"),
     (r"tcp|socket|ethernet|gbe\b|gige|\bgvnic\b|\bena\b", "tcp"),
 )
-# Bit/s per GPU if the words name only the network: a3-highgpu-8g has 4 cards of 200 Gbit/s for 8
-# GPUs, a3-megagpu-8g 8 (Google Cloud, Networking and GPU machines), p4d.24xlarge 4 of 100 (AWS, EC2
+# Bit/s per GPU if only the network is named: a3-highgpu-8g has 4 cards of 200 Gbit/s for 8 GPUs,
+# a3-megagpu-8g 8 (Google Cloud, Networking and GPU machines), p4d.24xlarge 4 of 100 (AWS, EC2
 # accelerated computing), nodes with Slingshot-11 a card of 200 for each GPU (CSCS, Alps).
 _USUAL_BITS = {"tcpx": 100e9, "tcpxo": 200e9, "efa-v1": 50e9, "slingshot": 200e9}
 _FIRST_EFA = re.compile(r"\bv1\b|\befav1|gen\s*1\b|\b(?:p3dn|p4d)")
@@ -93,7 +90,7 @@ _DOMAIN = re.compile(
 
 
 def nvlink_domain(text: str) -> int | None:
-    """Return how many GPUs one NVLink domain over several nodes joins; None if none is named."""
+    """Return the GPUs of one NVLink domain over several nodes; None if none is named."""
     found = _DOMAIN.search(text.lower())
     if not found:
         return None
@@ -151,7 +148,7 @@ def parse_nics(text: str, gpu: Gpu, local: int) -> tuple[float, list[Note]]:
 def node_cards(text: str, gpu: Gpu, local: int) -> tuple[str, int, float]:
     """Return the named network, the number of cards of ``local`` GPUs, and a card's bit/s.
 
-    "unknown" if they name none; number and rate are then those usual for such GPUs.
+    The network is "unknown" if none is named; number and rate are then the usual ones for the GPU.
     """
     count, bits, _ = _cards(_MEASURED.sub(" ", text), gpu, local)
     return parse_transport(text, gpu)[0], count, bits
@@ -187,7 +184,7 @@ def _cards_from_rate(
     """Return `_cards` for a rate without a number of cards: "RoCE 400GbE", "EFA 3200Gbps"."""
     beside_a_gpu = 8 * network_rate(gpu)
     if bits > max(beside_a_gpu, _FASTEST_OLD_CARD):
-        # No card is as fast, so it is a whole node's rate, of which a job's GPUs have their share.
+        # No card is this fast: it is a whole node's rate, of which the job's GPUs have a share.
         return 1, bits * min(local / _FULL_NODE, 1.0), bool(of)
     if not of and bits == beside_a_gpu and transport_of(text) in _RDMA:
         return local, bits, False
@@ -195,7 +192,7 @@ def _cards_from_rate(
 
 
 def _usual_cards(text: str, gpu: Gpu, local: int) -> tuple[int, float]:
-    """Return cards and bit/s of each for ``local`` GPUs, if at most the network is named."""
+    """Return the usual cards of ``local`` GPUs on a named network, and the bit/s of each."""
     named = parse_transport(text, gpu)[0]
     if named == "tcp":
         return 1, _PLAIN_ETHERNET
@@ -220,5 +217,5 @@ def _bits(found: re.Match[str]) -> float:
 
 
 def usable_nics(count: int, local: int) -> int:
-    """Return the cards that ``local`` GPUs use: of up to 8 one per GPU, of more their share."""
+    """Return how many cards ``local`` GPUs use: one each of up to 8 cards, else their share."""
     return min(count, local) if count <= 8 else min(count, max(local * count // 8, 1))

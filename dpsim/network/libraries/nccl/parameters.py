@@ -1,8 +1,8 @@
 """The fitted constants: their names, units and priors.
 
 Rates are shares of a described peak (the port inside a node, the line rate of the network cards),
-so that a GPU generation or card that was never measured scales with its description; its latencies
-are the mean over measured ones.
+so that an unmeasured GPU generation or card scales with its description. Its latencies are the mean
+of the measured ones.
 """
 
 from __future__ import annotations
@@ -99,10 +99,10 @@ NAMES: tuple[str, ...] = tuple(p.name for p in PARAMS)
 OWN_ONLY = frozenset(p.name for p in PARAMS if p.level == "machine")
 COMMON = "common"
 FULL_NODE = 8  # GPUs per node to which net_a refers
-# before this NCCL, network plugins moved a smaller share of the line rate
+# Before this version of NCCL, network plugins reached a smaller share of the line rate.
 OLD_NCCL = (2, 9)
-# PCIe has its own centres, because its shares differ much from NVLink's. Local copies run in device
-# memory, whose rate exceeds PCIe's ten times as much as NVLink's.
+# PCIe has its own centres, because its shares differ much from NVLink's. Local copies cost less,
+# since device memory is ten times faster relative to PCIe than to NVLink.
 PCIE_CENTRES: Mapping[str, float] = {
     "f_LL": 0.35,
     "f_S": 0.65,

@@ -72,13 +72,13 @@ def _linked(machine: NcclMachine) -> float:
 
 def physical(logs: FloatArray, facts: Facts) -> Constants:
     """Convert ln theta (machines x constants) to the parameters of `cost.seconds`."""
-    # A trial step of the fit may go far out; exp must stay finite so that it can be rejected.
+    # exp must stay finite, so that a fit can reject a trial step that goes too far.
     values = np.exp(np.clip(logs.T, -50, 50))
     theta = dict(zip(NAMES, values, strict=True))
     port = _port_rate(theta, facts)
     theta["B_P"] = theta["f_P"] * port
     for protocol in ("LL", "LL128", "S", "N"):
-        theta["B_" + protocol] = theta["f_" + protocol] * port * _ways(facts)
+        theta["B_" + protocol] = theta["f_" + protocol] * port * _rings_each_way(facts)
     # Local copies run in the GPU's memory, so fewer links do not slow them down.
     for copy in ("copy", "copy_ag", "copy_rs", "copy_p2p"):
         theta[copy] = theta[copy] * facts.linked
@@ -111,9 +111,9 @@ def _network(theta: Constants, facts: Facts) -> None:
 def _port_rate(theta: Mapping[str, FloatArray], facts: Facts) -> FloatArray:
     """Return the B/s of one GPU's port while it sends and receives.
 
-    On PCIe peers reach one another at the rate of a link, across sockets at a share of it. Copies
-    staged by the host take each byte up one link and down another: kernels that load across the bus
-    wait for it, and GPUs behind one uplink share its rate.
+    On PCIe, peers communicate at the rate of a link, across sockets at a share of it. Copies staged
+    by the host take each byte up one link and down another: kernels that load across the bus wait
+    for it, and GPUs behind one uplink share its rate.
     """
     over_sockets = np.where(facts.sockets, theta["sockets"], 1.0)
     uplink = theta["uplink"] / facts.per_uplink
@@ -125,11 +125,11 @@ def _port_rate(theta: Mapping[str, FloatArray], facts: Facts) -> FloatArray:
     return np.asarray(facts.rate * theta["port_share"] * on_bus)
 
 
-def _ways(facts: Facts) -> FloatArray:
-    """Return how many rings over bridged pairs use one direction of the GPUs' links exclusively.
+def _rings_each_way(facts: Facts) -> FloatArray:
+    """Return the factor on the port's rate from opposite rings over bridged pairs.
 
-    Two, in opposite directions, if every GPU has a partner. Direct sends between ranks cross a link
-    only once.
+    It is 2 if every GPU has a partner: each ring then has one direction of the links. Direct sends
+    do not gain.
     """
     paired = facts.on_bus & facts.one_way & (facts.local % 2 == 0)
     return np.where(paired, 2.0, 1.0)

@@ -4,12 +4,12 @@ NCCL's own choice gives the algorithm and protocol, the fitted costs give their 
 nccl-tests: the larger of a rank's send and receive buffers, in bytes.
 
 Costs and NCCL's estimates are valid within the tables. Outside, they may disagree by more than any
-table shows, so two bounds apply:
+table shows, so two bounds apply.
 
-- No size takes longer than a larger one. At none of 663 sizes that two curves of a machine share
-did both fall by more than 5 % when the bytes doubled. - NCCL's choice takes at most `_WORST` times
-the best possible choice, as in all rows of the tables. Chains over nodes are excluded: NCCL's
-estimate does not count how long one is.
+First, no size takes longer than a larger one: at none of 663 sizes that two curves of a machine
+share did both fall by more than 5 % when the bytes doubled. Second, NCCL's choice takes at most
+`_WORST` times the best choice, as in all rows of the tables. Chains over nodes are excluded,
+because NCCL's estimate ignores their length.
 """
 
 from __future__ import annotations
@@ -67,9 +67,9 @@ def predict(
 ) -> Prediction:
     """Predict operation ``op`` (`OPS`) for each size of ``nbytes``.
 
-    ``known`` replaces the shipped constants; the shipped neighbours are used only with these, and
-    ``neighbours`` replace them. One rank moves nothing and takes no time. Raises DpsimError for an
-    unknown operation and for sizes that are not above 0.
+    ``known`` replaces the shipped constants, and ``neighbours`` the shipped ones, which are used
+    only with the shipped constants. One rank takes no time. Raises DpsimError for an unknown
+    operation and for sizes that are not above 0.
     """
     if op not in OPS:
         raise UnknownNameError("NCCL operation", op, OPS)
@@ -99,7 +99,7 @@ def _bounded(
     """Return the seconds of NCCL's choice, at most `_WORST` times the best choice's."""
     sizes, op = work.nbytes, OPS[work.op[0]]
     others = _may_run(machine, op, bool(work.one_byte[0]))
-    # The choice first, then all possible ones, at each size, to time them in one go.
+    # Time NCCL's choice and all possible ones in one go; the choice comes first.
     branches = np.concatenate([work.branch, np.repeat(others, len(sizes))])
     every = work.times(len(others) + 1, branches)
     rows = Picked(machine_constants(machine, known), np.zeros(len(branches), dtype=np.int64))
@@ -124,7 +124,7 @@ def _least_from(
     known: Known | None,
     corrected: Correction,
 ) -> FloatArray:
-    """Return the least seconds over each size of `_LARGER` and all larger ones."""
+    """Return for each size of `_LARGER` the least seconds of it and all larger sizes."""
     work = work_for(machine, op, element_bytes, _LARGER)
     times = _bounded(work, machine, known, corrected)
     return np.asarray(np.minimum.accumulate(times[::-1])[::-1])
@@ -136,7 +136,7 @@ def _shipped_least(machine: NcclMachine, op: str, element_bytes: int) -> FloatAr
 
 
 def modelled(known: Known | None = None) -> Modelled:
-    """Return the model alone, without neighbours."""
+    """Return a function for the model's seconds without neighbours."""
 
     def times(machine: NcclMachine, op: str, element_bytes: int, nbytes: FloatArray) -> FloatArray:
         return predict(machine, op, element_bytes, nbytes, known, ()).seconds
@@ -180,7 +180,7 @@ def _shipped_constants_of(machine: NcclMachine) -> dict[str, FloatArray]:
 
 
 def constant_groups(machine: NcclMachine) -> tuple[str, ...]:
-    """Return the groups of constants of which the machine's own are composed."""
+    """Return the groups from which the machine's constants are assembled."""
     levels = (
         {"intra"}
         | ({"net"} if machine.nodes > 1 else set())

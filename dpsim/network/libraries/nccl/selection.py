@@ -43,8 +43,8 @@ TREE_LL128_PER_CHANNEL = ((20.0,) * 3, (20.0,) * 3, (36.7, 36.7, 29.0), (55.6, 3
 TREE_PER_CHANNEL = ((26.5, 18.5, 10.0), (24.0, 23.6, 17.8), (38.7, 41.4, 36.0), (70.0, 42.8, 24.0))
 NVLS_EFFICIENCY = (0.0, 0.0, 0.85, 0.74)
 NVLS_SPEEDS = {2: (60, 50, 40, 30, 24, 20, 15, 12), 3: (90, 80, 70, 60, 50, 45, 40, 30, 24, 20)}
-# graph search result on a full NVSwitch node: (channels, GB/s each); Blackwell tables come in two
-# kinds, see NcclMachine.graph
+# Result of the graph search on a full NVSwitch node: (channels, GB/s each). Blackwell tables have
+# two kinds, see NcclMachine.graph.
 NVSWITCH_GRAPH = ((6, 20.0), (12, 20.0), (12, 30.0), (8, 90.0))
 # By powers of two from 64 B: NCCL's own correction of trees at medium sizes, where they deviate
 # from its linear estimate.
@@ -183,8 +183,8 @@ def _ring(machine: NcclMachine, g: _Graph, op: str, proto: int) -> tuple[float, 
     network = HARDWARE["net"]["ring"][proto]
     latency = BASE["ring"][proto] + (steps - hops) * max(hardware, overhead) + hops * network
     if op in CHAINS:
-        # NCCL counts one hop however long the chain is if all channels are alike, as assumed here.
-        # Long chains therefore use Simple from smaller sizes on than is optimal.
+        # If all channels are equal, as assumed here, NCCL counts one hop for chains of any length.
+        # So long chains switch to Simple at smaller sizes than is optimal.
         latency = BASE["ring"][proto] + (hardware if nodes == 1 else network)
     bus = g.ring_bus
     if proto == _LL:

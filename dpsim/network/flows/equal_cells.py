@@ -1,8 +1,8 @@
-"""Parts of a reduced network that can be exchanged for one another, such as equal nodes.
+"""Interchangeable parts of a reduced network, such as equal nodes.
 
-A *cell* is a set of groups with the links that only they have entries of their own for. Cells are
-of one kind if their groups and links differ only in their numbers. Cells of one kind with equally
-many flows under way have equal rates, so that one of them stands for all (``filling.c``).
+A *cell* is a set of groups with the links that occur only in their own entries. Cells are of one
+kind if their groups and links differ only in their numbers. Cells of one kind with equally many
+flows under way have equal rates, so that one of them represents all (``filling.c``).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from dpsim.base.arrays import GOLDEN, FloatArray, IntArray, mixed
 from dpsim.network.flows.entries import Entries
 
-# Rounds of a search through a cell: one of a node takes three, one that is all of the network many.
+# Most rounds of the search for a cell; a node's cell takes three, a whole network's many.
 _ROUNDS = 16
 
 _Marks = NDArray[np.uint64]
@@ -23,9 +23,9 @@ _Marks = NDArray[np.uint64]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Cells:
-    """Cell i has groups ``group_begin[i]`` to ``group_begin[i + 1]``, and so its links.
+    """Cell i has groups ``group_begin[i]`` to ``group_begin[i + 1]``; its links likewise.
 
-    In cells of one ``kind`` they come in the same order.
+    Cells of one ``kind`` have them in the same order.
     """
 
     group_begin: IntArray
@@ -43,9 +43,9 @@ NO_CELLS = Cells(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, np.in
 def cells_of(
     own: Entries, replaced: FloatArray, hub_of: IntArray, hub: Entries, capacity: FloatArray
 ) -> tuple[Cells, IntArray, IntArray]:
-    """Return the cells, and the orders of groups and of links in which they are spans.
+    """Return the cells, and the orders of groups and of links that make each cell a span.
 
-    ``own`` are the groups' entries, ``replaced`` the share of the hub's entry that each replaces.
+    ``own``: the groups' entries. ``replaced``: the share of the hub's entry that each replaces.
     """
     links, groups = len(capacity), len(hub_of)
     of_link, of_group = _joined(own, links)
@@ -58,8 +58,8 @@ def cells_of(
     at_link, at_group = np.lexsort((link_mark, of_link)), np.lexsort((group_mark, of_group))
     count = len(names)
     kind_of = _mixed(_sums(of_link, link_mark, count), _sums(of_group, group_mark, count))
-    # If two links of a cell are alike, it is not known which one corresponds to which.
-    same = _same(of_link[at_link], link_mark[at_link])
+    # If two links of a cell are equal, their counterparts in another cell are unknown.
+    same = _with_repeated_mark(of_link[at_link], link_mark[at_link])
     kind_of[same] = _mixed(kind_of[same], same)
     cells = Cells(
         np.searchsorted(of_group[at_group], np.arange(count + 1)),
@@ -70,7 +70,7 @@ def cells_of(
 
 
 def _joined(own: Entries, links: int) -> tuple[IntArray, IntArray]:
-    """Return a number for each link and for each group, equal where own entries join them."""
+    """Return a number for each link and each group, equal if own entries connect them."""
     row, groups = own.row, len(own.begin) - 1
     of_link, of_group = np.arange(links), links + np.arange(groups)
     for _ in range(_ROUNDS):
@@ -82,22 +82,22 @@ def _joined(own: Entries, links: int) -> tuple[IntArray, IntArray]:
     return np.zeros(links, np.int64), np.zeros(groups, np.int64)
 
 
-def _same(cell: IntArray, mark: _Marks) -> IntArray:
-    """Return the cells in which a mark occurs twice; both in ascending order."""
+def _with_repeated_mark(cell: IntArray, mark: _Marks) -> IntArray:
+    """Return the cells in which a mark occurs twice; cells and marks ascend."""
     return np.unique(cell[1:][(np.diff(cell) == 0) & (mark[1:] == mark[:-1])])
 
 
 def _sums(of: IntArray, marks: _Marks, count: int) -> _Marks:
-    """Return the sums of ``marks`` by their number, modulo 2^64: in any order the same."""
+    """Return the sums of ``marks`` by number ``of``, modulo 2^64, so that order does not matter."""
     sums = np.zeros(count, dtype=np.uint64)
     np.add.at(sums, of, marks)
     return sums
 
 
 def _mixed(*columns: NDArray[np.generic]) -> _Marks:
-    """Return a mark of each row of ``columns`` of 8 bytes: equal rows have equal marks.
+    """Return a hash of each row of ``columns`` of 8 bytes.
 
-    Others have the same with a probability of about 2^-60.
+    Unequal rows have equal hashes with a probability of about 2^-60.
     """
     mark = np.zeros(len(columns[0]), dtype=np.uint64)
     for column in columns:

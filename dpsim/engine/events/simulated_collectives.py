@@ -1,4 +1,4 @@
-"""How each collective of a job is simulated: its groups, and the links that it shares."""
+"""The collectives of a job as the event engine simulates them: their groups and kinds."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from dpsim.collectives import ranks_array
 from dpsim.engine.events.contention import conditions_of, contended_links
 from dpsim.engine.events.running_collectives import (
     Bundle,
-    OneByOne,
-    Party,
-    Played,
+    ByMessages,
+    EarlyExit,
+    Group,
+    Rendezvous,
     RunningCollective,
     SharedLinks,
-    Together,
 )
 from dpsim.engine.events.sending import Span
 from dpsim.engine.job import Job
 from dpsim.network import CollectiveModel, SharedNetwork
 
 
-class Line:
-    """One collective of ``nbytes`` in one turn; ``group_of`` is the group of each worker."""
+class SimulatedCollective:
+    """A collective of ``nbytes`` in one of its turns; ``group_of`` is the group of each worker."""
 
     def __init__(
         self,
@@ -33,27 +33,27 @@ class Line:
         self.shared_links = shared_links
         self.nbytes = nbytes
         self.kind = kind
-        # A collective simulated by messages has all groups in one party, each rank at its own pace.
-        whole = kind is Played
-        groups = ranks_array(len(model.ends))[None] if whole else model.members
-        # A row of ``groups`` holds the workers of one group; each worker gets its row's number.
+        # Messages of all groups are simulated together, with each rank at its own pace.
+        by_messages = kind is ByMessages
+        groups = ranks_array(len(model.ends))[None] if by_messages else model.members
+        # Each row of ``groups`` is a group; its workers get the row's number.
         group_of = np.empty(groups.size, dtype=np.int64)
         group_of[groups] = np.arange(len(groups))[:, None]
         self.group_of: list[int] = group_of.tolist()
-        self.parties = [
-            Party(
-                {rank: place for place, rank in enumerate(ranks.tolist())},
-                model if whole else model.of_group(ranks),
+        self.groups = [
+            Group(
+                {rank: index for index, rank in enumerate(ranks.tolist())},
+                model if by_messages else model.of_group(ranks),
             )
             for ranks in groups
         ]
 
     def open(self, group: int, span: Span) -> RunningCollective:
-        """Start one collective of ``group``."""
-        return self.kind(self.shared_links, self.parties[group], self.nbytes, span)
+        """Start the collective in ``group``."""
+        return self.kind(self.shared_links, self.groups[group], self.nbytes, span)
 
 
-class Lines:
+class SimulatedCollectives:
     """All collectives of ``job``, on one network."""
 
     def __init__(self, job: Job) -> None:
@@ -61,30 +61,31 @@ class Lines:
         contended = np.empty(0, dtype=np.int64) if job.by_messages else contended_links(job)
         shared = SharedNetwork(job.network, 0.0, conditions_of(job))
         self.shared_links = SharedLinks(shared, contended)
-        self._lines: dict[tuple[str, int, int], Line] = {}
+        self._known: dict[tuple[str, int, int], SimulatedCollective] = {}
 
-    def line(self, name: str, nbytes: int, step: int) -> Line:
+    def get(self, name: str, nbytes: int, step: int) -> SimulatedCollective:
         """Return the collective ``name`` of ``nbytes`` in ``step``."""
         turns = self._job.collectives[name]
         key = name, step % len(turns), nbytes
-        found = self._lines.get(key)
+        found = self._known.get(key)
         if found is None:
             model = self._job.collective(name, step).of_size(nbytes)
-            found = Line(self.shared_links, model, nbytes, self._kind(model))
-            self._lines[key] = found
+            found = SimulatedCollective(self.shared_links, model, nbytes, self._kind(model))
+            self._known[key] = found
         return found
 
     def _kind(self, model: CollectiveModel) -> type[RunningCollective]:
-        """Return how ``model`` is simulated."""
+        """Return the class that simulates ``model``."""
         shares = model.network is self._job.network
         contended = shares and len(self.shared_links.contended) > 0
-        # A bundle begins when all have entered; a collective that some leave earlier uses messages.
+        # A bundle starts when all ranks have entered, so a collective that some leave earlier is
+        # simulated by messages.
         if (
-            model.plays
+            model.has_messages
             and shares
             and (self._job.by_messages or (not model.joins_all and contended))
         ):
-            return Played
+            return ByMessages
         if not model.joins_all:
-            return OneByOne
-        return Bundle if contended else Together
+            return EarlyExit
+        return Bundle if contended else Rendezvous

@@ -33,11 +33,11 @@ if TYPE_CHECKING:
 
 
 def machine_of(cluster: Cluster, groups: Groups | None = None) -> NcclMachine:
-    """Return the machine of ``cluster`` for NCCL; of different nodes the slowest counts.
+    """Return the machine of ``cluster`` for NCCL; if nodes differ, the slowest one.
 
-    With ``groups``, the machine of each group, which has the cards next to its own GPUs; NCCL does
-    not know of other groups' traffic over these. Raises DpsimError for accelerators that NCCL does
-    not support, and for uneven nodes or groups.
+    With ``groups``, return the machine of each group, with the cards next to its own GPUs. NCCL
+    does not know of other groups' traffic over these. Raises DpsimError for accelerators that NCCL
+    does not support, and for uneven nodes or groups.
     """
     per_node = gpus_per_node(cluster)
     local, nodes = per_node, cluster.nodes
@@ -46,13 +46,13 @@ def machine_of(cluster: Cluster, groups: Groups | None = None) -> NcclMachine:
         local = among.groups_of("library nccl in groups")
         nodes = among.ranks // local
     capability, _, name = min(
-        # The oldest generation sets the pace; the place selects the first of equal ones.
-        (_served_capability(kind.node.gpu), place, kind.node.gpu.name)
-        for place, kind in enumerate(cluster.kinds)
+        # The oldest generation sets the pace; the number selects the first of equal ones.
+        (_served_capability(kind.node.gpu), number, kind.node.gpu.name)
+        for number, kind in enumerate(cluster.kinds)
     )
     members = np.arange(cluster.ranks)[None] if groups is None else groups.members(cluster.ranks)
-    of_groups = (found.inside for found, _ in joined_groups(cluster, members, local))
-    inside = min(of_groups, key=lambda found: found.rate)
+    interconnects = (found.inside for found, _ in joined_groups(cluster, members, local))
+    inside = min(interconnects, key=lambda found: found.rate)
     cards = Cards(0.0, 0.0, "none")
     if nodes > 1:
         cards = min(network_cards(kind) for kind in cluster.kinds)
@@ -83,8 +83,8 @@ class Joined:
 def joined_groups(cluster: Cluster, members: IntArray, local: int) -> list[tuple[Joined, IntArray]]:
     """Return the interconnects of GPUs within nodes, each with its rows of ``members``.
 
-    ``members`` (collectives, ranks) holds the ranks of each, node by node, ``local`` per node. The
-    slowest of different nodes counts for all.
+    ``members`` (collectives, ranks) holds the ranks of each, node by node, ``local`` per node. If
+    nodes differ, the slowest counts for all.
     """
     places, kind_of_row = np.unique(
         cluster.local_of[members[:, :local]], axis=0, return_inverse=True
@@ -117,7 +117,7 @@ def _served_capability(gpu: Gpu) -> int:
 
 
 def _own_cards(cluster: Cluster, groups: Groups) -> float:
-    """Return the share of a node's cards next to a group's GPUs; the smallest of all groups."""
+    """Return the smallest share of a node's cards that is next to a group's GPUs."""
     members = groups.members(cluster.ranks)
     node = np.arange(gpus_per_node(cluster))
     here = [np.intersect1d(ranks, node) for ranks in members if (ranks < len(node)).any()]
@@ -126,9 +126,10 @@ def _own_cards(cluster: Cluster, groups: Groups) -> float:
 
 
 def _join(kind: NodeGraph, places: Sequence[int]) -> Joined:
-    """Return the interconnect of the GPUs at these local ranks; a node's only one is on PCIe.
+    """Return the interconnect of the GPUs with these local ranks.
 
-    A single GPU of a node is described by the links that join all of its GPUs.
+    A single GPU is described by the links that join all GPUs of its node; a node's only GPU, by
+    PCIe.
     """
     gpus = [kind.gpus[place] for place in places]
     among = gpus if len(gpus) > 1 else [f"gpu{number}" for number in range(kind.node.gpus)]
@@ -151,7 +152,7 @@ def _join(kind: NodeGraph, places: Sequence[int]) -> Joined:
     # An AMD GPU that replaces another in a node may have only NVIDIA's links.
     slowest = min(others or all_links, key=lambda link: link.rate.value)
     bus = _bus(kind, among)
-    # Over bridged pairs, two rings in opposite directions use one direction of a link each.
+    # Over bridged pairs, two opposite rings use one direction of each link.
     backwards = tuple(leg[::-1] for leg in reversed(in_order))
     rings = (in_order, backwards) if bus.one_way else (in_order,)
     return Joined(IntraNode(PCIE, slowest.rate.value, bus, _latest_pcie(slowest)), rings)
@@ -166,13 +167,13 @@ def _latest_pcie(link: Link) -> int:
 def _bus(kind: NodeGraph, gpus: Sequence[str]) -> Bus:
     """Return how a ring crosses PCIe: peer to peer under one socket, staged across sockets.
 
-    If only the hops between sockets are staged, a GPU of each socket has its uplink for itself.
-    Bridged pairs of ``gpus`` are assumed to be peers of one another, as in words (`bus_text`).
+    If only hops between sockets are staged, one GPU of each socket uses an uplink. Bridged pairs of
+    ``gpus`` are assumed to reach one another directly, as in `bus_text`.
     """
-    peers = {gpu: _towards_cpu(gpu, kind.edges) for gpu in kind.gpus}
-    sockets = {way[-1] for way in peers.values()}
+    peers = {gpu: _path_to_cpu(gpu, kind.edges) for gpu in kind.gpus}
+    sockets = {path[-1] for path in peers.values()}
     if not kind.node.gpu.peer_access:
-        uplinks = Counter(way[-2:] for way in peers.values())
+        uplinks = Counter(path[-2:] for path in peers.values())
         return Bus(staged=True, per_uplink=max(uplinks.values()))
     bridges = [edge for edge in kind.edges if "nvlink" in edge[2].name and {*edge[:2]} <= {*gpus}]
     if all(any(gpu in edge[:2] for edge in bridges) for gpu in gpus):
@@ -180,20 +181,20 @@ def _bus(kind: NodeGraph, gpus: Sequence[str]) -> Bus:
     return Bus(staged=len(sockets) > 1)
 
 
-def _towards_cpu(gpu: str, edges: Sequence[tuple[str, str, Link, int]]) -> tuple[str, ...]:
-    """Return the devices from a GPU to the nearest CPU, inclusive, or as far as its links lead."""
-    ways: list[tuple[str, ...]] = [(gpu,)]
+def _path_to_cpu(gpu: str, edges: Sequence[tuple[str, str, Link, int]]) -> tuple[str, ...]:
+    """Return the devices from a GPU to the nearest CPU, both included, or as far as links lead."""
+    paths: list[tuple[str, ...]] = [(gpu,)]
     # The list grows during the loop: a breadth-first search, which finds the nearest CPU first.
-    for way in ways:
-        if way[-1].startswith("cpu"):
-            return way
+    for path in paths:
+        if path[-1].startswith("cpu"):
+            return path
         for first, second, _, _ in edges:
-            if way[-1] not in (first, second):
+            if path[-1] not in (first, second):
                 continue
-            beyond = second if way[-1] == first else first
-            if beyond not in way and not beyond.startswith("gpu"):
-                ways.append((*way, beyond))
-    return ways[-1]
+            next_device = second if path[-1] == first else first
+            if next_device not in path and not next_device.startswith("gpu"):
+                paths.append((*path, next_device))
+    return paths[-1]
 
 
 @dataclass(frozen=True, slots=True, order=True)
