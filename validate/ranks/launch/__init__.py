@@ -46,13 +46,12 @@ their process group, which the testbed ends).
 
 from validate.ranks.launch.group import ProcessGroup
 from validate.ranks.launch.host import LOOPBACK, Host, loopback
-from validate.ranks.launch.launcher import ENDED_WITHIN_S, REALTIME, launch
+from validate.ranks.launch.launcher import ENDED_WITHIN_S, launch, realtime_words
 from validate.ranks.launch.run import Run, RunFailed, connected, write_row
 
 __all__ = [
     "ENDED_WITHIN_S",
     "LOOPBACK",
-    "REALTIME",
     "Host",
     "ProcessGroup",
     "Run",
@@ -60,5 +59,6 @@ __all__ = [
     "connected",
     "launch",
     "loopback",
+    "realtime_words",
     "write_row",
 ]
