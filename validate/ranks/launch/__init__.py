@@ -47,10 +47,11 @@ their process group, which the testbed ends).
 from validate.ranks.launch.group import ProcessGroup
 from validate.ranks.launch.host import LOOPBACK, Host, loopback
 from validate.ranks.launch.launcher import ENDED_WITHIN_S, launch, realtime_words
-from validate.ranks.launch.run import Run, RunFailed, connected, write_row
+from validate.ranks.launch.run import FOLDER, Run, RunFailed, connected, read_rows, write_row
 
 __all__ = [
     "ENDED_WITHIN_S",
+    "FOLDER",
     "LOOPBACK",
     "Host",
     "ProcessGroup",
@@ -59,6 +60,7 @@ __all__ = [
     "connected",
     "launch",
     "loopback",
+    "read_rows",
     "realtime_words",
     "write_row",
 ]
