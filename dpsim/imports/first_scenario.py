@@ -177,7 +177,7 @@ def machine_for(gpu: str, count: int | None = None) -> str:
             _nvlinks(node.gpu) != _nvlinks(wanted),
             0.0 if _nvlinks(wanted) else _far(node.gpu, wanted),
             count is not None and node.gpus < count,
-            _kinship(name, node.gpu, wanted),
+            _closeness(name, node.gpu, wanted),
             0 if count is None else node.gpus - count,
             next(plain, len(_PLAIN_MACHINES)),
             -node.gpus,
@@ -187,7 +187,7 @@ def machine_for(gpu: str, count: int | None = None) -> str:
     return min(nodes().items(), key=unlike)[0]
 
 
-def _kinship(name: str, has: Gpu, wanted: Gpu) -> int:
+def _closeness(name: str, has: Gpu, wanted: Gpu) -> int:
     """Return the rank of a machine by its GPU and by whether it is a cloud's; lower is closer.
 
     0: that GPU, no cloud. 1: no cloud, a GPU of its generation with the same NVLinks and peaks. 2:

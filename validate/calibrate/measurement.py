@@ -8,7 +8,6 @@ buckets full, and ranks begin at once except for their wake-up times.
 from __future__ import annotations
 
 import json
-import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -24,7 +23,7 @@ from validate.calibrate.cases import LIBRARY, CollectiveCase
 from validate.calibrate.messages import Messages, messages_of
 from validate.collectives import Collective, Executor, LibraryCollective
 from validate.microbench.benchmarks import Progress
-from validate.microbench.runs import launched
+from validate.microbench.runs import launched, print_progress, progress_reader
 from validate.microbench.settings import Settings
 from validate.ranks.launch import connected, launch, write_row
 from validate.ranks.processes import World, joined
@@ -52,12 +51,9 @@ def measure(
     for testbed in dict.fromkeys(case.testbed for case in cases):
         some = [case for case in cases if case.testbed == testbed]
         with Testbed(testbed) as up:
-            before = count
-
             # A default argument binds the count before this testbed, as ``count`` changes later.
-            def on_line(rank: int, stream: str, line: str, before: int = before) -> None:
-                if rank == 0 and stream == "stdout" and line.startswith("measured "):
-                    done(before + int(line.split()[1]))
+            def progress(_: str, number: int, total: int | None, before: int = count) -> None:
+                done(before + number)
 
             cases_json = json.dumps([case.model_dump(mode="json") for case in some])
             run = launch(
@@ -66,7 +62,7 @@ def measure(
                 timeout_s=_TIMEOUT_S,
                 connect_timeout_s=60.0,
                 preload=["validate.microbench.runs"],
-                on_line=on_line,
+                on_line=progress_reader(progress),
             )
         # Rank 0 writes a row per case, in the order of the cases.
         rows = [row for row in run.rows if row["rank"] == 0]
@@ -98,7 +94,7 @@ def as_rank(text: str) -> None:
             times, wrong = _measured(_made(case, world), case)
             if world.rank == 0:
                 write_row({"case": case.name, "times_s": times, "wrong": wrong})
-                sys.stdout.write(f"measured {number}\n")
+                print_progress("collectives", number, None)
         world.barrier()
 
 

@@ -5,7 +5,6 @@ The restart time comes from the first job; predictions are tested on the others.
 
 import json
 import os
-import subprocess
 import sys
 from pathlib import Path
 
@@ -14,7 +13,7 @@ from dpsim.base.terminal import narrate
 from validate.elastic.account import Job, compare, mean_restart
 from validate.elastic.launch import run
 from validate.microbench.machine import machine
-from validate.ranks.launch import REALTIME
+from validate.ranks.launch import realtime_words
 
 JOBS = (
     Job(steps=120, every=10, kills=(2.5, 4.2, 1.7)),
@@ -26,8 +25,7 @@ JOBS = (
 
 def main(output: Path) -> None:
     """Run all jobs, with real-time scheduling if permitted, and write after the last."""
-    permitted = subprocess.run([*REALTIME, "true"], check=False, capture_output=True)
-    before = REALTIME if permitted.returncode == 0 else ()
+    before, _ = realtime_words()
     load = os.getloadavg()[0]
     found = [run(job, before) for job in JOBS]
     known = mean_restart(found[0])

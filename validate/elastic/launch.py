@@ -8,16 +8,15 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
 from dpsim.base.errors import FailedError
 from validate.elastic.account import TOTAL, Job, Kill, Killed, killed
-from validate.ranks.launch import LOOPBACK, ProcessGroup
+from validate.ranks.launch import FOLDER, LOOPBACK, ProcessGroup, read_rows
 
 _POLL_S = 0.005
 _RESTART_S = 90.0  # for processes to load torch, on a machine that may be busy
@@ -29,7 +28,6 @@ _ENVIRONMENT = {
     # and gloo tries to connect to them.
     "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1",
 }
-Row = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,17 +48,10 @@ class _Launched:
                 )
             time.sleep(_POLL_S)
 
-    def rows(self, rank: int) -> Iterator[Row]:
-        """Yield a rank's notes; an incomplete last line was cut off by a kill."""
-        path = self.folder / f"rank-{rank}.jsonl"
-        for line in path.read_text().splitlines() if path.exists() else ():
-            with suppress(json.JSONDecodeError):
-                yield json.loads(line)
-
     def begun(self) -> list[float]:
         """Return when all ranks had begun to compute, at the start and after each restart."""
         by_rank = [
-            [row["at"] for row in self.rows(rank) if row["event"] == "begin"]
+            [row["at"] for row in read_rows(self.folder, rank) if row["event"] == "begin"]
             for rank in range(self.job.ranks)
         ]
         return [max(moments) for moments in zip(*by_rank, strict=False)]
@@ -74,7 +65,7 @@ class _Launched:
         moment = self.begun()[attempt] + seconds
         self.wait(lambda: time.monotonic() >= moment)
         # From the last note, since a restart gives ranks new processes.
-        pids = [list(self.rows(rank))[-1]["pid"] for rank in range(self.job.ranks)]
+        pids = [read_rows(self.folder, rank)[-1]["pid"] for rank in range(self.job.ranks)]
         at = time.monotonic()
         os.kill(pids[-1], signal.SIGKILL)
         self.wait(lambda: not any(_runs(pid) for pid in pids))
@@ -89,7 +80,7 @@ def run(job: Job, before: Sequence[str] = ()) -> Killed:
     with TemporaryDirectory(ignore_cleanup_errors=True) as made, ProcessGroup() as group:
         folder, words = Path(made), [job.model_dump_json(), made]
         command = [*before, *_torchrun(job), "-m", "validate.elastic.worker", *words]
-        launcher = group.start(command, {**os.environ, **_ENVIRONMENT})
+        launcher = group.start(command, {**os.environ, **_ENVIRONMENT, FOLDER: made})
         try:
             # Steps take longer than planned on a busy machine, but not four times as long.
             limit = _RESTART_S * (1 + len(job.kills)) + 4 * job.steps * job.step_s
@@ -97,7 +88,7 @@ def run(job: Job, before: Sequence[str] = ()) -> Killed:
             kills = [launched.kill(*each) for each in enumerate(job.kills)]
             launched.wait(lambda: launcher.poll() == 0)
             _check(job, json.loads((folder / TOTAL).read_text()))
-            return killed(job, list(launched.rows(0)), kills)
+            return killed(job, read_rows(folder, 0), kills)
         finally:
             # Ranks have their own sessions, and only their launcher ends them.
             if launcher.poll() is None:

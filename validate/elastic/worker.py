@@ -1,6 +1,7 @@
 """``python -m validate.elastic.worker JOB FOLDER``: a rank, as torchrun starts it.
 
-It continues from the last checkpoint in FOLDER, and notes there the ends of steps and checkpoints.
+It continues from the last checkpoint in FOLDER, and writes a row at the end of each step and
+checkpoint.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import torch
 import torch.distributed as dist
 
 from validate.elastic.account import TOTAL, Job
+from validate.ranks.launch import write_row
 
 CHECKPOINT = "checkpoint.json"
 
@@ -24,24 +26,22 @@ def train(job: Job, folder: Path) -> None:
     dist.init_process_group("gloo")
     rank = dist.get_rank()
     done, total = _restored(folder / CHECKPOINT)
-    with (folder / f"rank-{rank}.jsonl").open("a", buffering=1) as notes:
 
-        def note(event: str) -> None:
-            row = {"event": event, "at": time.monotonic(), "step": done, "pid": os.getpid()}
-            notes.write(json.dumps(row) + "\n")
+    def note(event: str) -> None:
+        write_row({"event": event, "at": time.monotonic(), "step": done, "pid": os.getpid()})
 
-        # A restart is over when all are here again.
-        dist.barrier()
-        note("begin")
-        while done < job.steps:
-            time.sleep(job.step_s)
-            total += _summed(done + rank)
-            done += 1
-            note("step")
-            if done % job.every == 0:
-                _save(folder / CHECKPOINT, rank, job, done, total)
-                note("saved")
-        note("end")
+    # A restart is over when all are here again.
+    dist.barrier()
+    note("begin")
+    while done < job.steps:
+        time.sleep(job.step_s)
+        total += _summed(done + rank)
+        done += 1
+        note("step")
+        if done % job.every == 0:
+            _save(folder / CHECKPOINT, rank, job, done, total)
+            note("saved")
+    note("end")
     if rank == 0:
         (folder / TOTAL).write_text(json.dumps(total))
     dist.destroy_process_group()

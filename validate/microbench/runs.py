@@ -38,7 +38,7 @@ def launched(settings: Settings, hosts: Sequence[Host], progress: Progress) -> R
             timeout_s=_TIMEOUT_S,
             connect_timeout_s=settings.timeout,
             preload=[__name__],
-            on_line=_listener(progress),
+            on_line=progress_reader(progress),
         ).rows
     except RunFailed as error:
         # Earlier measurements took minutes and are valid: they are kept, with the reason beside
@@ -75,14 +75,8 @@ def run_ranks(settings: Settings, report: Callable[[Row], None], progress: Progr
     """
     with joined(settings.backend, settings.device, settings.timeout) as world:
         connected()
-        places = world.gather(place_of(world).model_dump())
-        if world.rank == 0:
-            about = {
-                "backend": world.backend,
-                "ranks": places,
-                "machine": machine(),
-                "provenance": provenance(),
-            }
+        about = described(world)
+        if about is not None:
             report({"run": about})
         run_benchmarks(world, settings, lambda row: report({"row": row}), progress)
         world.barrier()
@@ -90,10 +84,6 @@ def run_ranks(settings: Settings, report: Callable[[Row], None], progress: Progr
 
 def as_rank(text: str) -> None:
     """Measure and write rows on a rank started by `launched`; progress goes to stdout."""
-
-    def print_progress(what: str, done: int, total: int | None) -> None:
-        sys.stdout.write(f"{_PROGRESS} {what} {done}\n")
-
     run_ranks(Settings.model_validate_json(text), write_row, print_progress)
 
 
@@ -102,18 +92,33 @@ def _known(settings: Settings) -> None:
         BENCHMARKS[name]  # raises for an unknown one
 
 
-def place_of(world: World) -> RankPlace:
-    """Return where this rank runs."""
-    return RankPlace(
+def described(world: World) -> Row | None:
+    """Return backend, places of all ranks, machine and versions on rank 0; None elsewhere.
+
+    All ranks must call this.
+    """
+    place = RankPlace(
         rank=world.rank,
         host=socket.gethostname(),
         pid=os.getpid(),
         device=str(world.device),
         device_name=world.face.name,
     )
+    places = world.gather(place.model_dump())
+    if world.rank:
+        return None
+    about = {"backend": world.backend, "ranks": places, "machine": machine()}
+    return {**about, "provenance": provenance()}
 
 
-def _listener(progress: Progress) -> Callable[[int, str, str], None]:
+def print_progress(what: str, done: int, total: int | None) -> None:
+    """Print a line with the progress of a rank, which `progress_reader` reads."""
+    sys.stdout.write(f"{_PROGRESS} {what} {done}\n")
+
+
+def progress_reader(progress: Progress) -> Callable[[int, str, str], None]:
+    """Return an ``on_line`` of `launch` that calls ``progress`` for each such line of rank 0."""
+
     def on_line(rank: int, stream: str, line: str) -> None:
         words = line.split()
         if rank == 0 and stream == "stdout" and len(words) == 3 and words[0] == _PROGRESS:

@@ -20,9 +20,8 @@ from dpsim.base.errors import DpsimError
 from dpsim.engine import Job
 from validate.emulate import Case
 from validate.microbench.benchmarks import run_benchmarks
-from validate.microbench.machine import machine, provenance
 from validate.microbench.precision import products_in
-from validate.microbench.runs import place_of
+from validate.microbench.runs import described
 from validate.microbench.settings import Settings
 from validate.node.program import carry_out, computing_seconds, twin_of
 from validate.node.rows import Rows, short
@@ -102,11 +101,11 @@ def as_rank(text: str) -> None:
     """Run one rank's part in an order, given as JSON."""
     order = Order.model_validate_json(text)
     with joined(order.items[0].backend, order.device, PATIENCE_S) as world:
-        places = world.gather(place_of(world).model_dump())
-        rows = Rows(Path(order.rows)) if world.rank == 0 else None
-        if rows is not None:
-            about = {"backend": world.backend, "ranks": places, "machine": machine()}
-            rows.write({"world": {**about, "provenance": provenance()}})
+        about = described(world)
+        rows = None
+        if about is not None:
+            rows = Rows(Path(order.rows))
+            rows.write({"world": about})
         for item in order.items:
             # Rank 0's clock counts: all must take the same items. It shares the monotonic clock of
             # the ordering process's machine; the wall clock may be changed meanwhile.

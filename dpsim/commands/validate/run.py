@@ -101,7 +101,7 @@ def run(
     Example: torchrun --nproc-per-node 4 -m validate run scenarios/testbed/allreduce.yaml --json
     """
     seconds = None if timeout is None else timeout_seconds(timeout)
-    if compute not in (None, "emulated", "timed", "real"):
+    if compute not in (None, "timed", "real"):
         raise DpsimError(f"--compute must be real or timed, but got {compute!r}")
     torch_first("run")
     from validate.emulate import Case

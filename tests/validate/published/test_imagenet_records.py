@@ -8,7 +8,7 @@ from step_rows import written
 
 from dpsim import load_scenario
 from validate.published import compare_steps
-from validate.published.step_tables.imagenet import SETTINGS, TABLE, Plan, read, read_record
+from validate.published.step_tables.imagenet import SETTINGS, TABLE, read, read_plans
 from validate.published.tables.csv_file import NotPredictedError, Row
 from validate.published.tables.packaged import constants_file, packaged_rows
 from validate.published.tables.scenario_files import scenario_of_row
@@ -37,16 +37,20 @@ with (DATA / TABLE).open(newline="", encoding="utf-8") as stream:
 
 
 def record(name="goyal2017", **changes):
-    return read_record(Row(Path("one.csv"), 2, {**ROWS[name], **changes}))
+    """The steps of a row of the table, one for each plan."""
+    return read_plans(Row(Path("one.csv"), 2, {**ROWS[name], **changes}))
+
+
+def batches(steps):
+    return [step.shown["predicted_global_batch"] for step in steps]
 
 
 def test_a_record_that_says_all_assumes_next_to_nothing():
-    found = record()
-    assert found.plans == (Plan(32, 1, 256, 90 * 1_281_167),)
-    assert found.plans[0].steps == pytest.approx(90 * 1_281_167 / 8192)
-    assert found.assumed == ("precision fp32",)
-    row = Row(Path("one.csv"), 2, ROWS["goyal2017"])
-    cluster = scenario_of_row(found.step(row, found.plans[0]).scenario).cluster
+    (found,) = record()
+    assert found.scenario["workload"]["batch_per_gpu"] == 32
+    assert found.steps == pytest.approx(90 * 1_281_167 / 8192)
+    assert found.shown["assumed"] == ["precision fp32"]
+    cluster = scenario_of_row(found.scenario).cluster
     assert (
         cluster.nodes,
         cluster.ranks,
@@ -57,38 +61,37 @@ def test_a_record_that_says_all_assumes_next_to_nothing():
 
 
 def test_missing_values_are_assumed_and_listed():
-    found = record(epochs="", global_batch="", interconnect="")
-    assert set(found.assumed) == {
+    (found,) = record(epochs="", global_batch="", interconnect="")
+    assert set(found.shown["assumed"]) == {
         "precision fp32", "90 epochs", "global batch of 16,384", "8 devices a node", "network cards of dgx1-p100",
     }  # fmt: skip
-    assert found.plans[0].global_batch == 16384
+    assert batches([found]) == [16384]
 
 
 def test_words_of_hardware_and_network():
-    abci = record("yamazaki2019")
-    assert dict(abci.cluster)["nodes"] == 512
-    assert abci.cluster["network"] == {
+    (abci,) = record("yamazaki2019")
+    assert abci.scenario["cluster"]["nodes"] == 512
+    assert abci.scenario["cluster"]["network"] == {
         "fabric": "single-switch",
         "nic": "ib-edr",
         "nics_per_node": 2,
     }
-    cores = record("smith2017")
-    assert cores.plans[0].devices == 128
-    assert cores.cluster["network"] == {"fabric": "torus"}
-    assert record("tpuv2_single").plans[0].devices == 4
-    assert record(global_batch="34K-68K").plans[0].global_batch == pytest.approx(
-        (34 * 68) ** 0.5 * 1024, rel=0.01
-    )
+    (cores,), (single,) = record("smith2017"), record("tpuv2_single")
+    assert (cores.gpus, single.gpus) == (128, 4)
+    assert cores.scenario["cluster"]["network"] == {"fabric": "torus"}
+    (geometric,) = batches(record(global_batch="34K-68K"))
+    assert geometric == pytest.approx((34 * 68) ** 0.5 * 1024, rel=0.01)
 
 
 def test_mlperf_takes_samples_from_the_reference_points():
     found = record("mlperf_v1.1_nvidiadgxa100_resnet_64")
-    assert found.mlperf
-    assert [plan.global_batch for plan in found.plans] == [1664, 3264, 4096, 8192, 13056]
-    assert all(30 < plan.samples / 1_281_167 < 50 for plan in found.plans)
-    assert "samples and batch of MLPerf's reference points" in found.assumed
+    assert batches(found) == [1664, 3264, 4096, 8192, 13056]
+    assert all(step.groups[0] == "suite mlperf" for step in found)
+    samples = [step.steps * batch for step, batch in zip(found, batches(found), strict=True)]
+    assert all(30 < each / 1_281_167 < 50 for each in samples)
+    assert "samples and batch of MLPerf's reference points" in found[0].shown["assumed"]
     stated = record("mlperf_v1.1_nvidiadgxa100_resnet_64", global_batch="6528")
-    assert [plan.global_batch for plan in stated.plans] == [6528]
+    assert batches(stated) == [6528]
 
 
 @pytest.mark.parametrize(
@@ -128,10 +131,10 @@ def test_of_several_plans_the_one_that_ends_first_counts(tmp_path):
     row = ROWS["mlperf_v1.1_nvidiadgxa100_resnet_64"]
     (found,) = compare_steps(written(tmp_path / "one.csv", [row]), "imagenet").every
     ends = {}
-    for plan in record(row["record_id"]).plans:
-        stated = written(tmp_path / "stated.csv", [row | {"global_batch": str(plan.global_batch)}])
+    for batch in batches(record(row["record_id"])):
+        stated = written(tmp_path / "stated.csv", [row | {"global_batch": str(batch)}])
         (each,) = compare_steps(stated, "imagenet").every
-        ends[plan.global_batch] = each.predicted * each.step.steps
+        ends[batch] = each.predicted * each.step.steps
     assert found.predicted * found.step.steps == pytest.approx(min(ends.values()))
 
 

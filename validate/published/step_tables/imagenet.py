@@ -58,62 +58,9 @@ class Plan:
         return self.samples / self.global_batch
 
 
-@dataclass(frozen=True, slots=True)
-class PublishedTraining:
-    """A published training: model, machine, possible plans and the assumptions made.
-
-    There is one plan where the row states a batch, else several.
-    """
-
-    model: str
-    mlperf: bool
-    hardware: Mapping[str, Any]
-    cluster: Mapping[str, Any]
-    software: Mapping[str, Any]
-    plans: tuple[Plan, ...]
-    assumed: tuple[str, ...]
-    optimizer: str
-
-    def step(self, row: Row, plan: Plan) -> PublishedStep:
-        """Return the row as a step run by the plan."""
-        settings, precision = constants_file(SETTINGS), self.hardware["precision"]
-        assumed = settings["assumed"]
-        length = settings["mlperf"].get(self.model, {}).get("sequence_length")
-        large = plan.devices >= assumed["half_gradients_from"]["value"]
-        jitter = {"kind": "lognormal", "sigma": assumed["jitter"]["value"]}
-        run = {"steps": assumed["steps"]["value"], "warmup": 0, "allow_out_of_memory": True}
-        suite = "mlperf" if self.mlperf else "paper"
-        return published_step(
-            row,
-            name=row.text("record_id"),
-            cluster=self.cluster,
-            workload={
-                "model": self.model,
-                "batch_per_gpu": plan.per_device,
-                "precision": precision,
-                **({"gradient_accumulation": plan.passes} if plan.passes > 1 else {}),
-                **({"sequence_length": length} if length and self.mlperf else {}),
-                "optimizer": self.optimizer,
-                **known_words(self.software),
-            },
-            strategy=_strategy(self.hardware, half=precision != "fp32" or large),
-            beside={"disturbance": {"jitter": jitter}, "run": run},
-            measured=row.stated("time_min") * 60 / plan.steps,
-            groups=(f"suite {suite}", f"model {self.model}", f"chip {self.hardware['chip']}"),
-            steps=plan.steps,
-            software=self.software,
-            shown={
-                "predicted_global_batch": plan.global_batch,
-                "predicted_steps": plan.steps,
-                "assumed": list(self.assumed),
-            },
-        )
-
-
 def read(row: Row) -> PublishedStep:
     """Return the row by its fastest plan; raises NotPredictedError if it cannot be predicted."""
-    record = read_record(row)
-    steps = [record.step(row, plan) for plan in record.plans]
+    steps = read_plans(row)
     return steps[0] if len(steps) == 1 else min(steps, key=_ends)
 
 
@@ -122,13 +69,14 @@ def _ends(step: PublishedStep) -> float:
     return (step.steps or 1.0) * run_scenario(scenario_of_row(step.scenario)).step_time
 
 
-def read_record(row: Row) -> PublishedTraining:
-    """Return the record that a row of the table states.
+def read_plans(row: Row) -> list[PublishedStep]:
+    """Return the step of each way to run a row: one where it states a batch, else several.
 
     Raises NotPredictedError, in words for the user, where the hardware or the length of the
     training cannot be determined.
     """
-    hardware = _first(constants_file(SETTINGS)["hardware"], row.text("hardware"))
+    settings = constants_file(SETTINGS)
+    hardware = _first(settings["hardware"], row.text("hardware"))
     if hardware is None:
         raise NotPredictedError(f"hardware not known: {row.text('hardware')}")
     model, text = _model(row.text("model")), row.joined("record_id", "who", "source").casefold()
@@ -137,17 +85,48 @@ def read_record(row: Row) -> PublishedTraining:
         raise NotPredictedError(f"number of accelerators not stated, or above {_MOST_DEVICES:,}")
     devices, notes = _devices(hardware, row.text("hardware"), int(count))
     cluster, cluster_notes = _cluster(hardware, row, devices)
-    plans, plan_notes = _plans(row, model, devices, mlperf="mlperf" in text)
-    return PublishedTraining(
-        model,
-        "mlperf" in text,
-        hardware,
-        cluster,
-        software_in(text) if "mlperf" in text else constants_file(SETTINGS)["software"],
-        plans,
-        (*notes, *cluster_notes, *plan_notes, f"precision {hardware['precision']}"),
-        _optimizer(model, row.text("who"), mlperf="mlperf" in text),
-    )
+    mlperf, precision = "mlperf" in text, hardware["precision"]
+    plans, plan_notes = _plans(row, model, devices, mlperf=mlperf)
+    software = software_in(text) if mlperf else settings["software"]
+    assumed, length = settings["assumed"], settings["mlperf"].get(model, {}).get("sequence_length")
+    words = {
+        **({"sequence_length": length} if length and mlperf else {}),
+        "optimizer": _optimizer(model, row.text("who"), mlperf=mlperf),
+        **known_words(software),
+    }
+    jitter = {"kind": "lognormal", "sigma": assumed["jitter"]["value"]}
+    run = {"steps": assumed["steps"]["value"], "warmup": 0, "allow_out_of_memory": True}
+    half = precision != "fp32" or devices >= assumed["half_gradients_from"]["value"]
+    return [
+        published_step(
+            row,
+            name=row.text("record_id"),
+            cluster=cluster,
+            workload={
+                "model": model,
+                "batch_per_gpu": plan.per_device,
+                "precision": precision,
+                **({"gradient_accumulation": plan.passes} if plan.passes > 1 else {}),
+                **words,
+            },
+            strategy=_strategy(hardware, half=half),
+            beside={"disturbance": {"jitter": jitter}, "run": run},
+            measured=row.stated("time_min") * 60 / plan.steps,
+            groups=(
+                f"suite {'mlperf' if mlperf else 'paper'}",
+                f"model {model}",
+                f"chip {hardware['chip']}",
+            ),
+            steps=plan.steps,
+            software=software,
+            shown={
+                "predicted_global_batch": plan.global_batch,
+                "predicted_steps": plan.steps,
+                "assumed": [*notes, *cluster_notes, *plan_notes, f"precision {precision}"],
+            },
+        )
+        for plan in plans
+    ]
 
 
 def _optimizer(model: str, who: str, *, mlperf: bool) -> str:

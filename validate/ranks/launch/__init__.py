@@ -46,13 +46,13 @@ their process group, which the testbed ends).
 
 from validate.ranks.launch.group import ProcessGroup
 from validate.ranks.launch.host import LOOPBACK, Host, loopback
-from validate.ranks.launch.launcher import ENDED_WITHIN_S, REALTIME, launch
-from validate.ranks.launch.run import Run, RunFailed, connected, write_row
+from validate.ranks.launch.launcher import ENDED_WITHIN_S, launch, realtime_words
+from validate.ranks.launch.run import FOLDER, Run, RunFailed, connected, read_rows, write_row
 
 __all__ = [
     "ENDED_WITHIN_S",
+    "FOLDER",
     "LOOPBACK",
-    "REALTIME",
     "Host",
     "ProcessGroup",
     "Run",
@@ -60,5 +60,7 @@ __all__ = [
     "connected",
     "launch",
     "loopback",
+    "read_rows",
+    "realtime_words",
     "write_row",
 ]

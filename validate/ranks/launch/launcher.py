@@ -37,7 +37,7 @@ ENDED_WITHIN_S = 5.0
 
 _LOOK_EVERY_S = 0.1  # output, and with it nearly every rank's end, is noticed at once
 # Before all other work of the machine; see the testbed's accuracy.
-REALTIME = ("chrt", "-f", str(PRIORITY))
+_REALTIME = ("chrt", "-f", str(PRIORITY))
 
 
 def launch(
@@ -62,7 +62,8 @@ def launch(
     DpsimError for an invalid command or argument.
     """
     _check(command, hosts, timeout_s, connect_timeout_s)
-    first, notes = _realtime(hosts, realtime)
+    wanted = realtime and any(host.realtime for host in hosts)
+    first, notes = realtime_words() if wanted else ((), ())
     with (
         TemporaryDirectory(prefix="dpsim-run-", ignore_cleanup_errors=True) as made,
         ProcessGroup() as group,
@@ -122,22 +123,17 @@ def _check(
         raise DpsimError(f"the command must be a program that is there, but got {got}")
 
 
-def _realtime(hosts: Sequence[Host], wanted: bool) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the words before a rank's command for real-time scheduling, and notes.
-
-    If it is wanted but not permitted, a note says so.
-    """
-    if not wanted or not any(host.realtime for host in hosts):
-        return (), ()
-    if shutil.which(REALTIME[0]) is None:
+def realtime_words() -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the words before a command for real-time scheduling; none, and notes, if it cannot."""
+    if shutil.which(_REALTIME[0]) is None:
         return (), (
             "ranks run without real-time scheduling, since there is no chrt (Debian: apt-get "
             "install util-linux)",
         )
     # Tested by trying: a container may have the right without being root, and root may lack it.
-    tried = subprocess.run([*REALTIME, "true"], check=False, capture_output=True, text=True)
+    tried = subprocess.run([*_REALTIME, "true"], check=False, capture_output=True, text=True)
     if tried.returncode == 0:
-        return REALTIME, ()
+        return _REALTIME, ()
     return (), (
         "ranks run without real-time scheduling, which is not permitted here: "
         f"{tried.stderr.strip()}",
