@@ -545,20 +545,3 @@ def test_products_in_fp32_run_on_plain_cores(precision, cores):
     plain = constants_for(build_model("resnet18"), "volta", "fp32", Software()).product
     pascal = constants_for(build_model("resnet18"), "pascal", "fp32", Software()).product
     assert plain == pytest.approx(pascal, rel=0.15), "plain cores of both do much the same"
-
-
-def test_scaled_times_are_the_same_in_everything_else():
-    times = MeasuredTimes(
-        batch_sizes=(4,),
-        forward_s=((1.0, 2.0),),
-        backward_s=((3.0, 4.0),),
-        optimizer_s=(5.0,),
-        device="a",
-    )
-    twice = times.scaled(2.0)
-    assert (twice.forward_s, twice.backward_s, twice.optimizer_s) == (
-        ((2.0, 4.0),),
-        ((6.0, 8.0),),
-        (10.0,),
-    )
-    assert (twice.batch_sizes, twice.device) == ((4,), "a")

@@ -24,7 +24,7 @@ from validate.microbench.precision import products_in
 from validate.node.methods import method_on
 from validate.node.task import ScenarioTask
 from validate.ranks.processes import World, first_line
-from validate.training import Method, Task, Training, computing_step, pauses, train
+from validate.training import Method, Task, Training, computing_step, train
 from validate.twins import Subject, subject_of, timed_subject
 
 _WARM = 3  # steps alone that do not count
@@ -162,7 +162,8 @@ def _training(
         return Training(**settings)
     of_rank = _computing_only(method, task, Training(**settings), world, working)
     workers = np.array(world.gather(of_rank.typical)[: job.workers])
-    return Training(**settings, pauses_s=pauses(factors, workers))
+    seconds = (factors - 1).clip(min=0) * workers
+    return Training(**settings, pauses_s=tuple(map(tuple, seconds.T.tolist())))
 
 
 class _Computing(NamedTuple):

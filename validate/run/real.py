@@ -2,13 +2,14 @@
 
 Each rank has its share of the processor. The prediction is for that network: its layers are
 measured on a single rank first. Ranks beyond the cores then share them, which the prediction does
-not know of. The scenario's jitter and slow workers are reproduced by waiting (`pauses`).
+not know of. The scenario's jitter and slow workers are reproduced by waiting (`Waits`).
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -18,6 +19,7 @@ import numpy as np
 from dpsim.base.errors import DpsimError
 from dpsim.base.terminal import write_whole
 from dpsim.engine import Job, Steps, run_scenario, slow_downs
+from dpsim.scenario import Scenario
 from dpsim.workload import ModelProfile
 from validate.emulate import Case, Measured, Placement, placement
 from validate.microbench.layers import profile
@@ -30,7 +32,7 @@ from validate.ranks.testbed import Testbed
 from validate.run.methods import method_of
 from validate.run.runs import PartialRunError, extended
 from validate.run.step_run import EVERY_STEP, StepRun, step_run
-from validate.training import Training, pauses, train
+from validate.training import Training, train
 
 WIDTH = 64  # channels: 84,000 parameters, 0.3 MB of gradients
 _TIMEOUT_S = 300.0
@@ -59,10 +61,10 @@ def real_run(case: Case, *, timeout_s: float | None = None) -> StepRun:
             f"{case.file}: testbed must be in the scenario or given by --testbed, but is not"
         )
     with TemporaryDirectory() as folder:
-        own = _with_own_layers(case, Path(folder))
+        own, waits = _predictable(case, Path(folder))
         config, placed = extended(scenario.testbed, placement(scenario))
         failed = ""
-        command = program(__name__, json.dumps([own.file, own.set]))
+        command = program(__name__, json.dumps([case.file, case.set]), str(waits))
         with Testbed(config) as up:
             try:
                 rows = launch(
@@ -83,26 +85,64 @@ def real_run(case: Case, *, timeout_s: float | None = None) -> StepRun:
     return found
 
 
-def _with_own_layers(case: Case, folder: Path) -> Case:
-    """Return the case with the network as its model, measured now on one rank by itself."""
+def _predictable(case: Case, folder: Path) -> tuple[Case, Path]:
+    """Return the case with the network's own times, and the file of its waits.
+
+    All files are written to ``folder``: the times measured on one rank, the same stretched, and the
+    waits.
+    """
+    # Twice with a profile: the waits need the measured seconds, and the prediction those stretched.
+    waits = folder / "waits.json"
     batch = case.scenario().workload.batch_per_gpu
-    file = folder / "digits.json"
-    write_whole(file, _measured_profile(batch).to_json())
+    measured = _measured_profile(batch)
+    found: Waits = waits_of(_with_profile(case, folder / "measured.json", measured, batch).job())
+    write_whole(waits, json.dumps(found.seconds))
+    assert measured.measured is not None
+    longer = measured.model_copy(update={"measured": measured.measured.scaled(found.stretch)})
+    return _with_profile(case, folder / "digits.json", longer, batch), waits
+
+
+@dataclass(frozen=True, slots=True)
+class Waits:
+    """The seconds that each worker waits in each step, for jitter and for being slow.
+
+    A worker whose computing is to take f times its measured seconds T waits (f - 1) T before it
+    computes. Real computing cannot be made shorter: where draws are below 1, everything is
+    stretched by 1 / (the smallest draw) first, in the prediction too. All computing counts as
+    ``stretch`` times as long as it takes.
+    """
+
+    stretch: float
+    seconds: tuple[tuple[float, ...], ...]
+
+
+def waits_of(job: Job) -> Waits:
+    """The waits in all steps of ``job``, warm-up included.
+
+    Its times must be of computing only.
+    """
+    factors = slow_downs(job)
+    stretch = 1 / min(float(factors.min()), 1.0)
+    # The last position of a worker's kind is where its step ends: all that it computes.
+    measured = job.positions[-1, job.kind_of]
+    # Rounding may leave a wait just below nothing.
+    seconds = ((factors * stretch - 1) * measured).clip(min=0.0)
+    return Waits(stretch, tuple(map(tuple, seconds.T.tolist())))
+
+
+def _with_profile(case: Case, file: Path, profile: ModelProfile, batch: int) -> Case:
+    """Return the case with ``profile``, written to ``file``, as its model."""
+    write_whole(file, profile.to_json())
     workload = {"model": {"profile": str(file)}, "batch_per_gpu": batch}
     return Case(case.file, (*case.set, f"workload={json.dumps(workload)}"))
 
 
-def _training(job: Job) -> Training:
-    scenario = job.scenario
-    # The last position of a worker's kind is where its step ends: all that it computes.
-    waits = pauses(slow_downs(job), job.positions[-1, job.kind_of])
+def _training(scenario: Scenario, waits: Path) -> Training:
+    run = scenario.run
+    steps, batch = run.warmup + run.steps, scenario.workload.batch_per_gpu
+    pauses = json.loads(waits.read_text())
     return Training(
-        width=WIDTH,
-        precision="float32",
-        steps=scenario.run.warmup + scenario.run.steps,
-        batch=scenario.workload.batch_per_gpu,
-        seed=scenario.run.seed,
-        pauses_s=waits,
+        width=WIDTH, precision="float32", steps=steps, batch=batch, seed=run.seed, pauses_s=pauses
     )
 
 
@@ -138,10 +178,10 @@ def _steps(rows: Sequence[Mapping[str, Any]], placed: Placement) -> Steps:
     return steps
 
 
-def as_rank(text: str) -> None:
+def as_rank(text: str, waits: str) -> None:
     """Train as one rank, started by `real_run`, and write its record."""
-    job = Case(*json.loads(text)).job()
+    scenario = Case(*json.loads(text)).scenario()
     with joined(_BACKEND, _DEVICE) as world:
         connected()
-        summary = train(method_of(job.scenario), world, _training(job)).summary()
+        summary = train(method_of(scenario), world, _training(scenario, Path(waits))).summary()
         write_row({key: summary[key] for key in ("step_s", "parts_s", "losses")})

@@ -19,7 +19,7 @@ from validate.training.method import Method
 from validate.training.proof import Proof, names_of, prove
 from validate.training.rank_record import Event, RankRecord
 from validate.training.replay import Replayed, replay
-from validate.training.settings import Training, pauses
+from validate.training.settings import Training
 from validate.training.task import Task, cnn
 from validate.training.train import METHODS, computing_step, method_named, train
 
@@ -37,7 +37,6 @@ __all__ = [
     "computing_step",
     "method_named",
     "names_of",
-    "pauses",
     "prove",
     "replay",
     "train",

@@ -6,7 +6,6 @@ from typing import Annotated, Literal
 
 from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
 
-from dpsim.base.arrays import FloatArray
 from dpsim.base.config import Config
 
 
@@ -49,13 +48,3 @@ class Training(Config):
         """Return the seconds that ``worker`` waits in iteration ``step``."""
         own = self.pauses_s[worker] if worker < len(self.pauses_s) else 0.0
         return own[step % len(own)] if isinstance(own, tuple) else own
-
-
-def pauses(factors: FloatArray, seconds: FloatArray) -> tuple[tuple[float, ...], ...]:
-    """Return the seconds that each worker waits in each step to be slower by ``factors``.
-
-    ``factors`` are (steps, workers), ``seconds`` what each worker's computing takes by itself. Real
-    computing cannot be made shorter: a factor below 1 gives no wait.
-    """
-    waits = (factors - 1).clip(min=0) * seconds
-    return tuple(map(tuple, waits.T.tolist()))

@@ -14,8 +14,9 @@ if find_spec("torch"):
     from dpsim.engine.kernel import slow_downs
     from dpsim.engine.preparation import prepare
     from dpsim.scenario import load_scenario
+    from dpsim.workload import MeasuredTimes
     from validate.run.methods import method_of
-    from validate.training import pauses
+    from validate.run.real import waits_of
 
 SCENARIO = Path(__file__).parents[3] / "scenarios" / "testbed" / "allreduce.yaml"
 SECONDS = 0.152  # of one worker's step, by the scenario's profile
@@ -98,18 +99,42 @@ def test_what_disturbs_the_network_is_refused():
 
 
 def test_a_slow_worker_waits_for_as_long_as_it_is_slower():
-    """Worker 1 takes 1.5 times what the others take."""
-    slow = ["disturbance.slow=[{workers: [1], factor: 1.5}]", "run.steps=3"]
-    job = prepare(load_scenario(SCENARIO, slow))
-    waits = pauses(slow_downs(job), job.positions[-1, job.kind_of])
-    assert [len(own) for own in waits] == [5] * 4
-    assert waits[0] == (0.0,) * 5
-    assert waits[1] == pytest.approx((0.5 * SECONDS,) * 5)
-
-
-def test_no_wait_makes_computing_shorter():
-    assert pauses(np.array([[0.5, 1.0, 2.0]]), np.array([1.0, 1.0, 3.0])) == (
-        (0.0,),
-        (0.0,),
-        (3.0,),
+    """Worker 1 takes 1.5 times what the others take; nobody is faster than alone, so that nothing
+    is stretched.
+    """
+    waits = waits_of(
+        prepare(
+            load_scenario(
+                SCENARIO, ["disturbance.slow=[{workers: [1], factor: 1.5}]", "run.steps=3"]
+            )
+        )
     )
+    assert waits.stretch == 1
+    assert [len(own) for own in waits.seconds] == [5] * 4
+    assert waits.seconds[0] == (0.0,) * 5
+    assert waits.seconds[1] == pytest.approx((0.5 * SECONDS,) * 5)
+
+
+def test_draws_below_1_stretch_everything():
+    job = prepare(load_scenario(SCENARIO, ["disturbance.jitter={kind: lognormal, sigma: 0.2}"]))
+    waits, factors = waits_of(job), slow_downs(job)
+    assert waits.stretch == pytest.approx(1 / factors.min())
+    assert min(min(own) for own in waits.seconds) == pytest.approx(0, abs=1e-12)
+    assert pytest.approx(factors * waits.stretch * SECONDS) == np.array(waits.seconds).T + SECONDS
+
+
+def test_stretched_times_are_the_same_in_everything_else():
+    times = MeasuredTimes(
+        batch_sizes=(4,),
+        forward_s=((1.0, 2.0),),
+        backward_s=((3.0, 4.0),),
+        optimizer_s=(5.0,),
+        device="a",
+    )
+    twice = times.scaled(2.0)
+    assert (twice.forward_s, twice.backward_s, twice.optimizer_s) == (
+        ((2.0, 4.0),),
+        ((6.0, 8.0),),
+        (10.0,),
+    )
+    assert (twice.batch_sizes, twice.device) == ((4,), "a")
