@@ -11,6 +11,7 @@ from dpsim.base.lazy import on_demand
 
 if TYPE_CHECKING:
     from dpsim.network.closed_form import ClosedFormModel
+    from dpsim.network.collective_model import CollectiveModel
     from dpsim.network.conditions import Background, Conditions, LinkChange
     from dpsim.network.fastest import FastestModel
     from dpsim.network.flows import FluidNetwork, SharedNetwork
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from dpsim.network.libraries import automatic_library
     from dpsim.network.libraries.nccl import beyond, machine_error
     from dpsim.network.maxmin import max_min_rates
-    from dpsim.network.model import CollectiveModel
     from dpsim.network.model_choice import (
         MODEL_KINDS,
         ModelKind,

@@ -14,9 +14,9 @@ import numpy as np
 
 from dpsim.base.arrays import FloatArray, IntArray
 from dpsim.collectives import Traffic, algorithm
+from dpsim.network.collective_model import CollectiveModel
 from dpsim.network.conditions import NO_CONDITIONS, Conditions
 from dpsim.network.flows import CollectiveRun, SharedNetwork, ends_of_flows
-from dpsim.network.model import CollectiveModel
 from dpsim.network.outcome import MessageCosts, OnRanks, Outcome
 from dpsim.network.rounds import RoundsModel
 from dpsim.topology import Hosts, Routes, SubNetwork

@@ -28,8 +28,8 @@ from dpsim.collectives import (
     ranks_array,
     traffic,
 )
+from dpsim.network.collective_model import CollectiveModel
 from dpsim.network.maxmin import max_min_rates
-from dpsim.network.model import CollectiveModel
 from dpsim.network.outcome import MessageCosts, Outcome
 from dpsim.network.rounds import RoundsModel
 from dpsim.topology import Network, Routes

@@ -189,7 +189,7 @@ def _table(found: StepRun) -> Table:
     # Each part by its label, and times that are not parts of a step.
     rows: dict[str, list[float | None]] = {"a step": [each.step_time_s["mean"] for each in sides]}
     rows |= {part.words: [each.parts_s[name] for each in sides] for name, part in PARTS.items()}
-    rows |= {"hidden communication": [each.overlapped_comm_s for each in sides]}
+    rows |= {"overlapped communication": [each.overlapped_comm_s for each in sides]}
     rows |= {
         f"message {name}": [both["predicted_s"], both["measured_s"]]
         for name, both in found.collectives.items()

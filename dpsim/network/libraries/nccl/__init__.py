@@ -18,6 +18,7 @@ if TYPE_CHECKING:
         machine_of,
         network_cards,
     )
+    from dpsim.network.libraries.nccl.collective_model import NcclModel
     from dpsim.network.libraries.nccl.cost import BRANCHES, OPS, Picked, Work, seconds
     from dpsim.network.libraries.nccl.description import (
         describe,
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     from dpsim.network.libraries.nccl.explanation import Explanation, explain
     from dpsim.network.libraries.nccl.gpus import is_amd
     from dpsim.network.libraries.nccl.machine import NVMESH, NVSWITCH, PCIE, NcclMachine, Note
-    from dpsim.network.libraries.nccl.model import NcclModel
     from dpsim.network.libraries.nccl.model_error import (
         beyond,
         described_as,

@@ -13,6 +13,7 @@ import numpy as np
 from dpsim.base.arrays import FloatArray, IntArray
 from dpsim.base.errors import DpsimError
 from dpsim.collectives import Schedule, Traffic, algorithm, traffic
+from dpsim.network.collective_model import CollectiveModel, CommonFinish
 from dpsim.network.libraries.far import along_trees, around_rings, to_partners
 from dpsim.network.libraries.nccl.channels import (
     exchange_loads,
@@ -25,7 +26,6 @@ from dpsim.network.libraries.nccl.cluster_machine import machine_of, network_car
 from dpsim.network.libraries.nccl.machine import NVSWITCH, NcclMachine
 from dpsim.network.libraries.nccl.prediction import machine_constants, predict
 from dpsim.network.libraries.nccl.selection import CHAINS
-from dpsim.network.model import CollectiveModel, CommonFinish
 from dpsim.network.rounds import RoundsModel
 from dpsim.topology import Cluster
 
