@@ -1,6 +1,6 @@
 """Predicts how long a data-parallel training step takes and what would change it.
 
-The names in ``__all__`` are stable: docs/python.md says what that means.
+The names in ``__all__`` are stable: docs/python.md explains this.
 """
 
 from __future__ import annotations

@@ -64,7 +64,7 @@ def _found() -> dict[str, str]:
     ``flops.py`` has ``dpsim flops`` if its docstring begins so, as the function ``flops``.
     """
     folder = Path(__file__).with_name("commands")
-    named = {home.partition(":")[0] for below in _COMMANDS.values() for home in below.values()}
+    named = {home.partition(":")[0] for group in _COMMANDS.values() for home in group.values()}
     others = {
         file.stem: file
         for file in sorted(folder.glob("*.py"))

@@ -109,8 +109,8 @@ class Problem(NamedTuple):
     def __str__(self) -> str:
         """Return the place and the rule, with the value if it is a number or a text."""
         rule = self.rule
-        # Rules of our own validators state the value, and rules on a whole part state what is wrong
-        # in it.
+        # Rules of our own validators state the value, and rules on a whole part state the error in
+        # it.
         if rule.startswith("must ") and "but got" not in rule and self.given is not None:
             rule += _but_got(self.given)
         return f"{self.where}: {rule}" if self.where else rule

@@ -151,7 +151,7 @@ def _as_csv(content: dict[str, Any]) -> str:
 def csv_text(rows: Iterable[Iterable[Any]]) -> str:
     """Return rows as CSV without texts that a spreadsheet or a terminal would execute."""
     text = io.StringIO()
-    # Like all other text here; csv's default line ends are those of Windows.
+    # Like all other text here; csv's default line ends are Windows'.
     written = csv.writer(text, lineterminator="\n")
     written.writerows(map(harmless, row) for row in rows)
     return text.getvalue()

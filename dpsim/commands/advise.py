@@ -43,7 +43,7 @@ def _lines(found: Advice) -> list[str]:
     from dpsim.base.units import TIME, human
 
     step, best = human(found.step_s, TIME), human(found.best_s, TIME)
-    lines = [f"step        {step} as it is, {best} at best: {found.gain:.1%} less"]
+    lines = [f"step        {step} as traced, {best} at best: {found.gain:.1%} less"]
     if None not in (found.idle_s, found.communication_s, found.exposed_s):
         whole, exposed = found.communication_s or 0.0, found.exposed_s or 0.0
         hidden = human(max(whole - exposed, 0.0), TIME)

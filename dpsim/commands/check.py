@@ -30,8 +30,8 @@ def check(
     problems: dict[str, list[str]] = {}
     for file in files:
         try:
-            # A sweep's points are scenarios of their own, each of which may be invalid though the
-            # base is valid.
+            # Each point of a sweep is a separate scenario, which may be invalid although the base
+            # is valid.
             if load_scenario(file).sweep is not None:
                 plan([file])
             problems[str(file)] = []

@@ -124,4 +124,4 @@ def _write_timelines(path: Path, found: Comparison) -> None:
     steps = VIEWS["synchronisation"].steps
     lanes = [lane(row.name, row.scenario, WORKERS, steps=steps) for row in found.rows]
     title = f"The first steps of up to {WORKERS} workers"
-    save(path, figures_page(title, [lanes_figure(lanes, "Who waits, and when")]))
+    save(path, figures_page(title, [lanes_figure(lanes, "Waiting of workers over time")]))

@@ -42,7 +42,7 @@ def goodput(
     from dpsim.studies.goodput import goodput_study
 
     scenario = load_scenario(file, set_ or ())
-    # Without crashes in the file, the usual ones; the last lines state what is assumed.
+    # Without crashes in the file the defaults are used; the last lines state the assumptions.
     crashes = scenario.disturbance.crashes or CrashesConfig()
     # Checked before anything is built, which takes long for too many workers.
     check_length(scenario)

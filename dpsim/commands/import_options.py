@@ -48,14 +48,14 @@ def read_file(file: Path, parse: Callable[[bytes], T]) -> T:
 
 
 def summarise(taken: Iterable[str], assumed: Iterable[str], ignored: Iterable[str]) -> None:
-    """Report what was taken from a file, what was assumed with its effect, and what was ignored."""
+    """Report taken, assumed (with their effect) and ignored values of a file."""
     for word, lines in (("taken", taken), ("assumed", assumed), ("ignored", ignored)):
         for line in [*lines] or ["nothing"]:
             narrate(f"{word}: {line}")
 
 
 def summarise_notes(taken: Iterable[str], notes: Iterable[str]) -> None:
-    """Report what was taken, and notes, sorted into assumptions and ignored parts."""
+    """Report taken values, and notes, sorted into assumptions and ignored parts."""
     notes = list(notes)
     assumed = [note.removeprefix(_ASSUMED) for note in notes if note.startswith(_ASSUMED)]
     ignored = [note.removeprefix("ignored: ") for note in notes if not note.startswith(_ASSUMED)]

@@ -5,8 +5,8 @@ Figures, reports, the dashboard and its server's configuration take it from here
 The palette has seven colours for data: each has a contrast of at least 3 to 1 to both backgrounds
 (WCAG 2.1, 1.4.11), and a distance of at least 23 units of CIE Lab to the others, for people with
 any kind of colour vision (simulated after Machado, Oliveira and Fernandes, 2009). They were found
-by a search near the hues of Okabe and Ito's "Color universal design" (2008), of which the lighter
-half is too pale for a white page. Tests check both limits.
+by a search near the hues of Okabe and Ito's "Color universal design" (2008), whose lighter half is
+too pale for a white page. Tests check both limits.
 """
 
 from __future__ import annotations

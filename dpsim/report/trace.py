@@ -22,7 +22,7 @@ MOST_WORKERS = 64
 MOST_LINKS = 64
 STREAMS = ("compute", "communication", "input")
 STEPS = 3  # steps that a command records for a trace
-_FIRST_LINK = 10_000  # number of the first link's thread, after those of GPUs
+_FIRST_LINK = 10_000  # number of the first link's thread, after the GPUs'
 _MICRO = 1e6
 
 Event = dict[str, Any]
@@ -120,7 +120,7 @@ def _links(job: Job, carried: OnLinks) -> Iterator[Event]:
 
 
 def _place(link: str, nodes: int) -> tuple[int, str]:
-    """Return the process of a link: the node where it begins or else ends, or the network."""
+    """Return the process of a link: the node at its start or else its end, or the network."""
     for end in link.split("->"):
         node = end.partition("/")[0].removeprefix("node")
         if node.isdigit():

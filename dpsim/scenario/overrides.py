@@ -70,8 +70,8 @@ def apply_overrides(
     """Return a copy of ``document`` with the overrides applied in order.
 
     ``model`` resolves the paths, which may be short (`full_path`). Missing mappings on the way are
-    created with the defaults of ``model``. Setting the key that selects a kind drops those of the
-    document's fields that the new kind does not have. `validate` checks the values later.
+    created with the defaults of ``model``. Setting the key that selects a kind drops the document's
+    fields that the new kind does not have. `validate` checks the values later.
 
     Raises ScenarioError for overrides that are not ``key=value`` and for paths through unknown
     keys.

@@ -126,7 +126,7 @@ class MeasuredCell(ScaledCompute):
         """A sentence on the measured and the predicted part."""
         return (
             f"cells of {self.cell} GPUs take the measured {human(self.step_time, TIME)} "
-            f"({self.source}); what they exchange is predicted."
+            f"({self.source}); their communication is predicted."
         )
 
 

@@ -96,7 +96,7 @@ class Shape:
         return Shape((chosen,)) if chosen else self
 
     def union(self) -> Shape | None:
-        """Return the discriminated union here, also where it is one option among others."""
+        """Return the discriminated union here, also if it is one option among others."""
         if self.discriminator is not None or len(self.given) < 2:
             return self if self.discriminator is not None else None
         return next(

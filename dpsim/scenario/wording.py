@@ -231,7 +231,7 @@ def unknown_key(key: str, parent: Shape, model: Shape | None = None) -> str:
 
 
 def _deeper(key: str, shape: Shape) -> str | None:
-    """Return where ``key`` is known, one or two levels below ``shape``; None unless unique.
+    """Return the path of ``key``, one or two levels below ``shape``; None unless unique.
 
     Sections of one kind come first: every file has their fields.
     """

@@ -13,7 +13,7 @@ QUICKSTART = ROOT / "scenarios" / "quickstart.yaml"
 @pytest.mark.parametrize(
     ("of", "shown"),
     [
-        ("synchronisation", ("BSP", "SSP, at most 2 ahead", "What worker 0 reads")),
+        ("synchronisation", ("BSP", "SSP, at most 2 ahead", "Updates read by worker 0")),
         ("overlap", ("WFBP", "MG-WFBP", "buckets", "priority")),
         ("sharding", ("all-reduce", "FSDP")),
     ],

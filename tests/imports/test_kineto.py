@@ -420,7 +420,7 @@ def test_the_command_writes_a_profile_that_a_scenario_takes(dpsim, tmp_path):
     assert (code, out) == (0, "")
     assert "taken: 3 layers, 314 parameters" in err
     assert "ignored: 0.000748 s of a step of 0.001 s, in which no kernel runs" in err
-    assert "job: where a traced step of 1 ms goes" in err
+    assert "job: breakdown of a traced step of 1 ms" in err
     assert re.search(r"conv2d.0 +│ 150 us │ +60 us │ +90 us │ 15.0%", err)
     assert (
         "measured at batch 4: forward 7.2e-05 s, backward 0.000113 s; 1 collective calls a step"

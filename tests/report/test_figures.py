@@ -189,7 +189,7 @@ def test_knobs_are_in_percent_and_those_that_hurt_stand_out():
     figure = knobs_figure({"knobs": knobs})
     assert list(figure.data[0].x) == pytest.approx([-31, 10])
     assert figure.data[0].marker.color[0] != figure.data[0].marker.color[1]
-    assert titles(figure)[0] == "What limits it: 2x NIC rate gains most"
+    assert titles(figure)[0] == "Limits: 2x NIC rate gains most"
 
 
 def test_times_are_shown_in_a_unit_that_suits_them():

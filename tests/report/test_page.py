@@ -40,7 +40,7 @@ class Page(HTMLParser):
         return [text for at, text in self.texts if at == tag]
 
 
-HEADINGS = ["Figures", "Assumptions", "Calibration and its error", "What is not modelled"]
+HEADINGS = ["Figures", "Assumptions", "Calibration and its error", "Not modelled"]
 
 
 def test_a_page_over_what_the_commands_print(dpsim, tmp_path):
@@ -107,7 +107,7 @@ def test_the_page_of_a_run_shows_its_timeline_and_the_same_result(dpsim, tmp_pat
     assert err.splitlines() == [f"wrote {tmp_path / 'trace.json'}", f"wrote {out}"]
     assert len(json.loads((tmp_path / "trace.json").read_text())["traceEvents"]) > 100
     text = out.read_text()
-    assert re.search(r"What worker \d+ \(typical\) does in one step", text)
+    assert re.search(r"One step of worker \d+ \(typical\)", text)
     shown, _, folded = text.partition("<details")
     assert "(slowest)" not in shown
     assert "(slowest)" in folded

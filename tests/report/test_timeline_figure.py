@@ -31,7 +31,7 @@ def test_a_step_of_the_tiny_job_is_drawn_as_it_is_computed_on_paper(tiny):
         ("sends", "communication", 10, 11),
     ]
     assert figure.layout.xaxis.title.text == "time (s)"
-    assert figure.layout.title.text == "What worker 0 does in one step"
+    assert figure.layout.title.text == "One step of worker 0"
 
 
 def test_every_pass_of_a_step_that_accumulates_has_its_number_and_its_backward_pass():
@@ -81,7 +81,7 @@ def test_thin_bars_have_neither_words_nor_outlines_and_times_a_unit_that_suits_t
 
 def test_workers_have_the_given_names():
     figure = timeline_figure(
-        [Interval(7, "compute", "forward", 0, 1)], {7: "the slowest, worker 7,"}
+        [Interval(7, "compute", "forward", 0, 1)], {7: "the slowest, worker 7"}
     )
-    assert figure.layout.title.text == "What the slowest, worker 7, does in one step"
+    assert figure.layout.title.text == "One step of the slowest, worker 7"
     assert timeline_figure([]).data == ()

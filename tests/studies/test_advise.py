@@ -239,7 +239,7 @@ def test_the_command_answers_with_the_documented_keys(dpsim, tmp_path, monkeypat
     assert code == 0
     assert "DistributedDataParallel(model" in out
     # As dpsim import kineto says of the same trace.
-    assert "step        1 ms as it is" in out
+    assert "step        1 ms as traced" in out
     assert "idle for 748 us" in out
 
 

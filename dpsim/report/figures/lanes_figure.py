@@ -223,7 +223,7 @@ def window_figure(window: Window) -> go.Figure:
     figure.update_layout(
         title={
             **_HEAD,
-            "text": f"What worker {window.worker} reads as it begins step {window.clock + 1}",
+            "text": f"Updates read by worker {window.worker} before step {window.clock + 1}",
         },
         height=190 + 40 * workers,
         legend={"orientation": "h", "x": 0, "y": -0.35, "yanchor": "top"},

@@ -28,7 +28,7 @@ def as_text(figure: go.Figure) -> go.Figure:
 
 
 def _words(figure: go.Figure) -> Iterator[tuple[Any, str]]:
-    """Yield where text may be: parts of the figure, each with a key."""
+    """Yield the places of text: parts of the figure, each with a key."""
     for trace in figure.data:
         yield from ((trace, key) for key in _OF_TRACES if key in trace)
     layout = figure.layout

@@ -52,7 +52,7 @@ def paths_figure(paths: Mapping[str, Paths]) -> go.Figure:
 
 
 def _add_panel(figure: go.Figure, each: Paths, column: int) -> None:
-    """Draw lines of equal loss, the path of each worker, and that of the measured model."""
+    """Draw lines of equal loss, the path of each worker, and the measured model's path."""
     figure.add_contour(
         x=each.across,
         y=each.up,

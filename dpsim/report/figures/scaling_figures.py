@@ -79,7 +79,7 @@ def scaling_figure(results: Sequence[Result | Answer], current: int | None = Non
 
 
 def _add_band(figure: go.Figure, answers: Sequence[Answer], rates: Sequence[float]) -> None:
-    """Draw the interval of each rate by the model's error, where it is known."""
+    """Draw the interval of each rate by the model's error, if it is known."""
     found = [
         (each["workers"], rate, each["step_time_s"]["mean"], each["interval_s"])
         for each, rate in zip(answers, rates, strict=True)
@@ -210,7 +210,7 @@ def knobs_figure(explanation: Mapping[str, Any]) -> go.Figure:
     axis = {"autorange": "reversed"}
     return styled(
         figure,
-        f"What limits it: {best}",
+        f"Limits: {best}",
         "change of the time per sample (%)",
         "",
         height=180 + 30 * len(turned),

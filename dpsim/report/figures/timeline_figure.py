@@ -65,7 +65,7 @@ def timeline_figure(
     axis = {"autorange": "reversed", "categoryorder": "array", "categoryarray": rows}
     return styled(
         figure,
-        f"What {_subject(intervals, called)} in one step",
+        f"One step of {_subject(intervals, called)}",
         f"time ({unit})",
         "",
         barmode="overlay",
@@ -124,9 +124,9 @@ def called_by(workers: Mapping[str, int]) -> dict[int, str]:
 def _subject(intervals: Sequence[Interval], called: Mapping[int, str] | None) -> str:
     workers = {each.worker for each in intervals}
     if len(workers) != 1:
-        return "each worker does"
+        return "each worker"
     (worker,) = workers
-    return f"{(called or {}).get(worker, f'worker {worker}')} does"
+    return (called or {}).get(worker, f"worker {worker}")
 
 
 def _bars(intervals: Sequence[Interval], called: Mapping[int, str], close: float) -> Iterator[_Bar]:

@@ -1,6 +1,6 @@
 """Results as one self-contained HTML page.
 
-It has a question, table, figures, assumptions, calibration, and what is not modelled.
+It has a question, table, figures, assumptions, calibration, and omissions.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ _NOT_MODELLED = (
 
 
 def report_page(sources: Sequence[Source]) -> str:
-    """Return one page over ``sources``, of which there is at least one.
+    """Return one page over ``sources``, at least one.
 
     Raises DpsimError for results that no command printed.
     """
@@ -114,7 +114,7 @@ def _page(sources: Sequence[Source], figures: Iterable[str]) -> str:
             "Calibration and its error",
             _list(_calibrations(answers) or ["These results name no calibration."]),
         ),
-        _section("What is not modelled", _list(_NOT_MODELLED)),
+        _section("Not modelled", _list(_NOT_MODELLED)),
     ]
     body = (
         f'<h1>dpsim report</h1><p class="question">{escape(question)}</p>\n{"".join(sections)}'
@@ -328,7 +328,7 @@ _SHOWN: Mapping[str, _Shown] = {
         predicts_steps=False,
     ),
     "explain": _Shown(
-        "What limits {name}, and what would change it?",
+        "What limits {name}, and which changes help?",
         table=lambda source: _list(source.rows[0]["advice"]),
         figures=lambda source: iter([knobs_figure(source.rows[0])]),
         predicts_steps=False,

@@ -23,7 +23,7 @@ def runs_table(title: str, rows: Sequence[dict[str, Any]]) -> Table:
         cells += [human(each * 1e-3, TIME) for each in times]
         cells.append(f"{times[1] / times[0] - 1:+.1%}")
         if has_left_out:
-            remark = "alone" if "left_out" in row else ""
+            remark = "needed" if "left_out" in row else ""
             error = row.get("left_out")
             cells.append(remark if error is None else f"{error:+.1%}")
         shown.append(cells)

@@ -45,7 +45,7 @@ def total_of_capacity(use: MemoryUse) -> str:
 
 
 def sample_notes(words: Mapping[str, Any]) -> list[str]:
-    """Return what a sample is, if its length or its second sequence's length is assumed."""
+    """Return the meaning of a sample, if its length or its second sequence's length is assumed."""
     is_pair = " and " in words["sample"] or "pair" in words["sample"]
     # A scenario states the length of the first sequence alone.
     assumed = [*words["assumed"], *(["second length"] if is_pair else [])]

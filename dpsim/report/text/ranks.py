@@ -84,7 +84,7 @@ def traced_table(name: str, traced: TracedStep) -> Table:
         if seconds > 0
     ]
     headings = ("layer, or part of the step", "time", "forward", "backward", "share")
-    title = f"{name}: where a traced step of {human(traced.step_s, TIME, 3)} goes"
+    title = f"{name}: breakdown of a traced step of {human(traced.step_s, TIME, 3)}"
     return table(title, headings, cells, left=headings[:1])
 
 

@@ -106,7 +106,7 @@ def _reasons(which: str, reasons: Iterable[Reason]) -> list[str]:
 
 
 def tuning_notes(tuning: Tuning) -> list[str]:
-    """Return how much was searched, what was impossible and why, and remarks.
+    """Return the size of the search, the impossible configurations by reason, and remarks.
 
     A line each.
     """
