@@ -72,7 +72,7 @@ def scenario(
     uncertainty: Uncertain = False,
     as_json: Json = False,
 ) -> None:
-    """Explain what limits a scenario: its critical path, the gain of each knob, and what to try.
+    """Explain what limits a scenario: its critical path, the gain of each knob, and advice.
 
     The word scenario may be left out.
 

@@ -56,7 +56,7 @@ def test_a_table_of_knobs_and_words(dpsim):
     assert (code, err) == (0, "")
     assert re.search(r"critical path of step 0, 2\d\d\.\d ms", out)
     assert re.search(r"2x NIC rate +│ +-[12]\d\.\d%", out)
-    assert "what to try:" in out
+    assert "changes to try:" in out
     assert "slow workers: no worker is slow in this scenario" in out
 
 

@@ -65,7 +65,7 @@ class Explanation(Shown):
 
     @property
     def advice(self) -> list[str]:
-        """Advice on what to try, best first, then on what gains nothing, with the reason."""
+        """Changes to try, best first, then changes without a gain, with the reason."""
         return [line for lines in self.advice_by_heading.values() for line in lines]
 
     @property
@@ -74,11 +74,11 @@ class Explanation(Shown):
         turned = [turn for turn in self.by_updates if turn.change is not None]
         helps = [turn for turn in turned if turn.gains]
         return {
-            "what to try": [gain(turn) for turn in helps if not turn.changes_updates],
-            "what to try if the updates may change (training may then take more steps)": [
+            "changes to try": [gain(turn) for turn in helps if not turn.changes_updates],
+            "changes to try if the updates may change (training may then take more steps)": [
                 gain(turn) for turn in helps if turn.changes_updates
             ],
-            "what gains nothing": [no_gain(turn) for turn in turned if not turn.gains],
+            "no gain": [no_gain(turn) for turn in turned if not turn.gains],
         }
 
     @property

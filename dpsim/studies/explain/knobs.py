@@ -210,7 +210,7 @@ def _memory_format(scenario: Scenario) -> Options:
 def _condition(scenario: Scenario) -> Options:
     """Take links and hosts as tuned, like vendors' benchmarks."""
     if scenario.condition == "tuned":
-        return "links and hosts are taken as tuned, or were measured"
+        return "links and hosts are assumed tuned, or were measured"
     if scenario.profile is not None and scenario.profile.step is not None:
         return "the calibration has the cluster's steps"
     return (Change("cluster ordinary -> tuned", {"cluster.condition": "tuned"}),)
@@ -245,7 +245,7 @@ KNOBS: Registry[Knob] = Registry(
         "network-bandwidth": Knob("network bandwidth", "exposed_comm", network_bandwidth),
         "latency": Knob("latency", "exposed_comm", latency),
         "node-bandwidth": Knob("bandwidth inside nodes", "exposed_comm", node_bandwidth),
-        "condition": Knob("how the cluster is kept", "exposed_comm", _condition),
+        "condition": Knob("tuning of the cluster", "exposed_comm", _condition),
         "gpu-speed": Knob("GPU speed", "compute", _gpu_speed),
         "memory-bandwidth": Knob("GPU memory bandwidth", "compute", _memory_bandwidth),
         "checkpoint": Knob("activation checkpointing", "compute", checkpoint),
