@@ -78,9 +78,7 @@ def kineto(
     ] = None,
     gpus_per_node: Annotated[
         int | None,
-        typer.Option(
-            min=1, help="For a folder: ranks per node, where its files do not name hosts."
-        ),
+        typer.Option(min=1, help="For a folder: ranks per node, if its files do not name hosts."),
     ] = None,
     as_json: Json = False,
 ) -> None:

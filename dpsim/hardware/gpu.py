@@ -101,8 +101,8 @@ class Gpu(Config):
     peak: dict[Precision, SourcedSpeed] = Field(
         min_length=1,
         description=(
-            "Dense peak FLOP/s of each precision that it computes in, with tensor cores where "
-            "frameworks use them."
+            "Dense peak FLOP/s of each supported precision, with tensor cores if frameworks use "
+            "them."
         ),
     )
     memory: SourcedBytes = Field(

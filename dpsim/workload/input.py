@@ -111,11 +111,10 @@ class StorageInput(_Input):
     )
     bandwidth: BytesPerSecond = Field(
         2e9,
-        description="Bandwidth of the storage; the default is that of one NVMe disk, read at "
-        "random.",
+        description="Bandwidth of the storage; the default is one NVMe disk's, read at random.",
     )
     shared: Literal["node", "cluster"] = Field(
-        "node", description="The GPUs that share the storage's bandwidth: those of a node, or all."
+        "node", description="GPUs that share the storage's bandwidth: the GPUs of a node, or all."
     )
     bytes_per_sample: Bytes = Field(
         110e3, description="Size of a sample in storage; the default is ImageNet's mean JPEG."
