@@ -7,14 +7,13 @@ python -m tools.dashboard_screens trust phone  # these
 from __future__ import annotations
 
 import io
-import shutil
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import urlencode
 
 from app.spec import Spec
-from tools.dashboard_speed import server
+from tools.dashboard_speed import dashboard
 
 if TYPE_CHECKING:
     from playwright.sync_api import FilePayload, Page
@@ -108,11 +107,7 @@ SCREENS = {
 
 def main(names: list[str]) -> None:
     """Take the pictures of ``names``, all if empty."""
-    from playwright.sync_api import sync_playwright
-
-    program = shutil.which("chromium") or shutil.which("google-chrome")
-    with server() as (address, _), sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
+    with dashboard() as (address, _, browser):
         for name in names or SCREENS:
             screen = SCREENS[name]
             page = browser.new_page(
@@ -126,7 +121,6 @@ def main(names: list[str]) -> None:
             _save(_picture(page, screen), FOLDER / f"{name}.webp")
             page.close()
             print(name)
-        browser.close()
 
 
 def _picture(page: Page, screen: Screen) -> bytes:

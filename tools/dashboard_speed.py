@@ -28,7 +28,7 @@ from urllib.request import urlopen
 from app.presets import preset_names
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Page
+    from playwright.sync_api import Browser, Page
 
 MOST = 10  # presets
 _PATIENCE = 120_000.0  # ms
@@ -71,11 +71,7 @@ def _line(name: str, row: Waited) -> str:
 
 
 def _rows(times: int) -> Iterator[tuple[str, Waited]]:
-    from playwright.sync_api import sync_playwright
-
-    program = shutil.which("chromium") or shutil.which("google-chrome")
-    with server() as (address, process), sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
+    with dashboard() as (address, process, browser):
         for preset in preset_names()[:MOST]:
             rows = []
             # Another seed each time, so that no earlier result is looked up.
@@ -86,7 +82,6 @@ def _rows(times: int) -> Iterator[tuple[str, Waited]]:
                 rows.append(_measured(page, asked, process))
                 page.close()
             yield preset, _median(rows)
-        browser.close()
 
 
 def _median(rows: list[Waited]) -> Waited:
@@ -125,8 +120,11 @@ def _processor(process: int) -> float:
 
 
 @contextmanager
-def server() -> Iterator[tuple[str, int]]:
-    """Run the dashboard on a free port, and yield its address and its process."""
+def dashboard() -> Iterator[tuple[str, int, Browser]]:
+    """Run the dashboard on a free port; yield its address, its process, and a browser."""
+    from playwright.sync_api import sync_playwright
+
+    program = shutil.which("chromium") or shutil.which("google-chrome")
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
@@ -137,7 +135,11 @@ def server() -> Iterator[tuple[str, int]]:
     address = f"http://localhost:{port}"
     try:
         _wait_for(f"{address}/_stcore/health")
-        yield address, server.pid
+        with (
+            sync_playwright() as playwright,
+            playwright.chromium.launch(executable_path=program, args=["--no-sandbox"]) as browser,
+        ):
+            yield address, server.pid, browser
     finally:
         server.terminate()
         server.wait()

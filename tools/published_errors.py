@@ -1,8 +1,8 @@
 """Predict published measurements, and write the summary that the dashboard shows.
 
-python -m tools.published_errors                 # all tables, in minutes python -m
-tools.published_errors vtrain imagenet # only these; keeps the others python -m
-tools.published_errors nccl            # all tables of collectives, which are read together
+python -m tools.published_errors                  # all tables, in minutes
+python -m tools.published_errors vtrain imagenet  # only these; keeps the others
+python -m tools.published_errors nccl             # all tables of collectives, read together
 """
 
 from __future__ import annotations

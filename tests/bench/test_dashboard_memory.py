@@ -14,27 +14,19 @@ OTHER = f"(before) => ![before, ''].includes({NUMBERS})"
 
 
 @pytest.fixture
-def server():
+def dashboard():
+    """The dashboard's address and process, and a page of a browser."""
     pytest.importorskip("streamlit", reason="the dashboard needs streamlit")
-    from tools.dashboard_speed import server
-
-    with server() as (address, process):
-        yield address, process
-
-
-@pytest.fixture
-def page():
-    program = shutil.which("chromium") or shutil.which("google-chrome")
-    if program is None:
+    pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    if not (shutil.which("chromium") or shutil.which("google-chrome")):
         pytest.skip("no chromium is installed (Debian: apt-get install chromium)")
-    api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-    with api.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
+    from tools.dashboard_speed import dashboard
+
+    with dashboard() as (address, process, browser):
         # The page's policy forbids `wait_for_function`, which evaluates text.
         page = browser.new_page(viewport={"width": 1440, "height": 1400}, bypass_csp=True)
         page.set_default_timeout(120_000)
-        yield page
-        browser.close()
+        yield address, process, page
 
 
 def status(process):
@@ -59,8 +51,8 @@ def workers(process):
     return found
 
 
-def test_memory_is_flat_over_reruns_of_a_page(measured, server, page):
-    address, process = server
+def test_memory_is_flat_over_reruns_of_a_page(measured, dashboard):
+    address, process, page = dashboard
     page.goto(f"{address}/?set=run.steps=4&set=run.warmup=1")
     page.wait_for_selector(".dp-value")
     knob = page.get_by_label("batch per GPU", exact=True)

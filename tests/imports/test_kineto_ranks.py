@@ -235,7 +235,7 @@ def test_the_command_writes_a_profile_a_block_and_a_histogram(dpsim, folder, tmp
         *("--histogram", written[2]),
     )
     assert code == 0
-    assert "rank 2 most: last to 100% of its collectives" in out
+    assert "rank 2 most: last in 100% of its collectives" in out
     assert "22.0% of computing" in out
     assert [f"wrote {path}" in err for path in written] == [True] * 3
     # The profile is a typical rank's.

@@ -6,7 +6,6 @@ A thread for each worker receives its shares, applies them in timed waits, and a
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass
 from typing import Any, cast
 
 import torch
@@ -34,14 +33,6 @@ from validate.ranks.processes import World
 OWN_NUMBERS = 5  # of a reply, before the arrivals: stale, version, taken, released, waited
 
 
-@dataclass(frozen=True, slots=True)
-class Reply:
-    """The answer to a worker that continues: its gradient's staleness, and its next version."""
-
-    staleness: int
-    version: int
-
-
 class Server:
     """One server of ``job``, shared by its threads.
 
@@ -54,8 +45,8 @@ class Server:
         self._rate = aggregation.update_rate
         self._free = 0.0
         self._applying = threading.Lock()
-        self._replies: dict[int, Reply] = {}
-        self._keeper = Gatekeeper(job.gate(), self._reply)
+        self._replies: dict[int, tuple[int, int]] = {}
+        self.keeper = Gatekeeper(job.gate(), self._reply)
 
     def apply(self, nbytes: int) -> None:
         """Apply a share, after those that came before it, at the server's rate."""
@@ -66,21 +57,13 @@ class Server:
             until = self._free
         sleep_until(until)
 
-    def take(self, worker: int) -> None:
-        """Hand over the complete gradient of ``worker``."""
-        self._keeper.hand_over(worker)
-
-    def release(self, worker: int) -> Reply:
-        """Wait until ``worker`` may continue."""
-        self._keeper.wait(worker)
+    def release(self, worker: int) -> tuple[int, int]:
+        """Wait until ``worker`` may continue; return its gradient's staleness and next version."""
+        self.keeper.wait(worker)
         return self._replies[worker]
 
-    def leave(self, worker: int) -> None:
-        """Remove a worker, so that no other waits for it."""
-        self._keeper.leave(worker)
-
     def _reply(self, worker: int, staleness: int, version: int) -> None:
-        self._replies[worker] = Reply(staleness, version)
+        self._replies[worker] = staleness, version
 
 
 def serve_collective_workers(job: Job, world: World, servers: int, steps: int) -> None:
@@ -127,18 +110,18 @@ def serve_independent_workers(job: Job, world: World, servers: int) -> None:
         while True:
             coming.wait()
             if int(word) == LEAVE:
-                server.leave(worker)
+                server.keeper.leave(worker)
                 return
             arrived = _receive_all(world, worker, calls, servers, server)
             taken = now()
-            server.take(worker)
-            reply = server.release(worker)
+            server.keeper.hand_over(worker)
+            staleness, version = server.release(worker)
             released = now()
             coming = receive(world, word, worker, GO)
             # In float64: in float32, after a day, the clock's seconds have a resolution of only 8
             # ms.
             numbers = torch.tensor(
-                [reply.staleness, reply.version, taken, released, released - taken, *arrived],
+                [staleness, version, taken, released, released - taken, *arrived],
                 dtype=torch.float64,
             )
             replied = send(world, numbers, worker, REPLY)

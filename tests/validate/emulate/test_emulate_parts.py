@@ -21,7 +21,7 @@ if find_spec("torch"):
     from validate.emulate.program import emulate
     from validate.emulate.push_pull import rotated, share
     from validate.emulate.ranks import account, collective_seconds
-    from validate.emulate.servers import Reply, Server
+    from validate.emulate.servers import Server
 
 
 def test_waits_do_not_add_up_their_lateness():
@@ -163,24 +163,24 @@ def test_a_backup_server_drops_what_comes_after_the_quorum(brief):
             brief, ("strategy.aggregation.kind=parameter-server", "strategy.sync.kind=backup")
         ).job()
     )
-    server.take(0)
-    server.take(1)
-    assert server.release(0) == Reply(staleness=0, version=1)
-    assert server.release(1) == Reply(staleness=DROPPED, version=1)
+    server.keeper.hand_over(0)
+    server.keeper.hand_over(1)
+    assert server.release(0) == (0, 1)
+    assert server.release(1) == (DROPPED, 1)
 
 
 def test_an_ssp_server_holds_who_is_too_far_ahead(brief):
     sets = ("strategy.aggregation.kind=parameter-server", "strategy.sync={kind: ssp, staleness: 1}")
     server = Server(Case(brief, sets).job())
-    server.take(0)
-    assert server.release(0) == Reply(staleness=0, version=1)
-    server.take(0)
+    server.keeper.hand_over(0)
+    assert server.release(0) == (0, 1)
+    server.keeper.hand_over(0)
     with ThreadPoolExecutor(1) as threads:
         held = threads.submit(server.release, 0)
         with pytest.raises(TimeoutError):
             held.result(timeout=0.05)
-        server.leave(1)
-        assert held.result() == Reply(staleness=0, version=2)
+        server.keeper.leave(1)
+        assert held.result() == (0, 2)
 
 
 def test_typical_steps_are_those_of_the_median_repetition():
