@@ -75,10 +75,7 @@ class RunRecord(Config):
     )
     setting: str = Field(
         default="",
-        description=(
-            "Setting of the case; cases of one setting differ only in the ranked choice, such "
-            "as the algorithm."
-        ),
+        description="Setting; its cases differ only in the ranked choice, such as the algorithm.",
     )
     case: dict[str, Any] = Field(description="The case's parameters, as plain values.")
     measured_s: tuple[_Measured, ...] = Field(
@@ -92,9 +89,7 @@ class RunRecord(Config):
     )
     fitted: bool = Field(
         default=False,
-        description=(
-            "Whether the calibration was fitted on this record, which then counts in no error."
-        ),
+        description="Whether a calibration was fitted to this record; it then counts in no error.",
     )
     partial: bool = Field(
         default=False,

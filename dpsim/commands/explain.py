@@ -23,10 +23,7 @@ Uncertain = Annotated[
     bool,
     typer.Option(
         "--uncertainty",
-        help=(
-            "Also show which uncertain inputs cause the width of the step's interval, by "
-            "Sobol indices."
-        ),
+        help="Also show which uncertain inputs widen the step's interval, by Sobol indices.",
     ),
 ]
 Cluster = Annotated[str, typer.Option(help="Cluster: a scenario file, or a node of the catalogue.")]

@@ -21,8 +21,8 @@ def plot(
         Path,
         typer.Argument(
             help=(
-                "JSON of run, compare, scale, collective, explain, converge or calibrate, or a "
-                "sweep's folder."
+                "JSON of run, compare, scale, collective, explain, converge, calibrate; a sweep's "
+                "folder."
             ),
             show_default=False,
         ),

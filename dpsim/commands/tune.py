@@ -66,10 +66,7 @@ Within = Annotated[
 MaxAccuracyPenalty = Annotated[
     float | None,
     typer.Option(
-        help=(
-            "Maximum loss of accuracy (0.01 is one point); strategies with unknown loss are "
-            "left out."
-        )
+        help="Maximum loss of accuracy (0.01: one point); excludes strategies with unknown loss."
     ),
 ]
 Seed = Annotated[int, typer.Option(help="Seed of the search; the scenario's own seed is run.seed.")]

@@ -79,19 +79,14 @@ class FaultConfig(Config):
     )
     nodes_per_rack: PositiveInt = Field(
         default=4,
-        description=(
-            "Nodes of a rack, which share a switch or power; used if racks fail as a whole."
-        ),
+        description="Nodes per rack, which share a switch or power; used if racks fail.",
     )
     repair_time: Seconds = Field(
         default=0.0, description="Mean time until the failed unit becomes a spare."
     )
     repair_spread: Annotated[float, Field(ge=0, le=3)] = Field(
         default=0.0,
-        description=(
-            "Standard deviation of the logarithm of the repair time; 0 if all repairs take "
-            "equally long."
-        ),
+        description="Standard deviation of the repair time's logarithm; 0: all repairs are equal.",
     )
     relapse: Annotated[float, Field(ge=0, le=0.95)] = Field(
         default=0.0,
@@ -148,10 +143,7 @@ class FaultTraceConfig(Config):
     )
     servers: PositiveInt | None = Field(
         default=None,
-        description=(
-            "Number of observed servers, with or without faults; if left out, the servers in "
-            "the file."
-        ),
+        description="Number of observed servers, also without faults; the file's if left out.",
     )
     days: PositiveFloat | None = Field(
         default=None,

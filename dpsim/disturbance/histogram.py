@@ -91,10 +91,7 @@ class HistogramJitterConfig(Jitter):
     )
     file: FilePath | None = Field(
         default=None,
-        description=(
-            "A CSV or JSON file of measured times, relative to the scenario; steps of 8 H100 if "
-            "left out."
-        ),
+        description="CSV or JSON of measured times, relative to the scenario; 8 H100 if left out.",
     )
     table: Histogram | None = Field(
         default=None, description="The table itself, instead of a file."

@@ -119,9 +119,7 @@ class ParetoJitterConfig(Jitter):
     """
 
     kind: Literal["pareto"] = Field(
-        description=(
-            "Compute times vary by a heavy-tailed Pareto factor of mean 1, per worker and step."
-        )
+        description="Compute times vary by a Pareto factor of mean 1, per worker and step."
     )
     tail_index: Annotated[float, Field(gt=1, le=1000)] = Field(
         default=2.7,
@@ -172,10 +170,7 @@ class CorrelatedJitterConfig(Jitter):
     )
     job_memory: Annotated[float, Field(ge=0, le=1e6)] | None = Field(
         default=None,
-        description=(
-            "Steps after which the autocorrelation of the job's factor has fallen to 1/e; "
-            "memory if left out."
-        ),
+        description="Steps until the job factor's autocorrelation is 1/e; memory if left out.",
     )
     delay_chance: Annotated[float, Field(ge=0, le=1)] = Field(
         default=0.0, description="Share of steps with a delay."
@@ -185,9 +180,7 @@ class CorrelatedJitterConfig(Jitter):
     )
     delay_tail: Annotated[float, Field(gt=1, le=1000)] = Field(
         default=1000.0,
-        description=(
-            "Tail index of a delay (Lomax distribution); at 1000 it is practically exponential."
-        ),
+        description="Tail index of a delay (Lomax distribution); 1000 is nearly exponential.",
     )
     delay_of: Literal["worker", "node", "job"] = Field(
         default="worker", description="The unit that is delayed as a whole."

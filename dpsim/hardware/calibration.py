@@ -61,9 +61,7 @@ class CalibrationProfile(Config):
     )
     network: tuple[Measured, ...] = Field(
         default=(),
-        description=(
-            "Tables of collectives to refit the library model's constants for this machine."
-        ),
+        description="Tables of collectives to refit the library model's constants.",
     )
     constants: dict[str, Constant] = Field(
         default={},
@@ -89,17 +87,11 @@ class CalibrationProfile(Config):
     )
     spreads: tuple[RankSpread, ...] = Field(
         default=(),
-        description=(
-            "Spread of compute times between concurrent ranks, by number of ranks; the slowest "
-            "rank ends a step."
-        ),
+        description="Spread of compute times between concurrent ranks, by number of ranks.",
     )
     beside: FittedSeconds | None = Field(
         default=None,
-        description=(
-            "Compute seconds lost per byte of overlapped communication; an all-reduce counts each "
-            "byte twice."
-        ),
+        description="Compute time lost per byte of overlapped communication (all-reduce: twice).",
     )
     gpu: str = Field(default="", description="Catalogue name of the measured GPU.")
     residuals: Residuals

@@ -200,8 +200,5 @@ class RankSpread(Config):
         ),
     )
     jitter: dict[str, float | str] = Field(
-        description=(
-            "Variation of the ranks' times around their mean, in the form of "
-            "``disturbance.jitter``."
-        )
+        description="Variation of the ranks' times around their mean, as ``disturbance.jitter``."
     )

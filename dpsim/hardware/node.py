@@ -81,16 +81,11 @@ class Node(Config):
     edges: tuple[Edge, ...] = Field(default=(), description="The links between the devices.")
     capacities: dict[str, SourcedRate] = Field(
         default={},
-        description=(
-            "Limit in B/s on the total traffic through one device of a kind (CPU memory)."
-        ),
+        description="Limit in B/s on the total traffic through one device of a kind (CPU memory).",
     )
     in_network_reduction: tuple[str, ...] = Field(
         default=(),
-        description=(
-            "The kinds of devices that reduce and multicast what passes through them (NVSwitches "
-            "with NVLS)."
-        ),
+        description="The kinds of devices that reduce and multicast data (NVSwitches with NVLS).",
     )
     nic_slots: tuple[str, ...] = Field(
         min_length=1, description="The devices that network cards attach to, in order."

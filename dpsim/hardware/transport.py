@@ -36,10 +36,7 @@ class Transport(Config):
         default=None,
         ge=0.5,
         le=1,
-        description=(
-            "Share of that rate left to each direction while both carry traffic; 0.5: they take "
-            "turns."
-        ),
+        description="Share of that rate per direction while both send; 0.5: they take turns.",
     )
     dispatch: float = Field(
         default=0.0,
@@ -67,9 +64,7 @@ class Transport(Config):
         default=0.0,
         ge=0,
         le=TIME.most,
-        description=(
-            "Depth of a rate limiter's token bucket in s: an idle link saves up this much time."
-        ),
+        description="Depth of a rate limiter's token bucket in s.",
     )
     window: float = Field(
         default=0.0,

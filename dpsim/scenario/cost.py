@@ -26,9 +26,7 @@ class CostConfig(Config):
     )
     power_per_gpu: Watts | None = Field(
         default=None,
-        description=(
-            "Power of a GPU that computes; the catalogue's thermal design power if left out."
-        ),
+        description="Power of a computing GPU; its thermal design power if left out.",
     )
     waiting_power: Annotated[float, Field(ge=0, le=1)] = Field(
         default=1.0,
@@ -42,10 +40,7 @@ class CostConfig(Config):
     )
     pue: Annotated[float, Field(ge=1, le=10)] = Field(
         default=1.0,
-        description=(
-            "Power usage effectiveness: power of the whole building divided by power of the "
-            "machines."
-        ),
+        description="Power usage effectiveness: power of the building over power of the machines.",
     )
     tokens: Count | None = Field(
         default=None,

@@ -23,10 +23,7 @@ class ReplayConfig(Config):
     )
     batch: Annotated[int, Field(ge=1, le=65_536)] = Field(
         default=8,
-        description=(
-            "Samples of a learner's iteration; workload.batch_per_gpu is the simulated model's "
-            "batch."
-        ),
+        description="Samples of a learner's iteration, instead of workload.batch_per_gpu.",
     )
     steps: Annotated[int, Field(ge=1, le=1_000_000)] = Field(
         default=300,
@@ -51,10 +48,7 @@ class ReplayConfig(Config):
     )
     seed: NonNegativeInt | None = Field(
         default=None,
-        description=(
-            "Seed of the initial weights, the order of samples and random codecs; run.seed if "
-            "left out."
-        ),
+        description="Seed of weights, sample order and random codecs; run.seed if left out.",
     )
     own_start: bool = Field(
         default=False,

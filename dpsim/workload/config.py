@@ -246,8 +246,7 @@ class WorkloadConfig(Config):
         1,
         ge=1,
         le=MOST_PASSES,
-        description="Forward and backward passes of a step; gradients are communicated in the "
-        "last.",
+        description="Forward and backward passes per step; gradients are sent in the last.",
     )
     checkpoint: Checkpoint = Field(
         "none",

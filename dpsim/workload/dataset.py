@@ -55,10 +55,7 @@ class DatasetConfig(Config):
     )
     last_batch: LastBatch = Field(
         "drop",
-        description=(
-            "drop: skip samples that do not fill a whole step; pad: fill up the last step with "
-            "other samples."
-        ),
+        description="drop: skip samples that fill no whole step; pad: fill the last step up.",
     )
 
     def epoch(self, workers: int, batch: int) -> Epoch:

@@ -128,17 +128,14 @@ class StorageInput(_Input):
     )
     device_bytes_per_sample: Bytes = Field(
         602_112.0,
-        description="Size of a sample as it is copied to the GPU; the default is 3 x 224 x "
-        "224 in fp32.",
+        description="Size of a sample copied to the GPU; the default is 3 x 224 x 224 in fp32.",
     )
     loader_workers: Annotated[int, Field(ge=1, le=_MOST_AHEAD)] = Field(
         8, description="Loader processes of each GPU."
     )
     prefetch: Annotated[int, Field(ge=1, le=_MOST_AHEAD)] | None = Field(
         None,
-        description=(
-            "Batches per GPU that the loader prefetches; two for each loader process if left out."
-        ),
+        description="Batches per GPU to prefetch; two per loader process if left out.",
     )
 
     def pipeline(self, samples: int, node_of: IntArray, copy_rate: FloatArray) -> Pipeline:

@@ -48,10 +48,7 @@ class UtilisationPoint(Config):
     samples_per_s: float = Field(
         ge=1e-6,
         le=1e12,
-        description=(
-            "Samples per second of forward and backward passes, without communication, update and "
-            "recomputation."
-        ),
+        description="Samples per second of the passes alone, without update or recomputation.",
     )
 
 

@@ -30,8 +30,8 @@ def backends(
         typer.Option(
             metavar="classic|today",
             help=(
-                "Table of torch's documentation to show first: classic (torch 2.0, as in "
-                "lectures) or today's."
+                "Table of torch's documentation shown first: classic (2.0, as in lectures) or "
+                "today."
             ),
         ),
     ] = "today",

@@ -44,10 +44,7 @@ Models = Annotated[
     str,
     typer.Option(
         metavar="NAME,...",
-        help=(
-            "Models whose layers to measure: from the catalogue, or small-cnn and "
-            "small-transformer."
-        ),
+        help="Models whose layers to measure: catalogue names, small-cnn or small-transformer.",
     ),
 ]
 

@@ -27,8 +27,7 @@ Testbed = Annotated[
     typer.Option(
         metavar="KEY=VALUE,...|FILE",
         help=(
-            'Testbed to use instead of the scenario\'s cluster: "hosts=4,rate=100 Mbit/s", or '
-            "a YAML file."
+            'Testbed instead of the scenario\'s cluster: "hosts=4,rate=100 Mbit/s", or a YAML file.'
         ),
         show_default=False,
     ),

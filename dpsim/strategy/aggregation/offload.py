@@ -36,16 +36,11 @@ class OffloadConfig(Config):
     )
     parameters: Literal["none", "cpu", "nvme"] = Field(
         "none",
-        description=(
-            "Stage 3: location of weight shards; they are copied to the GPU before each gather."
-        ),
+        description="Stage 3: location of weight shards, copied to the GPU before each gather.",
     )
     activations: Literal["none", "cpu"] = Field(
         "none",
-        description=(
-            "cpu: a block's saved activations are copied to host memory, and back before its "
-            "backward pass."
-        ),
+        description="cpu: a block's activations are copied to the host, and back before backward.",
     )
     nvme_rate: BytesPerSecond = Field(
         default=6e9,

@@ -63,10 +63,7 @@ class ShardedConfig(Aggregation):
     )
     unit_size: PositiveBytes = Field(
         default=100 * 2.0**20,
-        description=(
-            "Stage 3: minimum size of a unit of successive layers that is gathered at once (in "
-            "fp32)."
-        ),
+        description="Stage 3: minimum size (in fp32) of a unit of layers gathered at once.",
     )
     wrap: Literal["size", "block"] = Field(
         default="size",

@@ -32,10 +32,7 @@ class TernaryConfig(QuantisingCodec):
     """Elements are sent as -1, 0 or 1 and a scale."""
 
     kind: Literal["ternary"] = Field(
-        description=(
-            "Elements are rounded stochastically to -s, 0 or s, where s is the largest "
-            "magnitude; gathered."
-        )
+        description="Elements become -s, 0 or s (the largest magnitude) at random; gathered."
     )
     bucket: PositiveInt | None = Field(
         default=None,

@@ -39,10 +39,7 @@ class ThresholdConfig(SparseCodec):
     )
     density: Annotated[float, Field(ge=0, le=1)] | None = Field(
         default=None,
-        description=(
-            "Expected fraction of sent elements; the fraction for normally distributed "
-            "elements if left out."
-        ),
+        description="Expected fraction of sent elements; if left out, for a normal distribution.",
     )
 
     @model_validator(mode="after")

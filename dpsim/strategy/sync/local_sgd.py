@@ -41,9 +41,7 @@ class LocalSgdConfig(Sync):
     )
     unit: Literal["steps", "samples", "epochs"] = Field(
         default="steps",
-        description=(
-            "Unit of `every`: steps, samples of all workers, or epochs (of workload.dataset)."
-        ),
+        description="Unit of `every`: steps, samples of all workers, or epochs (workload.dataset).",
     )
     switch_after: NonNegativeInt = Field(
         default=0, description="Initial steps with BSP, warm-up included (post-local SGD)."
@@ -58,10 +56,7 @@ class LocalSgdConfig(Sync):
     )
     outer: OuterConfig | None = Field(
         default=None,
-        description=(
-            "Periodic outer step over all groups (DiLoCo); always present if there are "
-            "several groups."
-        ),
+        description="Periodic outer step over all groups (DiLoCo); always present with groups.",
     )
 
     @model_validator(mode="before")

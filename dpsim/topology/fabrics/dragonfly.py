@@ -154,10 +154,7 @@ class DragonflyConfig(TieredConfig):
     routers: PositiveInt = Field(default=4, description="Routers in each group.")
     ports_per_router: PositiveInt | None = Field(
         default=None,
-        description=(
-            "Network cards on each router; half the number of routers in a group if left out "
-            "(balanced)."
-        ),
+        description="Network cards per router; half the group's routers if left out (balanced).",
     )
     global_links: PositiveInt | None = Field(
         default=None,
@@ -174,9 +171,7 @@ class DragonflyConfig(TieredConfig):
     )
     global_latency: Seconds = Field(
         default=1.5e-6,
-        description=(
-            "Latency of a global link; if left out, 1.5 us is assumed (a long optical cable)."
-        ),
+        description="Latency of a global link; if left out 1.5 us (assumed, a long optical cable).",
     )
 
     def _sizes(self, ports: int) -> tuple[int, int, int]:

@@ -90,10 +90,7 @@ class FatTreeConfig(TieredConfig):
     )
     k: Annotated[int, Field(ge=2, le=512, multiple_of=2)] | None = Field(
         default=None,
-        description=(
-            "Ports of each switch, an even number, for k^3/4 network cards; the smallest that "
-            "fits if left out."
-        ),
+        description="Ports per switch, even, for k^3/4 network cards; the smallest if left out.",
     )
 
     def check(self, cards: Sequence[int]) -> None:

@@ -18,10 +18,7 @@ class RailOptimisedConfig(TieredConfig):
     )
     nodes_per_rail: PositiveInt | None = Field(
         default=None,
-        description=(
-            "Nodes per rail switch; more nodes use additional sets of rails. One set for all "
-            "nodes if left out."
-        ),
+        description="Nodes per rail switch; more nodes use more sets of rails. All if left out.",
     )
     spines: PositiveInt = Field(
         default=4, description="Spine switches; each rail has a link to each."

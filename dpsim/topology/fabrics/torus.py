@@ -106,10 +106,7 @@ class TorusConfig(_DirectConfig):
     """Network cards joined to their neighbours in a grid that wraps around."""
 
     fabric: Literal["torus"] = Field(
-        description=(
-            "Network cards joined to their neighbours in a grid that wraps around, by links of "
-            "the full rate."
-        )
+        description="Network cards joined to neighbours in a wrap-around grid, at full rate."
     )
     dims: Annotated[tuple[PositiveInt, ...], Field(min_length=1, max_length=6)] | None = Field(
         default=None,
