@@ -1,7 +1,7 @@
 """The first page.
 
-Its numbers are the library's, knobs change them, a baseline stands beside them, and what limits it
-is said.
+Its numbers are the library's, knobs change them, each has its change from a baseline, and the
+limits of the step are listed.
 """
 
 from dataclasses import replace

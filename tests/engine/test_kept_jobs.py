@@ -9,7 +9,10 @@ CASES = {
     "ring": [],
     "sharded": ["strategy.aggregation.kind=sharded"],
     "gossip, drawn pairs": ["strategy.aggregation={kind: gossip, graph: random-pairs}"],
-    "servers alone": ["strategy.aggregation.kind=parameter-server", "strategy.sync.kind=ssp"],
+    "servers, independent workers": [
+        "strategy.aggregation.kind=parameter-server",
+        "strategy.sync.kind=ssp",
+    ],
     "measured step": ["calibration={nodes: 1, step_time: 300 ms, source: here}"],
     "averaging": ["strategy.sync={kind: local-sgd, every: 4}"],
     # The other traffic makes every message an event of its own: two GPUs a node have few.

@@ -148,7 +148,11 @@ def imported():
             stack.enter_context(spied(name))
         for module in modules:
             import_module(module)
-    return {"modules": modules, "threads": len(os.listdir("/proc/self/task")), "asked": requested}
+    return {
+        "modules": modules,
+        "threads": len(os.listdir("/proc/self/task")),
+        "requested": requested,
+    }
 
 
 def serve(control):

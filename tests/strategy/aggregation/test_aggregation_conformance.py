@@ -103,7 +103,7 @@ def test_twice_the_bandwidth_is_at_most_half_the_communication_and_never_more(ti
 @EVERY_WAY
 def test_the_start_costs_at_least_the_weights_for_whoever_lacks_them(tiny, way):
     """2 MB of weights and as much of momentum leave rank 0, or 2 MB come from the servers; nothing
-    for a worker alone.
+    for a single worker.
     """
     assert simulate(tiny(4, 1e-3, aggregation=way)).one_time.startup_s >= 2 * 3 / 4
     assert simulate(tiny(1, 1e-3, aggregation={"kind": "allreduce"})).one_time.startup_s == 0

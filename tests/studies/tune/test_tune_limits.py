@@ -1,4 +1,4 @@
-"""Configurations that break a limit are left out before they are simulated, each reason told and
+"""Configurations that break a limit are left out before they are simulated, each reason reported and
 counted.
 """
 

@@ -64,7 +64,7 @@ def alike(batch, seconds):
 
 
 def profile_of(run):
-    """A profile of layers alone."""
+    """A profile of only layers."""
     model = measured_model(run)
     return CalibrationProfile(
         name="ours",

@@ -134,7 +134,7 @@ def main(folder, file, cases):
             shared.clear()
             found["scenarios"][name] = carry_out(Case(file, tuple(sets)).job(), world, compute)
             found["shared"][name] = list(shared)
-    found["asked"] = requested
+    found["requested"] = requested
     found["devices"] = sorted({each[1] for each in cuda.calls if each[0] == "device"})
     (folder / f"rank-{world.rank}").write_text(json.dumps(found, default=np.ndarray.tolist))
 

@@ -71,10 +71,10 @@ def test_each_has_a_gpu_of_its_own_and_they_meet_by_nccl(ranks):
         # pytorch issue 153960: given a device, NCCL hangs at times.
         assert [
             (backend, "device_id" in reported)
-            for what, backend, *reported in each["asked"]
+            for what, backend, *reported in each["requested"]
             if what == "group"
         ] == [("nccl", False)]
-        assert {what[0] for what in each["asked"]} == {"group", "barrier", "new group"}
+        assert {what[0] for what in each["requested"]} == {"group", "barrier", "new group"}
 
 
 def test_everything_is_measured_and_no_collective_is_wrong(ranks):

@@ -99,7 +99,7 @@ def test_what_disturbs_the_network_is_refused():
 
 
 def test_a_slow_worker_waits_for_as_long_as_it_is_slower():
-    """Worker 1 takes 1.5 times what the others take; nobody is faster than alone, so that nothing
+    """Worker 1 takes 1.5 times what the others take; none is faster than a single one, so that nothing
     is stretched.
     """
     waits = waits_of(

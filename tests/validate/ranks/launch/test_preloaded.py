@@ -14,4 +14,4 @@ def test_it_starts_no_thread_and_asks_nothing_of_a_gpu(warm):
     wanted = {"validate.emulate.ranks", "validate.node.run", "validate.training.proof"}
     assert wanted < {*reported["modules"]}
     assert reported["threads"] == 1
-    assert reported["asked"] == []
+    assert reported["requested"] == []
