@@ -21,15 +21,15 @@ if TYPE_CHECKING:
 FOLDER = Path(__file__).parents[1] / "docs" / "images"
 _WIDTH = 1000  # maximum width of a picture, in pixels
 _PATIENCE = 120_000.0  # ms
-# Idle for two seconds.
+# Idle for four seconds, with nothing left to load or to draw.
 _SETTLED = """() => {
   const still = document.querySelector("[data-test-script-state=notRunning]") !== null
-    && document.querySelector("[role=progressbar]") === null
+    && document.querySelector("[role=progressbar], [data-testid=stSkeleton]") === null
     && [...document.querySelectorAll("[data-testid=stPlotlyChart]")]
       .every((each) => each.querySelector(".main-svg") !== null);
   if (!still) window.dpStill = undefined;
   else window.dpStill ??= performance.now();
-  return still && performance.now() - window.dpStill > 2000;
+  return still && performance.now() - window.dpStill > 4000;
 }
 """
 
