@@ -95,7 +95,7 @@ def user(tab, address):
     tab.goto("about:blank")
     tab.goto(f"{address}/?{'&'.join(f'set={each}' for each in QUICK)}")
     # Streamlit loses a change of page that comes while its page runs again by itself.
-    tab.get_by_role("figure", name="Where the").wait_for()
+    tab.get_by_role("figure", name="Breakdown of").wait_for()
     return User(tab)
 
 
