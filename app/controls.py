@@ -1,7 +1,7 @@
 """Widgets for values of the scenario, and for options of pages.
 
-They show the view, and input changes it. Each value is set before its widget is drawn, since
-Streamlit keeps the last input, but the address, undo and presets change the view too.
+The view (`app.state`) is the truth, since the address, undo and presets change it too. So each
+widget is set from it before it is drawn, and its input is written back.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from dpsim.hardware import Catalogue
 
 _NONE = ""
 _INLINE = "described in the file"
-_DOUBLED = "cluster.nodes"
+_LOG_SCALE_PATH = "cluster.nodes"
 _MOST_DOUBLINGS = 11  # 1 to 1,024; more can be set in the address and in files
 
 
 def stated(spec: Spec, path: str) -> Any:
     """Return the plain value at ``path`` of a scenario, None where it is not given."""
     # Split list indices off: ``disturbance.slow[0].factor``.
-    way = path.replace("[", ".").replace("]", "").split(".")
-    node = document(spec).root.at(tuple(int(word) if word.isdigit() else word for word in way))
+    keys = path.replace("[", ".").replace("]", "").split(".")
+    node = document(spec).root.at(tuple(int(word) if word.isdigit() else word for word in keys))
     return None if node is None else node.plain()
 
 
@@ -56,7 +56,7 @@ def fields(
 def _field(given: Field) -> None:
     """Draw a widget for one value."""
     value = stated(state.current().spec, given.path)
-    draw_it = _doubled if given.path == _DOUBLED else _WIDGETS[given.type]
+    draw_it = _log_slider if given.path == _LOG_SCALE_PATH else _WIDGETS[given.type]
     draw_it(given, given.default if value is None else value)
 
 
@@ -71,14 +71,14 @@ def knob(
     label: str,
     key: str,
     shown: object,
-    entered: Callable[..., None],
+    on_entry: Callable[..., None],
     *args: object,
     **more: Any,
 ) -> None:
     """Draw a widget as `draw` does, beside a button that compares values at its ``path``."""
     key, words = _of_set_up(key), f"compare values of {label}"
     with st.container(horizontal=True, wrap=False, vertical_alignment="bottom", gap=None):
-        draw(widget, label, key, shown, entered, *args, **more)
+        draw(widget, label, key, shown, on_entry, *args, **more)
         st.button(
             words,
             key=f"compare {key}",
@@ -93,14 +93,14 @@ def knob(
 def _of_set_up(key: str) -> str:
     """Return the key of a widget that shows the scenario, a different one for each set-up.
 
-    A browser sends all widgets with each change. With the same key, one that still shows the
-    set-up before would pass for a change by the user.
+    A browser sends every widget with each change. If keys stayed the same, its old values would
+    look like input to the new set-up.
     """
     number = state.set_ups()
     return f"{key} ({number})" if number else key
 
 
-def _doubled(given: Field, value: Any) -> None:
+def _log_slider(given: Field, value: Any) -> None:
     """Draw a number on a logarithmic scale: powers of two, and the current value."""
     if not isinstance(value, int) or not _is_within(value, given.least, given.most):
         # It is not on the scale. A field shows it, so that it can be corrected.
@@ -181,7 +181,7 @@ def pick(
     return str(_page_option(widget, label, name, shown, **more) or default)
 
 
-# A choice among a few options, side by side, and one along a scale.
+# `pick` as buttons side by side, and as a slider.
 switch = partial(
     pick, widget=st.segmented_control, label_visibility="collapsed", required=True, words=str
 )
@@ -221,21 +221,21 @@ def draw(
     label: str,
     key: str,
     shown: object,
-    entered: Callable[..., None],
+    on_entry: Callable[..., None],
     *args: object,
     **more: Any,
 ) -> Any:
     """Draw a widget that shows ``shown``; return its value.
 
-    ``entered`` is called with ``args`` and the value that the user enters.
+    ``on_entry`` is called with ``args`` and the value that the user enters.
     """
     st.session_state[key] = shown
-    widget(label, key=key, on_change=_pass_on, args=(key, entered, *args), **more)
+    widget(label, key=key, on_change=_pass_on, args=(key, on_entry, *args), **more)
     return st.session_state[key]
 
 
-def _pass_on(key: str, entered: Callable[..., None], *args: object) -> None:
-    entered(*args, st.session_state[key])
+def _pass_on(key: str, on_entry: Callable[..., None], *args: object) -> None:
+    on_entry(*args, st.session_state[key])
 
 
 def _choice(given: Field, value: Any) -> None:
@@ -256,7 +256,7 @@ def _choice(given: Field, value: Any) -> None:
     _draw_field(given, st.selectbox, shown, options=options, **named)
 
 
-def _truth(given: Field, value: Any) -> None:
+def _toggle(given: Field, value: Any) -> None:
     _draw_field(given, st.toggle, bool(value), width="stretch", wrap=True)
 
 
@@ -298,7 +298,7 @@ def _text(given: Field, value: Any) -> None:
 
 _WIDGETS: dict[str, Callable[[Field, Any], None]] = {
     "choice": _choice,
-    "truth": _truth,
+    "boolean": _toggle,
     "integer": _number,
     "number": _number,
     "text": _text,
@@ -312,7 +312,7 @@ def _entered(given: Field, value: Any) -> None:
     if value is None or value == _NONE:
         state.show_spec(unset(state.editable(), given.path))
         return
-    # ``shown`` rounds for display; an entered number keeps all its digits.
+    # ``shown`` rounds for display; an on_entry number keeps all its digits.
     state.change(given.path, repr(value) if isinstance(value, float) else forms.shown(value))
 
 

@@ -39,7 +39,7 @@ class Field:
     path: str
     name: str
     help: str
-    type: str  # choice, truth, integer, number or text
+    type: str  # choice, boolean, integer, number or text
     choices: tuple[str, ...] = ()
     least: float | None = None
     most: float | None = None
@@ -161,7 +161,7 @@ def _field(path: str, name: str, given: Schema) -> Field | None:
 def _scalar(path: str, name: str, first: Schema, about: dict[str, Any]) -> Field | None:
     kind = first.get("type")
     if kind == "boolean":
-        return Field(path, name, type="truth", **about)
+        return Field(path, name, type="boolean", **about)
     if kind in ("integer", "number"):
         step = 1 if kind == "integer" else 0.0
         # A widget has no exclusive limits: the scenario's validation refuses the limit itself.

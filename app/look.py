@@ -6,8 +6,8 @@ from dpsim.report.theme import COLOUR, SURFACES, ink_on
 
 _LIGHT, _DARK = SURFACES["light"], SURFACES["dark"]
 
-# Everything follows the mode at once, without asking the server: `light-dark` uses what Streamlit
-# sets on the page, mixtures use the surrounding text colour, as do words and backgrounds of charts.
+# Light and dark need no rerun: `light-dark` follows Streamlit's setting, and mixtures and charts
+# follow the text colour.
 STYLE = f"""
 :root {{
   --dp-good: light-dark({_LIGHT.good}, {_DARK.good});
@@ -19,8 +19,8 @@ STYLE = f"""
   --dp-page: 4.2rem 2.5rem 2rem;
 }}
 /* Private ids of Streamlit, as no theme option or key reaches these: the sides of the page's
-  padding, the colour of captions, which has too little contrast for small words, and a sidebar
-  that Streamlit may leave empty (after a page with one, if that ran again meanwhile). */
+  padding, the colour of captions, which has too little contrast for small words, and an empty
+  sidebar, left when the page before, which had one, reran while the user went to the next. */
 [data-testid=stMainBlockContainer] {{padding: var(--dp-page)}}
 [data-testid=stSidebar]:not(:has([data-testid=stElementContainer])) {{display: none}}
 [data-testid=stCaptionContainer] {{color: var(--dp-muted); opacity: 1;
@@ -31,7 +31,7 @@ STYLE = f"""
 .js-plotly-plot :is([class$=title], .cbtitle text, .legendtext,
   .legendtitletext, .annotation-text, .textpoint text, g[class$=tick] text, .cbaxis text,
   .bartext-outside) {{fill: currentColor !important}}
-/* Plotly's text on transparent bars, whose colour is for a white page. */
+/* Plotly picks dark grey for text inside transparent bars, as if the page were white. */
 .js-plotly-plot .bartext-inside[style*="rgb(68, 68, 68)"] {{fill: currentColor !important}}
 dl.dp-row {{display: grid; grid-template-columns: repeat(auto-fit, minmax(8.8rem, 1fr));
   gap: 0.7rem; margin: 0; padding: 0; width: 100%}}
@@ -68,19 +68,20 @@ h2.dp-chart {{font-size: 1.05rem; font-weight: 600; line-height: 1.3; padding: 0
 .dp-compared :is(th, td) {{text-align: left; vertical-align: top; padding: 0.2rem 1.2rem 0.2rem 0;
   min-width: 7rem; border-bottom: 1px solid var(--dp-border)}}
 .dp-about {{color: var(--dp-muted); margin: 0.15rem 0 0}}
-/* A knob's button shows only its icon; screen readers and its tooltip have its words. They reach
-  to the left, so that they do not widen the page. */
+/* A knob's button shows only its icon; screen readers and its tooltip have its words. The hidden
+  words extend to the left, where they cannot widen the page. */
 [class*="st-key-compare-"] button {{color: var(--dp-muted); padding: 0.45rem 0 0.45rem 0.4rem;
   position: relative; p {{position: absolute; right: 0; clip-path: inset(50%)}}}}
 /* Set-ups, remedies and changes to try: names of several lines, in a list. */
 :is([class*="st-key-open-"], [class*="st-key-way-"], [class*="st-key-try-"]) button {{
   justify-content: start; text-align: left}}
+/* Chosen options of a multiselect. */
 main [data-tag] {{color: var(--dp-on-link)}}
 :focus-visible {{outline: 2px solid var(--dp-link); outline-offset: 1px}}
 /* Two charts side by side are one below the other where each would be too narrow. */
 :has(> .st-key-curve) {{flex: 3 1 28rem; min-width: min(28rem, 100%)}}
 :has(> .st-key-load) {{flex: 2 1 20rem; min-width: min(20rem, 100%)}}
-/* A choice among options takes several lines there: pieces of one bar would lack borders. */
+/* On narrow pages a segmented control wraps; its pieces then need their own borders. */
 @media (max-width: 900px) {{
   main [role=radiogroup] {{gap: 0.3rem}}
   main [role=radiogroup] [role=radio] {{border-radius: 0.5rem; margin: 0}}

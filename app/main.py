@@ -24,7 +24,7 @@ from app.pages_ import (
 )
 from app.plain import plain
 
-# The entries of the top row, each with its parts; it opens with the first one.
+# Each entry of the top row with its pages. Clicking an entry opens its first page.
 PAGES = {
     "Predict": {what_if: "A step", topology: "Topology", own_files: "Your own files"},
     "Compare": {compare: "Side by side"},
@@ -37,7 +37,7 @@ PAGES = {
     "Trust": {trust: "Accuracy"},
 }
 
-_CURRENT = "background: var(--dp-border); font-weight: 600"
+_CURRENT_ENTRY_CSS = "background: var(--dp-border); font-weight: 600"
 _ICON = Path(__file__).with_name("icon.svg")
 
 
@@ -60,9 +60,9 @@ def main() -> None:
         )
     if problem := state.address_problem():
         st.warning(plain(problem))
-    # Before the page starts its work, which would queue behind it.
+    # First drop this session's tasks for other pages: this page's work would queue behind them.
     waiting.leave_others(chosen.url_path)
-    _parts(pages, chosen)
+    _draw_page_links(pages, chosen)
     top.draw()
     chosen.run()
 
@@ -79,17 +79,18 @@ def _page(part: ModuleType, name: str) -> st.Page:
     )
 
 
-def _parts(pages: Mapping[ModuleType, st.Page], chosen: st.Page) -> None:
+def _draw_page_links(pages: Mapping[ModuleType, st.Page], chosen: st.Page) -> None:
     """Draw links to the parts of the current page, and mark its entry in the top row."""
     (shown,) = [part for part, page in pages.items() if page == chosen]
     (parts,) = [parts for parts in PAGES.values() if shown in parts]
     # Streamlit marks only visible pages.
     entry = f'a[href$="/{pages[next(iter(parts))].url_path}"]'
-    st.html(f"<style>:is(header, section) {entry} {{{_CURRENT}}}</style>")
+    st.html(f"<style>:is(header, section) {entry} {{{_CURRENT_ENTRY_CSS}}}</style>")
     if len(parts) > 1:
         with st.container(horizontal=True, gap="small", key="parts"):
             for part, words in parts.items():
                 st.page_link(pages[part], label=words)
 
 
+# Streamlit runs this file as a script at every rerun.
 main()

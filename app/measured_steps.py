@@ -8,10 +8,10 @@ import streamlit as st
 
 from app import state
 from app.charts import chart, columns, download, table
-from app.own_files import MOST_ROWS, own_steps
 from app.plain import plain
 from app.spec import Spec
-from app.waiting import finished, scenario_of
+from app.uploads import MOST_ROWS, calibrate_to_upload
+from app.waiting import run_in_background, scenario_of
 from dpsim.report.figures.calibration_figure import calibration_figure
 from dpsim.report.text.calibration import runs_table
 
@@ -40,7 +40,7 @@ def draw(spec: Spec) -> None:
         if given is None:
             return
         name, data = given.name, given.getvalue()
-        found = finished("fitting to your steps", own_steps, name, data, spec)
+        found = run_in_background("fitting to your steps", calibrate_to_upload, name, data, spec)
         if found is not None:
             _shown(*found)
 

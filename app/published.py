@@ -32,7 +32,7 @@ def title(kind: str) -> str:
     return TABLES[kind][1]
 
 
-def measured(kind: str) -> str:
+def quantity_of(kind: str) -> str:
     """Return the quantity that a kind of table measures, in s."""
     return "time of a collective" if TABLES[kind][0] == _NCCL else "step time"
 

@@ -38,7 +38,7 @@ def result_of(spec: Spec) -> Answer:
     Ends the page's run, with progress or the error, where there is none yet.
     """
     scenario_of(spec)
-    found = finished("simulating steps", answer, spec)
+    found = run_in_background("simulating steps", answer, spec)
     if found is None:
         st.stop()
     return found
@@ -53,11 +53,11 @@ def scenario_of(spec: Spec) -> Scenario:
         st.stop()
 
 
-def finished(what: str, function: Callable[..., T], *args: Hashable) -> T | None:
-    """Return ``function(*args, report)``, or None if it takes longer than `PATIENCE` seconds.
+def run_in_background(what: str, function: Callable[..., T], *args: Hashable) -> T | None:
+    """Run ``function(*args, report)`` in a task; return its result, or None so far.
 
-    It is None while the function is running (its progress is drawn), and where it was cancelled or
-    failed (which is shown).
+    After `PATIENCE` seconds it is None while the task is running (its progress is drawn), and if
+    the task was cancelled or failed (which is shown). A task is kept by its arguments.
     """
     task = _task(function, *args)
     if not task.wait(PATIENCE):
@@ -69,8 +69,8 @@ def finished(what: str, function: Callable[..., T], *args: Hashable) -> T | None
 def simulated(
     specs: Mapping[str, Spec], what: str = "simulating"
 ) -> dict[str, Result | DpsimError] | None:
-    """Return the result or the error of each of ``specs``; None as `finished` does."""
-    return finished(what, simulate_each, tuple(specs.items()))
+    """Return the result or the error of each of ``specs``; None as `run_in_background` does."""
+    return run_in_background(what, simulate_each, tuple(specs.items()))
 
 
 def in_fragment(
@@ -80,10 +80,10 @@ def in_fragment(
     patience: float,
     so_far: Callable[[Mapping[str, Any]], object] = lambda found: None,
 ) -> T | None:
-    """Return ``function(*args, report)`` in a fragment (`state.fragment`), as `finished` does.
+    """Do as `run_in_background` does, in a fragment (`state.fragment`).
 
     Only the fragment reruns until it has the result. ``so_far`` draws the function's intermediate
-    results. The task begins after `finished`'s tasks.
+    results. The task begins after `run_in_background`'s tasks.
     """
     task = _task(function, *args, can_wait=True)
     if not task.wait(patience):

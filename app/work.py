@@ -231,7 +231,7 @@ class Tasks:
 
 def _prepare() -> None:
     """Import in advance the modules that pages need."""
-    importlib.import_module("app.own_files")
+    importlib.import_module("app.uploads")
     importlib.import_module("app.lessons")
 
 

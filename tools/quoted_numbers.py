@@ -53,6 +53,7 @@ class Quoted(NamedTuple):
     def cells(self) -> tuple[str, str, str]:
         """Prediction, published number, and interval, in the unit that people quote."""
         scale, unit, digits = self._unit
+        # Bandwidth falls as time grows, so its ends are swapped.
         ends = sorted(scale(end) for end in (self.low, self.high))
         interval = " to ".join(f"{end:.{digits}f}" for end in ends)
         measured = "none" if self.measured is None else f"{scale(self.measured):.{digits}f}"
@@ -63,11 +64,13 @@ class Quoted(NamedTuple):
         """How to scale a value of this row, its unit and the digits to show."""
         entry = self.entry
         if "ranks" in entry:
+            # An all-reduce: seconds become bus bandwidth.
             moved = 2 * (entry["ranks"] - 1) / entry["ranks"] * entry["nbytes"]
             return lambda value: moved / value / 1e9, "GB/s", 0
         if entry.get("quantity") == "memory":
             return lambda value: value / 1e9, "GB", 1
         if "change" in entry:
+            # The ratio of two steps.
             return lambda value: value, "times", 1
         return (lambda value: value * 1e3, "ms", 0) if self.predicted < 1 else (float, "s", 2)
 
@@ -81,7 +84,9 @@ def quoted(part: str) -> Iterator[Quoted]:
 def _predict_row(entry: Mapping[str, Any]) -> Quoted:
     """Predict a row of a published table as ``dpsim validate reference`` does."""
     wanted = dict(entry["row"])
-    file, kind = wanted.pop("file"), wanted.pop("kind", None)
+    file = wanted.pop("file")
+    step_kind = wanted.pop("kind", None)
+    # `compare` takes a file, so write one that holds only the quoted row.
     with TemporaryDirectory() as folder:
         rows = [
             row.values
@@ -94,8 +99,8 @@ def _predict_row(entry: Mapping[str, Any]) -> Quoted:
             writer.writeheader()
             writer.writerows(rows)
         source = rows[0]["source"]
-        if kind is not None:
-            (row,) = compare_steps(path, kind).every
+        if step_kind is not None:
+            (row,) = compare_steps(path, step_kind).every
             assert row.interval is not None
             ends = row.interval.low, row.interval.high
             return Quoted(entry, source, row.measured, row.predicted, *ends)
@@ -124,7 +129,7 @@ def _predict_scenario(entry: Mapping[str, Any]) -> Quoted:
     assert after.interval is not None
     assert before.interval.samples is not None
     assert after.interval.samples is not None
-    # Errors that both share, such as those of computing, cancel.
+    # Both runs draw the same errors, so those they share cancel in the ratio.
     low, high = np.quantile(after.interval.samples / before.interval.samples, ENDS)
     factor = after.mean_step / before.mean_step
     return Quoted(entry, source, entry.get("factor"), factor, float(low), float(high))
@@ -147,12 +152,11 @@ def table(part: str, rows: Sequence[Quoted]) -> str:
     for row in rows:
         entry = row.entry
         if part == "threads":
-            first, last = (
-                f"[{entry['thread']}]({entry['link']}) | {entry['asked']}",
-                entry["answer"],
-            )
+            first = f"[{entry['thread']}]({entry['link']}) | {entry['asked']}"
+            last = entry["answer"]
         else:
-            first, last = entry["what"], "; ".join(filter(None, (row.source, entry.get("cause"))))
+            first = entry["what"]
+            last = "; ".join(filter(None, (row.source, entry.get("cause"))))
         lines.append(f"| {' | '.join((first, *row.cells, row.verdict, last))} |")
     return "\n".join(lines)
 

@@ -12,8 +12,8 @@ from app import controls, sidebar
 from app.headline import sentence
 from app.lessons import walkthroughs
 from app.spec import Spec
-from app.waiting import finished, refuse, scenario_of
-from dpsim.base.units import DATA, TIME, human
+from app.waiting import refuse, run_in_background, scenario_of
+from dpsim.base.units import DATA, TIME, human, plural
 from dpsim.collectives import OPERATIONS, algorithm_names
 from dpsim.report.pages.steps_page import MOST_BESIDE, drawn, player
 from dpsim.studies.walkthrough import MOST_RANKS, Walkthrough
@@ -33,13 +33,15 @@ def draw() -> None:
         "the schedule, the same one that is simulated and that runs on real ranks."
     )
 
-    # Tasks are cached by what was requested, so that an earlier choice shows at once.
     names, operation = _algorithms()
     where = controls.switch("where", (_SWITCH, _CLUSTER), "where", _SWITCH)
     with st.container(horizontal=True):
         size = controls.slide("each rank's vector", _SIZES, "size", "1 MiB")
-        place = _switch() if where == _SWITCH else _cluster()
-    found = finished("executing the schedule", walkthroughs, names, operation, size, place)
+        network = _choose_switch() if where == _SWITCH else _choose_cluster()
+    # Cached by its arguments, so going back to an earlier choice is instant.
+    found = run_in_background(
+        "executing the schedule", walkthroughs, names, operation, size, network
+    )
     if found is None:
         return
 
@@ -61,8 +63,7 @@ def _seconds(walkthrough: Walkthrough) -> float:
 
 def _summary(walkthrough: Walkthrough) -> str:
     sent = walkthrough.rounds[-1].sent_by_busiest if walkthrough.rounds else 0
-    several = "" if len(walkthrough.rounds) == 1 else "s"
-    took = f"{human(_seconds(walkthrough), TIME, 4)} in {len(walkthrough.rounds)} round{several}"
+    took = f"{human(_seconds(walkthrough), TIME, 4)} in {plural(len(walkthrough.rounds), 'round')}"
     return f"{took}, {human(sent, DATA, 4)} sent by the busiest rank"
 
 
@@ -77,18 +78,18 @@ def _algorithms() -> tuple[tuple[str, ...], str]:
         names = controls.pick_several(
             f"algorithms, up to {MOST_BESIDE}", known, "algorithms", first, most=MOST_BESIDE
         )
-    # None of the chosen ones may belong to this operation.
+    # Possibly nothing that was chosen before belongs to this operation.
     return tuple(names or first), operation
 
 
-def _switch() -> tuple[int, str, str]:
+def _choose_switch() -> tuple[int, str, str]:
     """Return the chosen ranks, rate and latency of a switch."""
     ranks = controls.slide("ranks", _RANKS, "ranks", "4")
     rate = controls.slide("rate of each link", _RATES, "rate", "25 Gb/s")
     return int(ranks), rate, controls.slide("latency of a message", _LATENCIES, "latency", "1 us")
 
 
-def _cluster() -> Spec:
+def _choose_cluster() -> Spec:
     """Return the scenario of the cluster, with as many nodes as fit."""
     spec = sidebar.draw()
     cluster = scenario_of(spec).cluster

@@ -17,7 +17,7 @@ from app.headline import by_rate, fastest, sentence
 from app.reading import with_fitted_times
 from app.spec import Spec
 from app.titles import model_words
-from app.waiting import finished, scenario_of, simulated, why_not
+from app.waiting import run_in_background, scenario_of, simulated, why_not
 from app.words import choice_words, device_words, kind_words, nodes_words, path_words
 from dpsim.base.errors import DpsimError
 from dpsim.base.units import DATA, human
@@ -157,7 +157,7 @@ def _around(knob: forms.Field, spec: Spec) -> tuple[list[str], Sequence[str]]:
     """Return values of a knob to compare: its choices, or values that the user writes."""
     value = controls.stated(spec, knob.path)
     value = knob.default if value is None else value
-    if knob.type == "truth":
+    if knob.type == "boolean":
         return ["false", "true"], ["false", "true"]
     if knob.choices:
         # The scenario's choice, and those that follow it in the list.
@@ -216,7 +216,7 @@ def _algorithms(spec: Spec) -> None:
     algorithms = controls.pick_several(
         "algorithms", [name for name in ALL_REDUCES if name != "auto"], "algorithms", _QUICK
     )
-    found = finished("timing collectives", collectives, spec, tuple(algorithms), _SIZES_B)
+    found = run_in_background("timing collectives", collectives, spec, tuple(algorithms), _SIZES_B)
     if found:
         chart(algorithms_figure(found), key="sizes", height=_HEIGHT)
     if found is not None:

@@ -12,7 +12,7 @@ from app.charts import chart, table
 from app.headline import sentence
 from app.reading import scenario
 from app.spec import Spec
-from app.waiting import finished, scenario_of
+from app.waiting import run_in_background, scenario_of
 from app.words import kind_words
 from dpsim.base.errors import DpsimError
 from dpsim.base.units import DATA, TIME, human
@@ -42,7 +42,7 @@ def draw() -> None:
 
     replays: dict[str, Replay] = {}
     for name, chosen in specs.items():
-        found = finished(f"training with {name}", replayed, chosen)
+        found = run_in_background(f"training with {name}", replayed, chosen)
         if found is not None:
             replays[name] = found
     if replays:

@@ -7,9 +7,9 @@ import streamlit as st
 from app import controls, sidebar, state
 from app.charts import download
 from app.headline import headline, sentence
-from app.own_files import KINDS, Found, outcome
 from app.plain import plain
-from app.waiting import finished
+from app.uploads import KINDS, Imported, outcome
+from app.waiting import run_in_background
 
 _MOST_MB = 5
 
@@ -26,12 +26,12 @@ def draw() -> None:
     given = st.file_uploader("file", key=f"own file {kind}", max_upload_size=_MOST_MB)
     if given is None:
         return
-    found = finished("reading it", outcome, given.name, given.getvalue(), kind, spec)
+    found = run_in_background("reading it", outcome, given.name, given.getvalue(), kind, spec)
     if found is not None:
-        _shown(found)
+        _draw_contents(found)
 
 
-def _shown(found: Found) -> None:
+def _draw_contents(found: Imported) -> None:
     first, *others = found.lines
     sentence(f"{first}.")
     for line in others:
@@ -39,13 +39,13 @@ def _shown(found: Found) -> None:
     if found.text:
         words = f"download the result ({found.name})"
         download(words, found.text, found.name, "text/plain")
-    if found.node is not None:
+    if found.node_json is not None:
         st.button(
             "use this node in the scenario",
             on_click=state.change,
-            args=("cluster.node", found.node),
+            args=("cluster.node", found.node_json),
             icon=":material/play_arrow:",
         )
-    if found.without is not None and found.with_it is not None:
+    if found.result_before is not None and found.result_after is not None:
         st.markdown("**The scenario with this file**, and the change from the one without it")
-        headline(found.with_it, found.without)
+        headline(found.result_after, found.result_before)

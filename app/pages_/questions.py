@@ -15,7 +15,7 @@ from app.lessons import grown
 from app.plain import plain
 from app.reading import with_fitted_times
 from app.spec import Spec
-from app.waiting import finished, refuse, scenario_of, simulated
+from app.waiting import refuse, run_in_background, scenario_of, simulated
 from dpsim.base.units import plural
 from dpsim.engine import Result
 from dpsim.report.figures.batch_figures import (
@@ -34,10 +34,10 @@ if TYPE_CHECKING:
 
 _BATCH = "how large a batch?"
 _BATCHES = tuple(2**power for power in range(11))
-_LESS = (1, 4)  # divisors of the scenario's batch per GPU
+_BATCH_DIVISORS = (1, 4)  # divisors of the scenario's batch per GPU
 _MOST_GPUS = 1_024
 _MOST_LEARNERS = 6
-_WIDE = 510  # pixels
+_CHART_WIDTH = 510  # pixels, if there are several
 _FACTORS = ("2", "3", "4", "5")
 
 
@@ -55,8 +55,8 @@ def draw() -> None:
     questions[what](spec)
 
 
-def _found(spec: Spec, varied: list[list[str]]) -> dict[int, Result] | None:
-    """Return results by index of ``varied``, options each; None while they are simulated."""
+def _simulate_each(spec: Spec, varied: list[list[str]]) -> dict[int, Result] | None:
+    """Simulate ``spec`` with each of ``varied``; return what fits, by index, or None so far."""
     # A few steps suffice to compare points, of which there may be dozens.
     few = few_steps(with_fitted_times(spec))
     found = simulated({str(place): few.with_options(each) for place, each in enumerate(varied)})
@@ -70,23 +70,23 @@ def _found(spec: Spec, varied: list[list[str]]) -> dict[int, Result] | None:
 
 def _batches(spec: Spec) -> None:
     st.caption("Only the batch per GPU varies; four steps each.")
-    found = _found(spec, [[f"workload.batch_per_gpu={batch}"] for batch in _BATCHES])
+    found = _simulate_each(spec, [[f"workload.batch_per_gpu={batch}"] for batch in _BATCHES])
     if found is not None:
         runs = list(found.values())
         epochs = {"epochs": epochs_figure(runs)} if has_targets(runs) else {}
-        _to_target(runs, _global_batch, {"utilisation": utilisation_figure(runs), **epochs})
+        _draw_answer(runs, _describe_batch, {"utilisation": utilisation_figure(runs), **epochs})
 
 
-def _to_target(
+def _draw_answer(
     runs: list[Result], words: Callable[[Result], str], figures: dict[str, go.Figure]
 ) -> None:
     """Draw which of the runs is best, the ``figures``, and time and cost to a target if known."""
     sentence(_best(runs, words))
     if has_targets(runs):
-        figures |= {"time": time_to_target_figure(runs), "cost": _cost(runs)}
+        figures = figures | {"time": time_to_target_figure(runs), "cost": _cost(runs)}
     with st.container(horizontal=True):
         for key, figure in figures.items():
-            with st.container(width=_WIDE if len(figures) > 1 else "stretch"):
+            with st.container(width=_CHART_WIDTH if len(figures) > 1 else "stretch"):
                 chart(figure, key)
     if not has_targets(runs):
         st.info(
@@ -100,18 +100,18 @@ def _best(runs: list[Result], words: Callable[[Result], str]) -> str:
     timed = [(run.time_to_target_s, run) for run in runs]
     known = [(seconds, run) for seconds, run in timed if seconds is not None]
     if len(known) > 1:
-        within, first = min(known, key=lambda pair: pair[0])
-        return f"{words(first)} reaches the target first, in {long_time(within)}."
+        seconds, first = min(known, key=lambda pair: pair[0])
+        return f"{words(first)} reaches the target first, in {long_time(seconds)}."
     best = max(runs, key=lambda run: run.throughput_samples_per_s)
     rate = rounded(best.throughput_samples_per_s)
     return f"{words(best)} gives the most throughput, {rate} samples/s."
 
 
-def _global_batch(run: Result) -> str:
+def _describe_batch(run: Result) -> str:
     return f"A global batch of {run.batch_per_worker * run.workers:,}"
 
 
-def _cluster(run: Result) -> str:
+def _describe_cluster(run: Result) -> str:
     return f"A cluster of {run.workers:,} GPUs with {run.batch_per_worker:,} samples each"
 
 
@@ -126,24 +126,26 @@ def _gpus(spec: Spec) -> None:
     batch = scenario_of(spec).workload.batch_per_gpu
     nodes = [4**power for power in range(6) if 4**power * each <= _MOST_GPUS]
     # A scenario with a global batch has none per GPU: then only nodes are varied.
-    batches = [max(1, batch // part) for part in _LESS] if batch else []
+    batches = [max(1, batch // part) for part in _BATCH_DIVISORS] if batch else []
     varied = [
         [f"cluster.nodes={number}", f"workload.batch_per_gpu={size}"]
         for size in batches
         for number in nodes
     ] or [[f"cluster.nodes={number}"] for number in nodes]
 
-    found = _found(spec, varied)
+    found = _simulate_each(spec, varied)
     if found is not None:
-        # The results with the scenario's batch, the first one, on every number of nodes.
+        # ``varied`` begins with the scenario's own batch on each number of nodes.
         same_batch = [result for place, result in found.items() if place < len(nodes)]
-        _to_target(list(found.values()), _cluster, {"efficiency": scaling_figure(same_batch)})
+        _draw_answer(
+            list(found.values()), _describe_cluster, {"efficiency": scaling_figure(same_batch)}
+        )
 
 
 def _learners(spec: Spec) -> None:
     st.caption("Several learners share a GPU, each with its own batch: small batches leave room.")
     varied = [[f"workload.learners_per_gpu={k}"] for k in range(1, _MOST_LEARNERS + 1)]
-    found = _found(spec, varied)
+    found = _simulate_each(spec, varied)
     if found is None:
         return
     pairs = [(place + 1, result) for place, result in found.items()]
@@ -163,10 +165,10 @@ def _grows(spec: Spec) -> None:
         "updates (Smith et al., ICLR 2018)."
     )
     factor = int(controls.slide("growth of the batch at each stage", _FACTORS, "factor", "2"))
-    found = finished("simulating", grown, spec, factor)
+    found = run_in_background("simulating", grown, spec, factor)
     if found is None:
         return
-    growth, known = found
+    growth, advice = found
     constant, growing = growth.seconds
     sentence(f"{long_time(growing)} in all instead of {long_time(constant)}.")
     table(
@@ -181,7 +183,7 @@ def _grows(spec: Spec) -> None:
             "instead of ": [long_time(stage.seconds) for stage in growth.constant],
         }
     )
-    st.markdown(f"The largest batch: {plain(known)}.")
+    st.markdown(f"The largest batch: {plain(advice)}.")
 
 
 def _cost(runs: list[Result]) -> go.Figure:

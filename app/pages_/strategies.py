@@ -12,7 +12,7 @@ from app.headline import sentence
 from app.lessons import timelines, weights
 from app.plain import plain
 from app.spec import Spec
-from app.waiting import finished
+from app.waiting import run_in_background
 from dpsim.base.units import TIME, human
 from dpsim.report.figures.lanes_figure import lanes_figure, window_figure
 from dpsim.report.figures.paths_figure import paths_figure
@@ -48,7 +48,7 @@ def _over_time(spec: Spec, what: str) -> None:
     view = VIEWS[what]
     st.caption(_CAPTIONS[what])
     slower = _slower() if what == _SYNC else "1"
-    found = finished("simulating each", timelines, spec, what, slower)
+    found = run_in_background("simulating each", timelines, spec, what, slower)
     if found is None:
         return
     sentence(_verdict(found.lanes))
@@ -79,7 +79,7 @@ def _weights(spec: Spec) -> None:
         "A small model is trained in simulated time with each way to average models. Its weights "
         "are shown in the plane in which they move most, on lines of equal training loss."
     )
-    found = finished("training", weights, spec, _slower())
+    found = run_in_background("training", weights, spec, _slower())
     if found is not None:
         with st.container(horizontal=True):
             for name, each in found.items():

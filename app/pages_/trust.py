@@ -1,7 +1,4 @@
-"""Trust: predictions beside measurements, published, recorded and uploaded.
-
-Also the source of this scenario's times.
-"""
+"""Trust: the basis of this scenario's interval, and predictions beside measurements."""
 
 from __future__ import annotations
 
@@ -16,9 +13,9 @@ from app.answers import trusted
 from app.charts import chart, columns, table
 from app.headline import sentence
 from app.plain import plain
-from app.published import measured, published
+from app.published import published, quantity_of
 from app.published import title as table_title
-from app.waiting import finished
+from app.waiting import run_in_background
 from dpsim.base.errors import DpsimError
 from dpsim.base.terminal import harmless
 from dpsim.base.units import TIME, human
@@ -35,15 +32,15 @@ _PUBLISHED, _RECORDED, _OWN = "published tables", "recorded runs", "your own run
 
 def draw() -> None:
     """Draw the page."""
-    _interval()
+    _draw_interval()
     st.markdown("**Predictions beside measurements**")
     what = controls.switch("measured where", (_PUBLISHED, _RECORDED, _OWN), "trust", _PUBLISHED)
-    {_PUBLISHED: _published, _RECORDED: _recorded, _OWN: _own}[what]()
+    {_PUBLISHED: _draw_published, _RECORDED: _draw_recorded, _OWN: _draw_own}[what]()
 
 
-def _interval() -> None:
+def _draw_interval() -> None:
     """Draw what the interval of the other pages' scenario is made of, and what would narrow it."""
-    found = finished("simulating steps", trusted, state.current().spec)
+    found = run_in_background("simulating steps", trusted, state.current().spec)
     if found is None:
         return
     trust, calibration = found
@@ -59,35 +56,35 @@ def _interval() -> None:
         table(columns(measures_table(trust)))
 
 
-def _published() -> None:
+def _draw_published() -> None:
     tables = published()
     errors = {table_title(kind): each["errors"] for kind, each in tables.items()}
-    first = {"table": list(errors), "compared": [measured(kind) for kind in tables]}
+    first = {"table": list(errors), "compared": [quantity_of(kind) for kind in tables]}
     table({**first, **columns(errors_table("", "table", errors))})
     st.caption(
         "Absolute percentage errors. The constants that predict a row are fitted without the row's "
         "group."
     )
     kind = controls.pick("table", list(tables), "table", next(iter(tables)), words=table_title)
-    chosen, what = tables[kind], measured(kind)
+    chosen, quantity = tables[kind], quantity_of(kind)
     # JSON has lists instead of `Pair`.
     rows = [Pair(*row) for row in chosen["rows"]]
-    every = chosen["errors"]["n"]
-    shown = f"{len(rows):,} rows" if len(rows) >= every else f"{len(rows):,} of {every:,} rows"
+    total = chosen["errors"]["n"]
+    shown = f"{len(rows):,} rows" if len(rows) >= total else f"{len(rows):,} of {total:,} rows"
     name, below = table_title(kind), f"{shown} of {chosen['file']}"
-    title = f"{name}: predicted against measured {what}<br><sub>{below}</sub>"
-    chart(measured_figure({name: rows}, what, "s", title), key="published", height=560)
+    title = f"{name}: predicted against measured {quantity}<br><sub>{below}</sub>"
+    chart(measured_figure({name: rows}, quantity, "s", title), key="published", height=560)
 
 
-def _recorded() -> None:
+def _draw_recorded() -> None:
     folder = Path(str(validate.__file__)).parent / "recorded"
-    # Unpacked files are not recorded runs.
+    # Only packed files: elastic.json beside them has another format.
     names = sorted(path.name for path in folder.glob("*.json.gz"))
     name = controls.pick("recorded runs", names, "recorded", names[0])
-    _comparison(list(load_run_records(folder / name).runs))
+    _draw_comparison(list(load_run_records(folder / name).runs))
 
 
-def _own() -> None:
+def _draw_own() -> None:
     given = st.file_uploader(
         "files of runs, as dpsim validate writes them",
         type=["json", "gz"],
@@ -102,10 +99,10 @@ def _own() -> None:
         except DpsimError as error:
             st.error(plain(str(error)))
     if records:
-        _comparison(records)
+        _draw_comparison(records)
 
 
-def _comparison(records: list[RunRecord]) -> None:
+def _draw_comparison(records: list[RunRecord]) -> None:
     from validate.compare.comparison import Comparison
     from validate.compare.figure import comparison_figure
 

@@ -1,4 +1,4 @@
-"""Provenance of a file or an answer, the part of it that differs from run to run."""
+"""The provenance of a result: software versions and the date, which differ between equal runs."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from importlib.metadata import version
 from platform import python_version
 
-# The bare name is another project in the public index.
+# Not "dpsim", which is another project in the public index.
 __version__ = version("dpsim-train")
 
 

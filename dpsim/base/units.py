@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
@@ -110,15 +109,15 @@ def parse(text: str, dimension: Dimension) -> float:
 
     Raises DpsimError when ``text`` is not a number with a unit of that dimension, or is not finite.
     """
-    wrong = (
+    message = (
         f"must be {dimension.name} with its unit, such as {dimension.example!r}, "
         f"but got {text[:64]!r}"
     )
     match = _QUANTITY.fullmatch(text) if len(text) <= 64 else None
     if match is None:
-        raise DpsimError(f"{wrong}, which has no unit" if _is_number(text) else wrong)
+        raise DpsimError(f"{message}, which has no unit" if _is_number(text) else message)
     number, unit = match.groups()
-    factor = _factor(unit, dimension, wrong)
+    factor = _factor(unit, dimension, message)
     # Exact until the last rounding: "500 ns" is 5e-07 and "4.1 GFLOP" 4.1e9, the nearest floats.
     try:
         return float(Fraction(number) * factor)
@@ -221,7 +220,7 @@ def count(value: object) -> float:
     return number
 
 
-_FOR_PEOPLE = (
+_DISPLAY_PREFIXES = (
     (1e15, "P"),
     (1e12, "T"),
     (1e9, "G"),
@@ -229,7 +228,7 @@ _FOR_PEOPLE = (
     (1e3, "k"),
     (1.0, ""),
     (1e-3, "m"),
-    (1e-6, "us"),
+    (1e-6, "u"),
     (1e-9, "n"),
 )
 
@@ -260,19 +259,22 @@ def human(value: float, dimension: Dimension, digits: int = 4) -> str:
         return _long_time(value, digits)
     smallest = 1e-9 if dimension is TIME else 1.0
     largest = 1.0 if dimension is TIME else 1e15
-    for factor, prefix in _FOR_PEOPLE:
+    for factor, prefix in _DISPLAY_PREFIXES:
         if not smallest <= factor <= largest:
             continue
         # A value that rounding left slightly below 1 ms is 1 ms, and not 1000 us.
         if abs(value) >= factor * (1 - 1e-12) or factor == smallest:
             # Rounded first, because fewer digits than before the point would give an exponent.
             rounded = float(f"{value / factor:.{digits}g}")
-            return f"{rounded:.15g} {prefix.rstrip('s')}{dimension.symbol}"
+            return f"{rounded:.15g} {prefix}{dimension.symbol}"
     raise AssertionError("every finite value has a prefix")
 
 
 def _long_time(seconds: float, digits: int) -> str:
-    """Return the time in the first unit that is exact, or else in the first with at least two."""
+    """Return a time in days, h or min.
+
+    Of the units that it fills at least twice, the largest that is exact, or else the largest.
+    """
     texts = []
     for unit, length in _LONG_TIMES:
         if abs(seconds) < 2 * length:
@@ -290,7 +292,8 @@ def _long_time(seconds: float, digits: int) -> str:
 def size(nbytes: float) -> str:
     """Return an amount of data for display: in whole binary units if possible, ``"1 MiB"``.
 
-    Others have a decimal prefix, and so has 80 MB, which is 78,125 KiB.
+    It has a decimal prefix if no binary unit is whole, or if decimal is exact and shorter: 80 MB,
+    not 78,125 KiB.
     """
     # The shorter of two exact notations is probably the original.
     decimal = human(nbytes, DATA)
@@ -307,7 +310,7 @@ def _quantity(dimension: Dimension) -> Any:
         return _in_range(to_si(value, dimension), dimension)
 
     def write(value: object) -> object:
-        # In a union the value may belong to another member.
+        # A field may also allow other types, ``Seconds | Literal["auto"]``: leave those unchanged.
         return exact(value, dimension) if isinstance(value, float) else value
 
     schema = {
@@ -315,9 +318,8 @@ def _quantity(dimension: Dimension) -> Any:
         "description": f"{dimension.name} with its unit",
         "examples": [dimension.example],
     }
-    reader: Callable[[object], float] = read
     return (
-        BeforeValidator(reader),
+        BeforeValidator(read),
         PlainSerializer(write, when_used="json"),
         WithJsonSchema({"anyOf": [schema, {"const": 0}]}, mode="validation"),
     )

@@ -47,7 +47,7 @@ def test_every_field_of_a_kind_has_a_widget_an_explanation_and_a_default_that_re
     union = forms.union(part)
     for field in forms.fields(union.kinds[kind], part):
         assert field.help, field.path
-        assert field.type in ("choice", "truth", "integer", "number", "text")
+        assert field.type in ("choice", "boolean", "integer", "number", "text")
         if field.default is not None and kind not in NEEDS_MORE:
             scenario(
                 BASE.with_value(f"{part}.{union.key}", kind).with_value(

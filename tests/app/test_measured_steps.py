@@ -5,9 +5,9 @@ import json
 import pytest
 from app_pages import charts, metrics, settled
 
-from app.own_files import MOST_ROWS, own_steps
 from app.reading import scenario
 from app.spec import Spec
+from app.uploads import MOST_ROWS, calibrate_to_upload
 from dpsim.base.errors import DpsimError
 from dpsim.engine import simulate
 
@@ -23,7 +23,7 @@ STEPS = HEAD + "1,1,64,48,\n1,1,512,250,\n1,4,256,170,\n2,4,256,260,\n4,4,256,30
 
 
 def fitted(text, spec=SPEC):
-    return own_steps("steps.csv", text.encode(), spec, lambda done, total: None)
+    return calibrate_to_upload("steps.csv", text.encode(), spec, lambda done, total: None)
 
 
 def test_a_table_gives_a_calibration_of_the_scenario():

@@ -21,8 +21,8 @@ import yaml
 from gone import soon
 from typer.testing import CliRunner
 
-from app.own_files import KINDS
 from app.plain import plain
+from app.uploads import KINDS
 from dpsim import cli
 
 pytestmark = pytest.mark.browser

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from app_pages import html, metrics, settled
 
-from app.own_files import KINDS, MOST_BYTES, outcome
 from app.presets import FIRST
 from app.spec import Spec
+from app.uploads import KINDS, MOST_BYTES, outcome
 from dpsim.base.errors import DpsimError
 from dpsim.base.units import TIME, human
 
@@ -36,30 +36,30 @@ def read(kind, data, spec=QUICK, name="file"):
 def test_a_configuration_replaces_the_model():
     found = read(BERT, json.dumps(CONFIG).encode())
     assert "bert" in found.lines[0]
-    assert found.with_it.step_time_s["mean"] < found.without.step_time_s["mean"]
+    assert found.result_after.step_time_s["mean"] < found.result_before.step_time_s["mean"]
 
 
 def test_a_trace_becomes_a_profile_that_replaces_the_model():
     trace = (DATA / "cpu.kineto.json").read_bytes()
     found = read(KINETO, trace)
-    assert found.with_it is not None
+    assert found.result_after is not None
     assert read(KINETO, gzip.compress(trace)).lines == found.lines
     again = read(MODEL, found.text.encode())
-    assert again.with_it.step_time_s == found.with_it.step_time_s
+    assert again.result_after.step_time_s == found.result_after.step_time_s
 
 
 def test_a_log_becomes_a_profile_to_download():
     found = read(NCCL, "all-reduce-2x8-a100.log")
     assert "16 ranks on 2 hosts" in found.lines[0]
     assert json.loads(found.text)["kind"] == "nccl-tests"
-    assert found.with_it is None
+    assert found.result_after is None
 
 
 def test_a_topology_becomes_a_node_of_the_scenario():
     found = read(TOPO, "hgx-h100.topo.txt")
     assert "8 GPUs H100" in found.lines[0] or "8 GPUs" in found.lines[0]
-    assert found.with_it.workers == 4 * 8
-    assert found.with_it.parts_s["compute"] < found.without.parts_s["compute"]
+    assert found.result_after.workers == 4 * 8
+    assert found.result_after.parts_s["compute"] < found.result_before.parts_s["compute"]
 
 
 def test_a_calibration_profile_changes_times():
@@ -71,7 +71,7 @@ def test_a_calibration_profile_changes_times():
     few = ("cluster.nodes=1", "cluster.gpus_per_node=2")
     spec = Spec(FIRST, changes=(*QUICK.changes, *few))
     found = read(CALIBRATION, file.read_bytes(), spec)
-    assert found.with_it.step_time_s != found.without.step_time_s
+    assert found.result_after.step_time_s != found.result_before.step_time_s
     # As in the profile, its errors are those of rows that were not fitted on.
     assert found.lines[1].endswith("held-out rows")
 
@@ -118,7 +118,9 @@ def test_an_upload_is_shown_with_the_scenario(open_page):
     assert not page.exception
     assert not page.error
     found = read(BERT, json.dumps(CONFIG).encode())
-    steps = [human(run.step_time_s["mean"], TIME, 3) for run in (found.with_it, found.without)]
+    steps = [
+        human(run.step_time_s["mean"], TIME, 3) for run in (found.result_after, found.result_before)
+    ]
     step, change = metrics(page)["step time"]
     assert step == steps[0]
     assert change.endswith(f" from {steps[1]}")

@@ -34,7 +34,7 @@ from validate.microbench.models import subject
 from validate.microbench.run_file import RunFile
 from validate.node.items import Item
 from validate.node.rows import Attempt, usual_s
-from validate.node.spreads import EVERY, at_once, spreads_of
+from validate.node.spreads import EVERY, scaled_to_concurrent_steps, spreads_of
 from validate.node.strategies import served_tables, with_wrappers
 
 _IMAGE = 3  # dimensions of an image
@@ -201,7 +201,9 @@ def _model(run: RunFile, scenario: Scenario) -> MeasuredModel:
     """
     precision = run.settings.precision
     name = run.settings.model
-    model = at_once(measured_model(run), run).model_copy(update={"software": _software(run)})
+    model = scaled_to_concurrent_steps(measured_model(run), run).model_copy(
+        update={"software": _software(run)}
+    )
     if name in MODELS:
         return _divided(model, name, scenario, precision)
     return model.model_copy(update={"precision": precision})

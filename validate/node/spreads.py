@@ -1,9 +1,10 @@
 """The spread of ranks that compute at once, for a profile, and its errors on held-out sizes.
 
 A synchronous step ends with the slowest worker. Three values are therefore taken from steps that
-ranks computed at once: the mean time, to which the layers' times are scaled; the pace, the ratio of
-the mean with fewer ranks to it; and the jitter, the differences between ranks. For pace and jitter
-each third batch size is held out, and the mean time of its slowest rank is predicted.
+ranks computed at once: the mean time, to which the layers' times are scaled; the pace, the mean
+step on another number of ranks relative to that; and the jitter, the differences between ranks. For
+pace and jitter each third batch size is held out, and the mean time of its slowest rank is
+predicted.
 """
 
 from __future__ import annotations
@@ -21,12 +22,16 @@ from dpsim.hardware import MeasuredModel, RankSpread
 from validate.microbench.run_file import RunFile
 
 EVERY = 3  # one in this many batch and message sizes is held out
-_DRAWN = 20_000  # steps, for the slowest rank's mean within some thousandths
+_DRAWN_STEPS = 20_000  # steps, for the slowest rank's mean within some thousandths
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Steps:
-    """The seconds of steps of one model at one batch size, (steps, ranks), and by its layers."""
+    """Steps of one model at one batch size.
+
+    ``times``: seconds, (steps, ranks). ``layers_s``: the mean step on the ranks whose layers were
+    timed.
+    """
 
     times: FloatArray
     layers_s: float
@@ -34,7 +39,7 @@ class _Steps:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _AtOnce:
+class _Concurrent:
     """All steps of one number of ranks, and the node of each rank."""
 
     nodes: tuple[int, ...]
@@ -63,35 +68,39 @@ def spreads_of(runs: Sequence[RunFile]) -> tuple[tuple[RankSpread, ...], list[fl
     return tuple(spreads), errors
 
 
-def _by_ranks(runs: Sequence[RunFile]) -> dict[int, _AtOnce]:
+def _by_ranks(runs: Sequence[RunFile]) -> dict[int, _Concurrent]:
     # A profile has layer times for one number of ranks, to which the pace of others is relative.
     layers: dict[tuple[object, ...], float] = {}
     for run in runs:
         if run.of("layers"):
-            layers |= {_which(row, run): float(np.mean(row["steps_s"])) for row in run.of("spread")}
+            layers |= {
+                _case_key(row, run): float(np.mean(row["steps_s"])) for row in run.of("spread")
+            }
 
-    found: dict[int, _AtOnce] = {}
+    found: dict[int, _Concurrent] = {}
     for run in runs:
-        known = [row for row in run.of("spread") if _which(row, run) in layers]
+        known = [row for row in run.of("spread") if _case_key(row, run) in layers]
         if not known:
             continue
         hosts = [place.host for place in run.ranks]
+        # A node's number is its first rank.
         nodes = tuple(hosts.index(host) for host in hosts)
-        measured = found.setdefault(len(hosts), _AtOnce(nodes, []))
+        measured = found.setdefault(len(hosts), _Concurrent(nodes, []))
         for number, row in enumerate(known):
             # From the second on: a fit needs one to begin with.
             held_out = number % EVERY == 1
             times = np.array(row["steps_s"])
-            measured.steps.append(_Steps(times, layers[_which(row, run)], held_out))
+            measured.steps.append(_Steps(times, layers[_case_key(row, run)], held_out))
     return found
 
 
-def at_once(model: MeasuredModel, run: RunFile) -> MeasuredModel:
+def scaled_to_concurrent_steps(model: MeasuredModel, run: RunFile) -> MeasuredModel:
     """Scale ``model``'s passes to the mean step that all ranks of ``run`` computed at once.
 
     The layers' proportions come from a few repetitions on rank 0.
     """
     means = {row["batch_size"]: float(np.mean(row["steps_s"])) for row in run.of("spread")}
+    # One optimiser, or none if no steps were measured.
     updates = {row["optimizer"] for row in run.of("spread")}
     update = sum(model.optimizers[name].value for name in updates)
     factors = []
@@ -108,16 +117,17 @@ def at_once(model: MeasuredModel, run: RunFile) -> MeasuredModel:
     return model.model_copy(update=tables)
 
 
-def _which(row: Mapping[str, object], run: RunFile) -> tuple[object, ...]:
+def _case_key(row: Mapping[str, object], run: RunFile) -> tuple[object, ...]:
     settings = run.settings
     words = settings.memory_format, settings.execution, settings.optimizer_kernels
     return row["model"], row["precision"], row["batch_size"], *words
 
 
 def _jitter(tables: Sequence[FloatArray], nodes: Sequence[int]) -> CorrelatedJitterConfig:
-    """Return the jitter of all tables over their medians, with lasting differences of ranks.
+    """Fit the jitter of all tables, each relative to its median.
 
-    The slow rank of a run or placement is random, so it counts as each rank's own spread.
+    Which rank is slow differs from run to run, so lasting differences between ranks widen every
+    rank's sigma.
     """
     relative = np.concatenate([times / np.median(times) for times in tables])
     found = fit_jitter(relative, nodes).jitter
@@ -132,5 +142,5 @@ def _jitter(tables: Sequence[FloatArray], nodes: Sequence[int]) -> CorrelatedJit
 def _slowest(jitter: CorrelatedJitterConfig, nodes: Sequence[int]) -> float:
     """Return the mean of the slowest rank's factor."""
     per_node = np.unique(nodes, return_counts=True)[1].tolist()
-    drawn = jitter.factors(len(nodes), _DRAWN, 0, per_node)
+    drawn = jitter.factors(len(nodes), _DRAWN_STEPS, 0, per_node)
     return float(drawn.max(axis=1).mean())

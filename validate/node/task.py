@@ -107,7 +107,7 @@ class ScenarioTask(Task):
         return {**OPTIMIZER_CLASSES[name][1], **optimizer_words(name, self._words)}
 
     @property
-    def loads(self) -> bool:
+    def has_input_pipeline(self) -> bool:
         return self._loading is not None
 
     def await_input(self) -> None:

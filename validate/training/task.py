@@ -1,8 +1,8 @@
 """The task of a run: a model, its data, its loss, and its optimiser.
 
 The digits' task has two small networks for 8 x 8 images: convolutions, and attention. Neither
-depends on its batch (no batch norm, no dropout), so the gradient of a batch is the mean of its
-samples' gradients, and workers on equal shards can equal one process exactly.
+mixes samples or draws at random (no batch norm, no dropout), so the gradient of a batch is the mean
+of its samples' gradients, and workers on equal shards can equal one process exactly.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Transformer(nn.Module):
         super().__init__()
         self.embed = nn.Linear(SIDE, width)
         # Fixed, not learnt: it has no gradient to average.
-        self.register_buffer("places", positions(SIDE, width))
+        self.register_buffer("positions", sinusoidal_positions(SIDE, width))
         self.before_attention = nn.LayerNorm(width)
         self.query_key_value = nn.Linear(width, 3 * width)
         self.mix = nn.Linear(width, width)
@@ -70,7 +70,7 @@ class Transformer(nn.Module):
 
     def forward(self, images: Tensor) -> Tensor:
         """Return the scores of the classes."""
-        tokens = self.embed(images.squeeze(1)) + self.places
+        tokens = self.embed(images.squeeze(1)) + self.positions
         query, key, value = self.query_key_value(self.before_attention(tokens)).chunk(3, dim=-1)
         attended = functional.scaled_dot_product_attention(query, key, value)
         tokens = tokens + self.mix(attended)
@@ -78,14 +78,14 @@ class Transformer(nn.Module):
         return self.classify(tokens.mean(dim=1))
 
 
-def positions(tokens: int, width: int) -> Tensor:
+def sinusoidal_positions(tokens: int, width: int) -> Tensor:
     """Return the sines of each token's position at ``width`` frequencies from 1 to 1 / 10,000.
 
     After Vaswani et al., NIPS 2017.
     """
     frequencies = torch.exp(-math.log(10_000.0) * torch.arange(width) / width)
-    places = torch.arange(tokens)[:, None]
-    return torch.sin(places * frequencies)
+    position = torch.arange(tokens)[:, None]
+    return torch.sin(position * frequencies)
 
 
 Forward = Callable[[Tensor], Tensor]
@@ -94,8 +94,8 @@ Forward = Callable[[Tensor], Tensor]
 class Task(ABC):
     """A model to train, the same for every worker.
 
-    ``passes`` is the number per step, over equal batches; ``keeps_weights`` says whether a record
-    has the final weights.
+    A step runs ``passes`` forward and backward passes on micro-batches of equal size;
+    ``keeps_weights`` says whether the run's record includes the final weights.
     """
 
     passes = 1
@@ -110,7 +110,7 @@ class Task(ABC):
         """Return a new model on the device, its weights drawn from ``seed``."""
 
     def outline(self, seed: int) -> nn.Module:
-        """Return the model for a method that shards it, if possible without weights at first."""
+        """Return the model to be sharded; its weights may be missing until `fill` draws them."""
         return self.model(seed)
 
     def fill(self, part: nn.Module) -> None:  # noqa: B027 - most outlines have their weights
@@ -138,8 +138,8 @@ class Task(ABC):
         return self.optimiser_class(parameters, **self.optimiser_settings())
 
     @property
-    def loads(self) -> bool:
-        """Whether samples come through a pipeline, for which a step may wait."""
+    def has_input_pipeline(self) -> bool:
+        """Whether samples come through a pipeline that a step may have to wait for."""
         return False
 
     def await_input(self) -> None:  # noqa: B027 - data in memory need no waiting
@@ -162,8 +162,8 @@ class Digits(Task):
         self._training = training
         self._device = device
         pixels, labels = all_digits()
-        numbers = getattr(torch, training.precision)
-        images = torch.as_tensor(pixels, dtype=numbers, device=device) / WHITE
+        dtype = getattr(torch, training.precision)
+        images = torch.as_tensor(pixels, dtype=dtype, device=device) / WHITE
         self.images = images.reshape(-1, 1, 8, 8)
         self.labels = torch.as_tensor(labels, device=device)
 

@@ -109,7 +109,7 @@ class Worker:
 
         The loss goes to the record, the gradient to the replica.
         """
-        if self.task.loads:
+        if self.task.has_input_pipeline:
             with self.part("input"):
                 self.task.await_input()
         with self.part("compute"):

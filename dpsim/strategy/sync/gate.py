@@ -198,7 +198,7 @@ class Gate(ABC):
         return DROPPED if update == DROPPED else update - self._read[worker]
 
     def quorum_ready_at(self, ready: FloatArray) -> float:
-        """Return the time at which enough workers are ready; worker i is ready at ``there[i]``."""
+        """Return the time at which enough workers are ready; worker i is ready at ``ready[i]``."""
         # A partition finds the time of the last required worker without sorting all.
         last = self.quorum - 1
         return float(np.partition(ready, last)[last])

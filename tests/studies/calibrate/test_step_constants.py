@@ -187,7 +187,7 @@ def test_a_profile_predicts_as_the_fit_does(own):
     near = simulate(load_scenario(own, ["calibration=profile.json", "cluster.nodes=2"]))
     widths = [each.interval.high / each.interval.low for each in (near, result, plain)]
     assert widths == pytest.approx(sorted(widths))
-    assert "4 measured run(s), the nearest on " in near.interval.basis
+    assert "4 measured runs, the nearest on " in near.interval.basis
 
 
 def test_what_the_constants_leave_corrects_runs_nearby_and_fades(own):
@@ -214,7 +214,7 @@ def test_a_step_faster_than_its_links_is_reported_with_the_prediction(own, tmp_p
     scenario = load_scenario(own, [*sets, "cluster.gpus_per_node=1", "workload.batch_per_gpu=8"])
     found = calibrate([MeasuredRun(scenario, 0.1)], scenario)
     assert re.match(
-        r"measured 100 ms on 4 node\(s\) with 1 GPU\(s\), but 657 MB at the 588 MB/s of "
+        r"measured 100 ms on 4 nodes with 1 GPU, but 657 MB at the 588 MB/s of "
         r"node0/nic0->switch take 1\.12 s: .*25 Gbit/s of aws-g4dn-xlarge is a burst rate",
         found.warnings[0],
     )

@@ -289,7 +289,7 @@ def test_models_are_averaged_after_every_so_many_local_steps_and_at_the_end(name
 def test_a_worker_hears_from_its_neighbours_in_the_graph(name, first, second, four):
     log = four[name, "cnn"][0].log
     received = [
-        sorted(event.worker for event in log if (event.what, event.clock) == ("heard", step))
+        sorted(event.worker for event in log if (event.what, event.clock) == ("received", step))
         for step in (0, 1)
     ]
     assert received == [first, second]

@@ -1,4 +1,4 @@
-"""Predictions beside published measurements: the result of ``dpsim validate reference``."""
+"""`dpsim validate reference` for tables of collectives: their rows beside predictions."""
 
 from __future__ import annotations
 
@@ -18,9 +18,11 @@ from validate.published.tables.step_scores import constants_of, rows_json
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """The scored rows of one table: those that count, and others for information.
+    """The scored rows of one table.
 
-    ``notes`` are texts of the table that were not understood.
+    ``counted`` rows make up the errors. ``apart`` are rows of doubtful quality, ``fitted`` the
+    sizes that the calibration was given. ``notes`` are texts that were not understood, with their
+    machine.
     """
 
     kind: Kind
@@ -78,14 +80,16 @@ def compare(
     counted: list[Score] = []
     apart: list[Score] = []
     fitted: list[Score] = []
-    for done, own in enumerate(assign(cases), 1):
+    for done, machine in enumerate(assign(cases), 1):
         # Separately, so that rows of doubtful quality do not refine constants of rows that count.
-        for good in (True, False):
-            part = [case for case in own.cases if (case.quality == "ok") == good]
-            for predicted in REGIMES[regime](part, own.known, own.neighbours) if part else ():
-                rows = scored(predicted, own.words)
-                fitted += [row for row in rows if not row.counts]
-                (counted if good else apart).extend(row for row in rows if row.counts)
+        for is_ok, target in ((True, counted), (False, apart)):
+            part = [case for case in machine.cases if (case.quality == "ok") == is_ok]
+            if not part:
+                continue
+            for predicted in REGIMES[regime](part, machine.known, machine.neighbours):
+                scores = scored(predicted, machine.words)
+                target += [score for score in scores if score.counts]
+                fitted += [score for score in scores if not score.counts]
         progress("predicting", done, machines)
     for rows in (counted, apart, fitted):
         rows.sort(key=lambda score: score.line)

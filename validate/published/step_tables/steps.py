@@ -27,27 +27,37 @@ SETTINGS = "step_tables/steps.yaml"
 def read(row: Row) -> PublishedStep:
     """Return the row; raises NotPredictedError for missing values and what the catalogue lacks."""
     placement = even_placement(row.whole("gpus"), row.whole("nodes"))
-    gpu, memory = gpu_in(row.text("gpu")), row.number("peak_memory_gb")
+    gpu = gpu_in(row.text("gpu"))
+    memory_gb = row.number("peak_memory_gb")
     software = software_in(row.joined("publisher", "source", "framework", "precision", "notes"))
     software["execution"] = row.text("execution")
-    sizes = row.whole("per_gpu_batch"), row.whole("gradient_accumulation")
-    workload = workload_of(row, gpu, software, *sizes, row.joined("framework", "notes"))
+    workload = workload_of(
+        row,
+        gpu,
+        software,
+        batch=row.whole("per_gpu_batch"),
+        passes=row.whole("gradient_accumulation"),
+        optimizer_text=row.joined("framework", "notes"),
+    )
     return published_step(
         row,
         name=row.text("row_id"),
         cluster=cluster_of(gpu, placement, cards_in(row.text("network"), gpu, placement[0])),
-        workload={**workload, "checkpoint": _meant(row, "checkpointing")},
-        strategy=_meant(row, "parallelism"),
+        workload={**workload, "checkpoint": _scenario_value(row, "checkpointing")},
+        strategy=_scenario_value(row, "parallelism"),
         measured=row.stated("step_time_ms") * 1e-3,
         groups=tuple(f"{name} {row.text(name)}" for name in ("publisher", "gpu", "model", "gpus")),
         series=row.text("series"),
         software=software,
-        memory=None if memory is None else memory * 1e9,
+        memory=None if memory_gb is None else memory_gb * 1e9,
     )
 
 
-def _meant(row: Row, column: str) -> Any:
-    """Return a scenario's value for a word of a column."""
+def _scenario_value(row: Row, column: str) -> Any:
+    """Return the scenario's value for the word in ``column``.
+
+    Raises NotPredictedError if it is unknown.
+    """
     known = constants_file(SETTINGS)[column]
     if row.text(column) not in known:
         raise NotPredictedError(f"{column} not known: {row.text(column)}")
@@ -57,8 +67,8 @@ def _meant(row: Row, column: str) -> Any:
 STEP_TABLE = StepTable(
     REQUIRED,
     IDENTITY,
-    lambda rows: read,
-    smallest_run,
+    reader=lambda rows: read,  # each row is read alone
+    known=smallest_run,
     fitted="steps_2.csv",
     group=lambda row: f"steps {row.text('publisher')}",
 )

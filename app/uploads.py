@@ -41,96 +41,96 @@ _NODES = "cluster.node"
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class Imported:
     """The contents of a file, and the scenario's results without it and with it, where possible.
 
-    ``lines`` describe it; ``text`` is dpsim's conversion, offered as the file ``name``. ``changed``
-    or ``node`` (for `Spec.with_value`) apply it to the scenario; None if it changes nothing.
+    ``lines`` describe it; ``text`` is dpsim's conversion, offered as the file ``name``. ``apply``
+    or ``node_json`` (for `Spec.with_value`) puts it into the scenario; None if it changes nothing.
     """
 
     lines: tuple[str, ...]
     name: str = ""
     text: str = ""
-    node: str | None = None
-    changed: Callable[[Scenario], Scenario] | None = None
-    without: Result | None = None
-    with_it: Result | None = None
+    node_json: str | None = None
+    apply: Callable[[Scenario], Scenario] | None = None
+    result_before: Result | None = None
+    result_after: Result | None = None
 
 
-def outcome(name: str, data: bytes, kind: str, spec: Spec, report: Report) -> Found:
+def outcome(name: str, data: bytes, kind: str, spec: Spec, report: Report) -> Imported:
     """Read the file ``name`` of a ``kind`` (of `KINDS`), and simulate ``spec`` with it.
 
     Raises DpsimError, with the file's name and the line if known, for invalid files.
     """
     given = scenario(spec)
     with uploaded_file(name, data) as path:
-        found = KINDS[kind].read(path, path.read_bytes())
-        if found.node is not None:
-            changed = scenario(spec.with_value(_NODES, found.node))
-        elif found.changed is not None:
-            changed = found.changed(given)
+        found = KINDS[kind].read(path)
+        if found.node_json is not None:
+            changed = scenario(spec.with_value(_NODES, found.node_json))
+        elif found.apply is not None:
+            changed = found.apply(given)
         else:
             return found
-        # Steps report the same progress, to notice cancellation.
-        without = simulate(given, lambda _: report(0, 2))
-        # While the folder exists: a model's source is read again when it is simulated.
-        with_it = simulate(changed, lambda _: report(1, 2))
-    # The function that changes a scenario cannot leave this process.
-    return replace(found, changed=None, without=without, with_it=with_it)
+        # Report at every step, with unchanged numbers: a cancellation takes effect in `report`.
+        before = simulate(given, lambda _: report(0, 2))
+        # Inside the ``with``: simulating reads the model's file again.
+        after = simulate(changed, lambda _: report(1, 2))
+    # A closure cannot be pickled, and this result goes to another process.
+    return replace(found, apply=None, result_before=before, result_after=after)
 
 
-def _config(path: Path, content: bytes) -> Found:
-    return _found_model(from_config(path).build(), ConfigSource(config=str(path)))
+def _config(path: Path) -> Imported:
+    return _imported_model(from_config(path).build(), ConfigSource(config=str(path)))
 
 
-def _model_profile(path: Path, content: bytes) -> Found:
-    return _found_model(load_model_profile(path).model(), ProfileSource(profile=str(path)))
+def _model_profile(path: Path) -> Imported:
+    return _imported_model(load_model_profile(path).model(), ProfileSource(profile=str(path)))
 
 
-def _kineto(path: Path, content: bytes) -> Found:
+def _kineto(path: Path) -> Imported:
     profile = profile_kineto(path, name="traced")
     text = profile.to_json()
     written = path.with_name("profile")
     written.write_text(text, encoding="utf-8")
     # Read the profile back, so that the page shows the contents of the downloaded file.
-    found = _model_profile(written, b"")
-    return Found((*found.lines, *profile.notes), "profile.json", text, changed=found.changed)
+    found = _model_profile(written)
+    return Imported((*found.lines, *profile.notes), "profile.json", text, apply=found.apply)
 
 
-def _calibration(path: Path, content: bytes) -> Found:
+def _calibration(path: Path) -> Imported:
     profile = load_profile(path)
     lines = (
         f"calibration profile {profile.name!r}: {profile.formula or 'tables'}",
         str(profile.residuals),
     )
     profile.transport()  # raises for an unknown kind
-    return Found(lines, changed=lambda given: given.model_copy(update={"calibration": profile}))
+    return Imported(lines, apply=lambda given: given.model_copy(update={"calibration": profile}))
 
 
-def _nccl_tests(path: Path, content: bytes) -> Found:
-    log = parse_nccl_tests(content)
+def _nccl_tests(path: Path) -> Imported:
+    log = parse_nccl_tests(path.read_bytes())
     profile = fit_nccl_tests(log, "nccl-tests", "the log")
-    left = profile.residuals
+    errors = profile.residuals
     where = f"{log.ranks} ranks on {plural(log.hosts, 'host')}"
     lines = (
-        f"{log.operation} of {where}: {profile.formula} describes its {left.n} rows with an error "
-        f"of {left.mean_ape:.1%} on average",
-        f"{left.worst_ape:.1%} at worst (at {left.worst_bytes:,} bytes)",
+        f"{log.operation} of {where}: {profile.formula} describes its {errors.n} rows with an "
+        f"error of {errors.mean_ape:.1%} on average",
+        f"{errors.worst_ape:.1%} at worst (at {errors.worst_bytes:,} bytes)",
         *(f"{name} = {value.value:.4g} {value.unit}" for name, value in profile.parameters.items()),
     )
-    return Found(lines, "profile.json", profile.to_json())
+    return Imported(lines, "profile.json", profile.to_json())
 
 
-def _nvidia_topo(path: Path, content: bytes) -> Found:
-    draft = node_from_nvidia_topo(content, NodeOptions(), "the upload")
+def _nvidia_topo(path: Path) -> Imported:
+    draft = node_from_nvidia_topo(path.read_bytes(), NodeOptions(), "the upload")
     text = draft.to_yaml()
     # The scenario takes it as one value, in JSON; the text keeps its comments.
     node = YAML(typ="safe", pure=True).load(text)
     lines = (f"{draft.to_node().gpus} GPUs {draft.gpu.value}", *draft.assumptions())
-    return Found(lines, "node.yaml", text, node=json.dumps(node))
+    return Imported(lines, "node.yaml", text, node_json=json.dumps(node))
 
 
-def _found_model(model: Model, source: ConfigSource | ProfileSource) -> Found:
+def _imported_model(model: Model, source: ConfigSource | ProfileSource) -> Imported:
     def with_model(given: Scenario) -> Scenario:
         workload = given.workload.model_copy(update={"model": source})
         return given.model_copy(update={"workload": workload})
@@ -139,13 +139,13 @@ def _found_model(model: Model, source: ConfigSource | ProfileSource) -> Found:
         f"{model.name}: {model.parameters:,} parameters in {len(model.layers):,} layers",
         f"{human(4.0 * model.parameters, DATA, 4)} of weights in fp32",
     )
-    return Found(lines, changed=with_model)
+    return Imported(lines, apply=with_model)
 
 
 class Kind(NamedTuple):
     """The reader of a kind of file, and its use, in words."""
 
-    read: Callable[[Path, bytes], Found]
+    read: Callable[[Path], Imported]
     gain: str
 
 
@@ -169,7 +169,9 @@ KINDS: dict[str, Kind] = {
 }
 
 
-def own_steps(name: str, data: bytes, spec: Spec, report: Report) -> tuple[dict[str, Any], str]:
+def calibrate_to_upload(
+    name: str, data: bytes, spec: Spec, report: Report
+) -> tuple[dict[str, Any], str]:
     """Fit ``spec`` to the table ``name`` of measured steps.
 
     Returns the output of `dpsim calibrate`, and the profile's text for a scenario's
@@ -177,7 +179,7 @@ def own_steps(name: str, data: bytes, spec: Spec, report: Report) -> tuple[dict[
     """
     given = scenario(spec)
     with uploaded_file(name, data) as path:
-        # Log files would be beside the table, where an upload has none.
+        # Without readers: rows may not name logs or traces, since only the table was uploaded.
         runs = runs_of_table(path, lambda sets: scenario(spec.with_options(sets)), most=MOST_ROWS)
     report(1, 2)
     found = calibrate(runs, given)
