@@ -79,9 +79,9 @@ def _software(job: Job, memory: MemoryUse) -> dict[str, Any] | None:
     measured = memory.model.measured
     if measured is not None and measured.optimizer() is not None:
         return None
-    workload, words = job.scenario.workload, job.scenario.workload.words
+    workload, words = job.scenario.workload, job.scenario.workload.full_software
     sample = workload.sample_of(memory.model)
-    assumed = [*workload.assumed_words]
+    assumed = [*workload.assumed_software]
     assumed += ["cluster"] if job.scenario.cluster.condition is None else []
     return {
         "software": words.tier,

@@ -45,7 +45,7 @@ def learner_times(
         batch=batch,
         precision=workload.precision,
         optimizer=workload.optimizer,
-        software=workload.words,
+        software=workload.full_software,
         accumulation=workload.gradient_accumulation,
         recompute=workload.recompute if recompute else None,
         constants=known,
@@ -60,7 +60,7 @@ def learner_times(
 def constants_on(scenario: Scenario, model: Model, gpu: Gpu) -> Constants:
     """Return the fitted constants of computing on ``gpu``, or the calibration's measured ones."""
     workload, profile = scenario.workload, scenario.profile
-    found = constants_for(model, gpu.architecture, workload.precision, workload.words)
+    found = constants_for(model, gpu.architecture, workload.precision, workload.full_software)
     if profile is None or not profile.constants:
         return found
     measured = {name: each.value for name, each in profile.constants.items()}

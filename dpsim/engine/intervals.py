@@ -37,9 +37,9 @@ from dpsim.workload import (
     MeasuredTimes,
     Model,
     WorkloadConfig,
-    is_common,
+    is_gpu_bound,
     is_language_model,
-    standing_for,
+    measured_generation,
 )
 
 _CALIBRATION = "calibration"
@@ -245,13 +245,13 @@ def compute_family(model: Model, workload: WorkloadConfig) -> str:
         return "submissions to MLPerf"
     if is_language_model(model, workload.precision) and (model.tokens or 0) >= _LONG:
         return "language models"
-    stated = "software" not in workload.assumed_words
+    stated = "software" not in workload.assumed_software
     software = f"{workload.software} software" if stated else "software not said"
     return _software_family(software, model)
 
 
 def _software_family(software: str, model: Model) -> str:
-    return software if is_common(model) else f"{software}, unlike convolutions and attention"
+    return software if is_gpu_bound(model) else f"{software}, unlike convolutions and attention"
 
 
 def calibrated_error(job: Job, runs: tuple[KnownRun, ...], *, fitted: bool) -> ModelError:
@@ -315,7 +315,7 @@ def _borrowed_efficiencies(job: Job) -> Iterator[tuple[Gpu, str]]:
     if job.model.measured is not None:
         return  # the layers' times were measured
     for gpu, _ in job.cluster.accelerators:
-        stand_in = standing_for(gpu.architecture)
+        stand_in = measured_generation(gpu.architecture)
         if stand_in != gpu.architecture:
             yield gpu, stand_in
 

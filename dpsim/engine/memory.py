@@ -18,17 +18,17 @@ from dpsim.workload import (
     STAGE_NAMES,
     STAGES,
     Footprint,
+    LeastSplit,
     Model,
     Remedy,
     Setup,
-    SplitWays,
     footprint,
     gpus_to_shard_over,
     largest_batch,
+    least_split,
     longest_sequence,
     offloaded_bytes,
     remedies,
-    split_ways,
 )
 
 
@@ -127,9 +127,9 @@ class MemoryUse:
         """Return the changes that make it fit, smallest first; none if it fits."""
         return [] if self.fits else remedies(self.model, self.setup, self.capacity)
 
-    def split(self) -> SplitWays:
+    def split(self) -> LeastSplit:
         """Return how many ways the model would have to be split without other changes."""
-        return split_ways(self.model, self.setup, self.capacity)
+        return least_split(self.model, self.setup, self.capacity)
 
     def alternatives(self) -> Iterator[MemoryUse]:
         """Yield the use at each stage, without and with checkpointing, with one learner.
@@ -339,8 +339,8 @@ def memory_use(scenario: Scenario, model: Model | None = None) -> MemoryUse:
         # If nothing is sharded yet, a remedy shards as `sharded` does by default.
         whole_over_passes=stage == 0 or not aggregation.reduces_each_pass,
         cell=cell,
-        away=aggregation.offloading.parts,
-        software=workload.words,
+        offloaded=aggregation.offloading.parts,
+        software=workload.full_software,
     )
     held = footprint(model, setup)
     return MemoryUse(gpu.name, gpu.architecture, gpu.memory.value, model, setup, held, of_length)

@@ -46,30 +46,30 @@ def offloaded(job: Job) -> Job:
 
     Raises DpsimError if host processors take the update and their memory's rate is not known.
     """
-    away = job.scenario.strategy.aggregation.offloading
+    offloading = job.scenario.strategy.aggregation.offloading
     times = tuple(
-        _offloaded(job, each, _rates(job, kind, away)) for kind, each in enumerate(job.times)
+        _offloaded(job, each, _rates(job, kind, offloading)) for kind, each in enumerate(job.times)
     )
     return replace(job, times=times)
 
 
-def _rates(job: Job, kind: int, away: OffloadConfig) -> HostRates:
+def _rates(job: Job, kind: int, offloading: OffloadConfig) -> HostRates:
     """Return the rates of the GPUs of one kind, taken from the slowest of them."""
     of_kind = job.kind_of == kind
     copies = float(host_copy_rates(job.cluster)[of_kind].min())
     memory = float(host_memory_rates(job.cluster)[of_kind].min())
-    if away.optimizer != "none" and not memory:
+    if offloading.optimizer != "none" and not memory:
         raise DpsimError(
             "strategy.aggregation.offload.optimizer: must be none on a node whose processors' "
-            f"memory has no rate (capacities: cpu), but got {away.optimizer!r}"
+            f"memory has no rate (capacities: cpu), but got {offloading.optimizer!r}"
         )
     gpus = np.bincount(job.cluster.node_of)[job.cluster.node_of][of_kind].max()
-    return HostRates(copies, memory, away.nvme_rate / float(gpus))
+    return HostRates(copies, memory, offloading.nvme_rate / float(gpus))
 
 
 def _offloaded(job: Job, times: LayerTimes, rates: HostRates) -> LayerTimes:
     """Return the times of one kind of GPU, including waits for copies."""
-    away = job.scenario.strategy.aggregation.offloading
+    offloading = job.scenario.strategy.aggregation.offloading
     usual, last = (
         _with_waits(times, *_copies(job, rates, gradients=gradients)) for gradients in (False, True)
     )
@@ -77,7 +77,9 @@ def _offloaded(job: Job, times: LayerTimes, rates: HostRates) -> LayerTimes:
         usual = last
     forward, backward, _ = usual
     _, backward_of_last, left = last
-    update = times.optimizer + _update(job, rates) if away.optimizer != "none" else times.optimizer
+    update = (
+        times.optimizer + _update(job, rates) if offloading.optimizer != "none" else times.optimizer
+    )
     return replace(
         times,
         forward=forward,
@@ -133,13 +135,13 @@ def _copies(job: Job, rates: HostRates, *, gradients: bool) -> tuple[FloatArray,
     """
     scenario, model = job.scenario, job.model
     aggregation, workload = scenario.strategy.aggregation, scenario.workload
-    away = aggregation.offloading
+    offloading = aggregation.offloading
     copies = aggregation.host_copies(model, scenario.strategy.peers(scenario.cluster.mesh))
     kept = np.zeros(len(model.layers))
-    if away.activations != "none":
+    if offloading.activations != "none":
         width = float(WIDTH[workload.precision] * workload.batch_per_gpu)
         kept = width * kept_by_block(model, workload.recompute)
-    incoming = rates.copies if away.parameters != "nvme" else min(rates.copies, rates.drives)
+    incoming = rates.copies if offloading.parameters != "nvme" else min(rates.copies, rates.drives)
     coming = np.concatenate([copies.forward, (copies.backward + kept)[::-1]])
     out = copies.gradients if gradients else np.zeros_like(kept)
     going = np.concatenate([kept, out[::-1]])
@@ -149,7 +151,7 @@ def _copies(job: Job, rates: HostRates, *, gradients: bool) -> tuple[FloatArray,
 def _update(job: Job, rates: HostRates) -> float:
     """Return the time of one GPU's update: the slowest of the processors, copies and drives (s)."""
     scenario, model = job.scenario, job.model
-    workload, away = scenario.workload, scenario.strategy.aggregation.offloading
+    workload, offloading = scenario.workload, scenario.strategy.aggregation.offloading
     mesh = scenario.strategy.peers(scenario.cluster.mesh)
     elements = scenario.strategy.aggregation.updated_part(model, mesh) * model.trained
     # In half precision, the copy of the weights for the GPU is written too.
@@ -159,8 +161,8 @@ def _update(job: Job, rates: HostRates) -> float:
     moved = elements * (update_bytes(workload.optimizer, kept) + copy)
     update = moved / (_UPDATE_SHARE * rates.memory)
     # Weights that stay in the host's memory are copied when they are gathered.
-    back = elements * width / rates.copies if away.parameters == "none" else 0.0
-    if away.optimizer == "cpu":
+    back = elements * width / rates.copies if offloading.parameters == "none" else 0.0
+    if offloading.optimizer == "cpu":
         return max(update, back)
     state = kept + optimizer_state_bytes(workload.optimizer, kept)
     return max(update, back, elements * state / rates.drives)

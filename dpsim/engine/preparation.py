@@ -236,7 +236,7 @@ def _updated_part(scenario: Scenario, model: Model, ranks: int) -> float:
         part = aggregation.updated_part(model, strategy.peers(scenario.cluster.mesh))
     elif aggregation.updates_elsewhere and strategy.sync.one_version:
         part = 0.0
-    if scenario.workload.words.optimizer_kernels != "sharded":
+    if scenario.workload.full_software.optimizer_kernels != "sharded":
         return part
     return part * scenario.cell / ranks
 

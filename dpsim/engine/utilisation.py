@@ -28,7 +28,7 @@ from dpsim.engine.job import Job
 from dpsim.hardware import Gpu
 from dpsim.scenario import Scenario
 from dpsim.topology import Cluster
-from dpsim.workload import Model, saved_by_algorithms
+from dpsim.workload import Model, flop_reduction
 
 _FORWARD_PASSES = 3  # forward, the gradient by the input, the gradient by the weights
 _TERA = 1e12
@@ -147,7 +147,7 @@ def _carried_out(scenario: Scenario, model: Model, cluster: Cluster) -> FloatArr
         return flop
     gpu, _ = cluster.accelerators[0]  # the library uses the same algorithms on all GPUs
     constants = constants_on(scenario, model, gpu)
-    return np.asarray(flop / saved_by_algorithms(model, constants, scenario.workload.precision))
+    return np.asarray(flop / flop_reduction(model, constants, scenario.workload.precision))
 
 
 def _peak(gpu: Gpu, precision: str) -> float:

@@ -297,7 +297,7 @@ class Scenario(Config):
             return model
         # Identify the profile's model by its layers, since names of models are spelt in many ways.
         names = [layer.name for layer in model.layers]
-        words = self.workload.words
+        words = self.workload.full_software
         software = {"execution": words.execution, "memory_format": words.memory_format}
         found = profile.layer_times(names, self.workload.precision, model.tokens, software)
         if found is None:
@@ -351,7 +351,7 @@ def _times(
     All times are multiplied by ``pace``. The ``wrapper``'s extra time is divided equally over the
     layers.
     """
-    kernels = workload.words.optimizer_kernels
+    kernels = workload.full_software.optimizer_kernels
     same = found.software.get("optimizer_kernels", kernels) == kernels
     update = found.optimizers.get(workload.optimizer) if same else None
     from dpsim.workload import MeasuredTimes

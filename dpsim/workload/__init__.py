@@ -1,4 +1,4 @@
-"""The work of a training step: layers, their seconds on a GPU, memory and input.
+"""The work of a training step: layers, their time on a GPU, memory and input.
 
 Depends only on `base`, and not on the network models.
 """
@@ -17,19 +17,19 @@ from dpsim.workload.compute_constants import (
     composed,
     constants_file,
     constants_for,
+    constants_from,
     forget_constants,
+    measured_generation,
     members_of,
-    of_products,
-    standing_for,
 )
-from dpsim.workload.compute_law import LayerWork, Machine, saved_by_algorithms
+from dpsim.workload.compute_law import LayerWork, Machine, flop_reduction
 from dpsim.workload.compute_times import (
     WIDTH,
     Accelerator,
     LayerTimes,
     Precision,
     compute_times,
-    is_common,
+    is_gpu_bound,
     is_language_model,
     is_throttled,
 )
@@ -82,12 +82,12 @@ if TYPE_CHECKING:
         read_file,
     )
     from dpsim.workload.too_large import (
+        LeastSplit,
         Remedy,
-        SplitWays,
         gpus_to_shard_over,
+        least_split,
         longest_sequence,
         remedies,
-        split_ways,
     )
     from dpsim.workload.torch_factory import check_factory, find_factory, import_torch
     from dpsim.workload.torch_trace import trace, trace_module
@@ -118,6 +118,7 @@ __all__ = [
     "LayerTimes",
     "LayerWork",
     "LearnersRow",
+    "LeastSplit",
     "Loading",
     "LongLayer",
     "Machine",
@@ -137,7 +138,6 @@ __all__ = [
     "Remedy",
     "Setup",
     "Software",
-    "SplitWays",
     "Tensors",
     "TorchSource",
     "TracedStep",
@@ -152,33 +152,33 @@ __all__ = [
     "compute_times",
     "constants_file",
     "constants_for",
+    "constants_from",
     "find_factory",
+    "flop_reduction",
     "footprint",
     "forget_constants",
     "gpus_to_shard_over",
     "hooked",
     "import_torch",
-    "is_common",
+    "is_gpu_bound",
     "is_in_8_bits",
     "is_language_model",
     "is_throttled",
     "kept_by_block",
     "largest_batch",
     "learners_table",
+    "least_split",
     "load_model_profile",
     "longest_sequence",
+    "measured_generation",
     "measured_time",
     "members_of",
-    "of_products",
     "offloaded_bytes",
     "optimizer_state_bytes",
     "precision_named",
     "read_file",
     "remedies",
-    "saved_by_algorithms",
     "shared_times",
-    "split_ways",
-    "standing_for",
     "state_bytes",
     "stretch",
     "trace",

@@ -1,6 +1,6 @@
-"""Builds a model layer by layer, and keeps track of the shape that flows between layers.
+"""Builds a model layer by layer, and tracks the shape of the activations between layers.
 
-Masks and pooling indices that are kept for backward are left out: a few percent.
+Masks and pooling indices, which backward also needs, are left out: a few percent.
 """
 
 from __future__ import annotations
@@ -32,47 +32,47 @@ class Builder(LayerStack):
         dilation: int = 1,
         tied: bool = False,
     ) -> None:
-        """Add a convolution of the incoming (channels, length...), in any number of dimensions.
+        """Add a convolution over (channels, length...), in any number of dimensions.
 
-        Each of ``groups`` sees its share of the channels (as many groups as channels: depthwise).
-        ``tied`` uses the weights of another layer, like a head that serves several sizes.
+        Each of ``groups`` uses its share of the channels (one channel each: depthwise). ``tied``
+        uses the weights of another layer, like a head shared by several image sizes.
         """
-        sides = self._each(kernel)
+        sides = self._per_dimension(kernel)
         inner = self.shape[0] // groups * prod(sides)
         window = tuple(dilation * (side - 1) + 1 for side in sides)
-        places = self._window(window, stride, padding)
-        # Each place of the output uses all weights once.
-        product = (prod(places), inner, channels)
-        self._convolution(name, (channels, *places), product, bias=bias, tied=tied)
+        output = self._window(window, stride, padding)
+        # Each pixel of the output uses all weights once.
+        product = (prod(output), inner, channels)
+        self._convolution(name, (channels, *output), product, bias=bias, tied=tied)
 
     def conv_transpose(
         self, name: str, channels: int, kernel: Size, stride: Size = 1, *, bias: bool = False
     ) -> None:
-        """Add a transposed convolution: each input place spreads a window over the output."""
-        sides, steps = self._each(kernel), self._each(stride)
-        places = tuple(
+        """Add a transposed convolution: each input pixel adds a window to the output."""
+        sides, steps = self._per_dimension(kernel), self._per_dimension(stride)
+        output = tuple(
             (side - 1) * step + window
             for side, step, window in zip(self.shape[1:], steps, sides, strict=True)
         )
         product = (prod(self.shape[1:]), self.shape[0], channels * prod(sides))
-        self._convolution(name, (channels, *places), product, bias=bias)
+        self._convolution(name, (channels, *output), product, bias=bias)
 
     def _convolution(
         self,
         name: str,
-        leaving: tuple[int, ...],
+        output: tuple[int, ...],
         product: tuple[int, int, int],
         *,
         bias: bool,
         tied: bool = False,
     ) -> None:
-        """Add a convolution as a ``product`` of rows by inner terms by columns."""
+        """Add a convolution as a matrix ``product``: its rows, inner terms and columns."""
         entering, weight = self.size, product[1] * product[2]
-        self.shape = leaving
+        self.shape = output
         self._matrix(
             name,
             "conv",
-            () if tied else (weight, leaving[0]) if bias else (weight,),
+            () if tied else (weight, output[0]) if bias else (weight,),
             2 * product[0] * weight,
             entering + self.size,
             kept=self.size,
@@ -89,10 +89,7 @@ class Builder(LayerStack):
         self._by_channel(name, kept=kept, over_batch=True)
 
     def group_norm(self, name: str) -> None:
-        """Add a normalisation over groups of one sample's channels, with a batch norm's traffic.
-
-        With as many groups as channels it is an instance norm.
-        """
+        """Add a normalisation over groups of a sample's channels (of one: an instance norm)."""
         self._by_channel(name)
 
     def _by_channel(self, name: str, *, kept: bool = True, over_batch: bool = False) -> None:
@@ -110,9 +107,9 @@ class Builder(LayerStack):
     def pool(
         self, name: str, kernel: Size, stride: int = 1, padding: Size = 0, *, ceil: bool = False
     ) -> None:
-        """Add a pooling by maximum or average over windows."""
+        """Add maximum or average pooling over windows."""
         entering = self.size
-        window = self._window(self._each(kernel), stride, padding, ceil=ceil)
+        window = self._window(self._per_dimension(kernel), stride, padding, ceil=ceil)
         self.shape = (self.shape[0], *window)
         self._memory(name, "pool", entering + self.size, entering + self.size, kept=self.size)
 
@@ -123,14 +120,11 @@ class Builder(LayerStack):
         self._memory(name, "pool", entering + self.size, entering + self.size, kept=self.size)
 
     def flatten(self) -> None:
-        """Flatten to one vector per sample, without any traffic."""
+        """Flatten to one vector per sample, which moves no data."""
         self.shape = (self.size,)
 
     def concatenate(self, name: str, *branches: Callable[[], None]) -> None:
-        """Apply each branch to the incoming tensor, and concatenate the results along the channels.
-
-        Concatenation is a copy, as in torch.
-        """
+        """Apply each branch to the input, and concatenate (copy) the results along the channels."""
         entering, channels = self.shape, 0
         for branch in branches:
             self.shape = entering
@@ -148,7 +142,7 @@ class Builder(LayerStack):
         )
 
     def squeeze_excite(self, name: str, squeezed: int) -> None:
-        """Add squeeze-and-excitation: two small layers on means scale channels (Hu et al. 2018)."""
+        """Add squeeze-and-excitation: layers on channel means scale channels (Hu et al. 2018)."""
         entering = self.shape
         self.global_pool(f"{name}.avgpool")
         self.flatten()
@@ -163,9 +157,8 @@ class Builder(LayerStack):
     def roi_align(self, name: str, boxes: int, side: int) -> None:
         """Cut ``boxes`` out of an image, each averaged to ``side`` x ``side`` (He et al. 2017).
 
-        Each place averages four points, and each point lies between four pixels, most of them in
-        the cache: four are counted as read. Backward adds to them. The boxes are stacked along the
-        height.
+        Each output pixel averages four points, interpolated between pixels that are mostly in the
+        cache: four are counted as read. Backward adds to them. Boxes are stacked along the height.
         """
         self.shape = (self.shape[0], boxes * side, side)
         self._memory(name, "pool", 5 * self.size, 9 * self.size, kept=self.size)
@@ -173,29 +166,30 @@ class Builder(LayerStack):
     def _window(
         self, kernel: tuple[int, ...], stride: Size, padding: Size, *, ceil: bool = False
     ) -> tuple[int, ...]:
-        """Return the sides of the image after a window of ``kernel`` has moved over it."""
+        """Return the sides of the output of a window of ``kernel`` over the image."""
         return tuple(
             (side + 2 * pad - window + (step - 1 if ceil else 0)) // step + 1
             for side, pad, window, step in zip(
-                self.shape[1:], self._each(padding), kernel, self._each(stride), strict=True
+                self.shape[1:],
+                self._per_dimension(padding),
+                kernel,
+                self._per_dimension(stride),
+                strict=True,
             )
         )
 
-    def _each(self, size: Size) -> tuple[int, ...]:
-        """Return the size in each dimension of the image."""
+    def _per_dimension(self, size: Size) -> tuple[int, ...]:
+        """Return the size in each dimension of the image: ``size`` itself, or a number for all."""
         return size if isinstance(size, tuple) else (size,) * (len(self.shape) - 1)
 
     # Sequences
 
     def embedding(self, name: str, entries: int, width: int, *, tied: bool = False) -> None:
-        """Look up one row of a table for each incoming token.
-
-        ``tied``: the table belongs to an earlier layer.
-        """
-        self._learns = True
+        """Look up a table's row for each token; ``tied``: the table belongs to an earlier layer."""
+        self._has_weights = True
         self.shape = (self.shape[0], width)
-        own = () if tied else (entries * width,)
-        self._memory(name, "embedding", 2 * self.size, 2 * self.size, parameters=own)
+        table = () if tied else (entries * width,)
+        self._memory(name, "embedding", 2 * self.size, 2 * self.size, parameters=table)
 
     def layer_norm(self, name: str) -> None:
         """Add a layer normalisation: backward reads two tensors twice and writes one."""
@@ -207,7 +201,7 @@ class Builder(LayerStack):
     def rms_norm(self, name: str, *, heads: int | None = None, weights: bool = True) -> None:
         """Add a layer normalisation without mean and bias, and optionally without weights.
 
-        With ``heads`` each head of the width is normalised separately, all by the same weights.
+        With ``heads`` each head is normalised separately, by the same weights.
         """
         self._memory(
             name,
@@ -223,15 +217,14 @@ class Builder(LayerStack):
     ) -> None:
         """Add softmax(Q K^T) V over all pairs of tokens, by kernels that materialise the scores.
 
-        The scores are T x K for each head, and 4 T K d FLOP are computed for T tokens of width d
-        that attend to K ``keys`` (themselves if left out), whether causal or not: the masked half
-        is computed too. The scores pass through scaling, mask, softmax and dropout: eight passes
-        over heads x T x K each way, of which two results are kept. ``relative`` positions take a
-        second product of scores (Dai et al. 2019).
+        For T tokens of width d that attend to K ``keys`` (themselves if left out) this takes 4 T K
+        d FLOP; causal attention computes the masked half too. Scaling, mask, softmax and dropout
+        move the T x K scores of each head eight times in each direction, and two results are kept.
+        ``relative`` positions need a second product of scores (Dai et al. 2019).
         """
         tokens, width = self.shape
         keys = tokens if keys is None else keys
-        # Each head has a width of d / heads: over all of them a product takes 2 T K d FLOP.
+        # One product, over all heads.
         flop, scores, moved = (
             2 * tokens * keys * width,
             heads * tokens * keys,
@@ -244,17 +237,14 @@ class Builder(LayerStack):
         self._matrix(f"{name}.context", "attention", (), flop, moved + scores, kept=self.size)
 
     def weighted_sum(self, name: str, keys: int) -> None:
-        """Add a softmax over ``keys`` weights per token, and the weighted sum of as many vectors.
-
-        The vectors have the incoming width.
-        """
+        """Add a softmax over ``keys`` weights per token, and the weighted sum of their vectors."""
         tokens, width = self.shape
         weights, moved = tokens * keys, (tokens + keys) * width
         self._memory(f"{name}.softmax", "elementwise", 2 * weights, 3 * weights, kept=weights)
         self._matrix(name, "attention", (), 2 * weights * width, moved + weights, kept=self.size)
 
     def pair_products(self, name: str) -> None:
-        """Add the dot product of each pair of incoming vectors, each pair once."""
+        """Add the dot product of each pair of input vectors."""
         vectors, width = self.shape
         entering = self.size
         self.shape = (vectors * (vectors - 1) // 2,)
@@ -262,10 +252,10 @@ class Builder(LayerStack):
         self._matrix(name, "attention", (), flop, entering + self.size, kept=self.size)
 
     def selective_scan(self, name: str, state: int) -> None:
-        """Add a scan of a state of ``state`` values per channel over tokens (Gu and Dao 2023).
+        """Add a scan over tokens, with ``state`` values per channel (Gu and Dao 2023).
 
-        One kernel reads input, step, gate and the vectors that write and read the state, and never
-        writes the states; backward recomputes them.
+        One kernel reads input, step, gate and the vectors that write and read the state. It does
+        not write the states; backward recomputes them.
         """
         tokens, width = self.shape
         vectors = 2 * tokens * state
@@ -287,24 +277,24 @@ class Builder(LayerStack):
         keys: int | None = None,
         window: int | None = None,
     ) -> None:
-        """Add `attention` in one kernel that never materialises the scores.
+        """Add `attention` in one kernel that does not materialise the scores.
 
-        ``groups`` heads of keys and values serve all ``heads``; a token attends to K ``keys``, or
-        to those in a ``window`` around it. Forward 4 T K d FLOP, backward 10 T K d, since it
-        recomputes the scores (FlashAttention, Dao et al. 2022; counted as in torch, also where a
-        causal kernel skips the masked half). Kept: the output, and a number per head and token.
+        ``groups`` heads of keys and values are shared by all ``heads``; a token attends to K
+        ``keys``, or to those in a ``window`` around it. Forward takes 4 T K d FLOP, backward, which
+        recomputes the scores, 10 T K d (FlashAttention, Dao et al. 2022; like torch, this counts
+        the masked half, which causal kernels skip). Kept: the output, a number per head and token.
         """
         tokens, width = self.shape
         keys = tokens if keys is None else keys
-        seen = keys if window is None else min(keys, window)
-        # Queries and output have the whole width, keys and values the width of their groups.
+        attended = keys if window is None else min(keys, window)
+        # Queries and output have the full width, keys and values that of their groups.
         moved = 2 * self.size + 2 * keys * width * (groups or heads) // heads
         self._layers.append(
             Layer(
                 name,
                 "attention",
-                forward_flop=4 * tokens * seen * width,
-                backward_flop=10 * tokens * seen * width,
+                forward_flop=4 * tokens * attended * width,
+                backward_flop=10 * tokens * attended * width,
                 forward_traffic=moved,
                 backward_traffic=2 * moved,
                 activations=self.size + heads * tokens,
@@ -313,10 +303,9 @@ class Builder(LayerStack):
         )
 
     def recurrent(self, name: str, width: int, *, gates: int = 4, suffix: str = "") -> None:
-        """Add one direction of an LSTM layer (4 ``gates``) or a GRU layer (3) over all tokens.
+        """Add one direction of an LSTM (4 ``gates``) or GRU layer (3), with two biases as in torch.
 
-        It has two biases, as in torch. One product with the inputs covers all tokens; the products
-        with the state are ``steps`` that wait for each other.
+        One product with the inputs covers all tokens; the products with the state are sequential.
         """
         tokens, inner = self.shape
         entering, self.shape = self.size, (tokens, gates * width)
@@ -342,27 +331,24 @@ class Builder(LayerStack):
             steps=tokens,
         )
 
-    def both_ways(self, name: str, width: int, *, gates: int = 4, joined: bool) -> None:
-        """Add a recurrent layer in both directions.
-
-        The outputs are concatenated if ``joined`` (twice the width), or summed.
-        """
+    def bidirectional(self, name: str, width: int, *, gates: int = 4, concatenated: bool) -> None:
+        """Add a recurrent layer in both directions, its outputs ``concatenated`` or summed."""
         entering = self.shape
         self.recurrent(name, width, gates=gates)
         self.shape = entering
         self.recurrent(name, width, gates=gates, suffix="_reverse")
-        if joined:
+        if concatenated:
             self.shape = (entering[0], 2 * width)
             self.activation(f"{name}.cat", kept=True)
         else:
             self.add(f"{name}.sum", kept=True)
 
     def experts(self, name: str, count: int, active: int, inner: int) -> None:
-        """Add gated feed-forward layers, ``active`` of ``count`` of which process each token.
+        """Add ``count`` gated feed-forward layers, of which ``active`` process each token.
 
-        All experts' weights are read, and gradients of all are written: a batch has tokens for
-        each. The FLOP are of the active ones. Tokens are sorted by expert into one grouped product
-        for all, and summed by their weights at the end (Shazeer et al. 2017).
+        The weights and gradients of all experts are moved, because a batch has tokens for each.
+        Tokens are sorted by expert for one grouped product, and then summed by their weights
+        (Shazeer et al. 2017).
         """
         tokens, width = self.shape
         self.linear(f"{name}.gate", count, bias=False)
@@ -377,7 +363,7 @@ class Builder(LayerStack):
         self.add(f"{name}.weighted_sum", terms=active)
 
     def _grouped(self, name: str, count: int, width: int) -> None:
-        """Add the product of tokens, sorted by expert, with each expert's own weights."""
+        """Add the product of tokens, sorted by expert, with their expert's weights."""
         entering, inner = self.size, self.shape[-1]
         self.shape = (self.shape[0], width)
         flop = 2 * inner * self.size

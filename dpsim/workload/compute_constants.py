@@ -1,10 +1,8 @@
-"""The fitted constants of computing, for a model on a GPU, in a precision and by a software.
+"""The fitted compute constants of a model on a GPU, by precision and software.
 
-Each constant is a product over parts: a common one, the precision, the GPU's generation, its plain
-cores where fp32 does not run on matrix units, the way kernels are launched, the tier of the
-software, the year of its kernels, its statistics of gradients. ``compute_law.yaml`` beside this
-module holds them with their errors; ``python -m tools.refits.compute_refit`` fits them to published
-steps and writes that file.
+Each constant is a product over parts, such as the precision, the GPU's generation and the software
+tier (`PARTS`). ``compute_law.yaml`` holds them with their errors; ``python -m
+tools.refits.compute_refit`` fits them to published steps and writes that file.
 """
 
 from __future__ import annotations
@@ -20,34 +18,35 @@ from dpsim.base.shipped import shipped
 from dpsim.workload.layer import Model
 from dpsim.workload.software import Software
 
-# Generations without matrix units: frameworks compute half precision at the rate of fp32.
+# On these generations, frameworks compute half precision at the rate of fp32.
 WITHOUT_TENSOR_CORES = ("kepler", "maxwell", "pascal")
 _SHARES = {"conv", "product", "recurrent", "attention", "memory"}
 _LEAST_SHARE = 1e-9
 NARROW = ("fp8", "nvfp4")
 _HALF = ("fp16", "bf16", *NARROW)
 NEWEST_KERNELS = "2024"
-_REFERENCE_KERNELS = "2023"  # the reference year
+_REFERENCE_KERNELS = "2023"  # the year whose factors are 1
 
 
 @dataclass(frozen=True, slots=True)
 class Constants:
-    """Constants of computing on one GPU in one precision by one software.
+    """Compute constants of one GPU in one precision, with one software.
 
-    ``conv``, ``product``, ``recurrent`` and ``attention`` are shares of peak; ``winograd`` is how
-    many times fewer multiplications 3x3 convolutions of stride 1 take in fp32 (2.25 with tiles of
-    2x2 outputs, 4 with 4x4: Lavin and Gray 2016, arXiv:1509.09308); ``fp8`` and ``nvfp4`` multiply
-    the speed of linear layers inside blocks in these precisions, whose casts move ``casts`` times
-    their traffic. ``memory`` is a share of the memory's bandwidth. ``inner_ramp`` and ``head_ramp``
-    are lengths (terms), ``ramp`` seconds a kernel. ``elementwise``, ``loss`` and ``transposed``
-    multiply traffic. ``launch`` is the host's seconds a kernel, ``update_kernels`` those of an
-    update for each state of a tensor, ``step`` exposed seconds of a step, ``script`` the seconds of
-    a script that feeds samples itself, ``tensor_kernels`` the kernels of statistics for each
-    gradient tensor. ``wire`` is the bytes that the memory moves for each byte of
-    a payload communicated during a pass; ``copies`` multiplies the copies of strategies.
-    ``throttle`` is the share of its clock that a board of at most 75 W keeps, ``clock_power`` the
-    exponent by which speed follows watts, of which ``watts`` a FLOP/s of peak are the measured
-    board's.
+    - ``conv``, ``product``, ``recurrent``, ``attention``: shares of peak that these layers reach.
+    - ``winograd``: factor of multiplications saved in fp32 3x3 convolutions of stride 1 (2.25 with
+      tiles of 2x2 outputs, 4 with 4x4: Lavin and Gray 2016, arXiv:1509.09308).
+    - ``fp8``, ``nvfp4``: factors on the speed of linear layers inside blocks in these precisions;
+      their casts move ``casts`` times the layers' traffic.
+    - ``memory``: share of the memory's bandwidth.
+    - ``inner_ramp``, ``head_ramp``: lengths (terms); ``ramp``: seconds per kernel.
+    - ``elementwise``, ``loss``, ``transposed``: factors on traffic.
+    - ``launch``: the host's seconds per kernel; ``update_kernels``: kernels of an update per state
+      of a tensor; ``tensor_kernels``: kernels of statistics per gradient tensor.
+    - ``step``: exposed seconds per step; ``script``: seconds of a script that feeds samples itself.
+    - ``wire``: bytes that the memory moves per payload byte communicated during a pass;
+      ``copies``: factor on the copies of strategies.
+    - ``throttle``: share of the clock that a board of at most 75 W sustains; ``clock_power``:
+      exponent of speed by power; ``watts``: power per peak FLOP/s of the measured board.
     """
 
     conv: float = 1.0
@@ -77,16 +76,16 @@ class Constants:
     watts: float = 1.0
 
     def measured(self, found: Mapping[str, float], precision: str) -> Constants:
-        """Return the constants with measured values: ``product``, or ``product_half`` for half.
+        """Return the constants with measured values, such as ``product`` or ``product_half``.
 
         Raises DpsimError for a share so small that steps would never end.
         """
         family, known = precision_family(precision), set(CONSTANTS)
-        ends = {f"_{each}" for each in (family, precision)}
+        suffixes = {f"_{each}" for each in (family, precision)}
         own = {name: value for name, value in found.items() if name in known}
         for name, value in found.items():
             bare, _, end = name.rpartition("_")
-            if bare in known and f"_{end}" in ends:
+            if bare in known and f"_{end}" in suffixes:
                 own[bare] = value
         for name in _SHARES & own.keys():
             if own[name] < _LEAST_SHARE:
@@ -108,13 +107,13 @@ def precision_family(precision: str) -> str:
 
 
 def members_of(model: Model, generation: str, precision: str, software: Software) -> dict[str, str]:
-    """Return the member that applies in each part of ``compute_law.yaml``."""
+    """Return the entry that applies in each part of ``compute_law.yaml``."""
     family = precision_family(precision)
     fused = family == "half" and any(layer.head for layer in model.layers)
     year = software.kernels if fused else _REFERENCE_KERNELS
     eager, tier = software.is_eager, software.tier
     casts = "eager half" if family == "half" else "eager"
-    # Libraries for large models have norms and positions in one kernel each.
+    # Other tiers have norms and positions in one kernel each.
     plain = tier in ("reference", "typical") or software.kernels == NEWEST_KERNELS
     shape = "other"
     if eager and tier != "mlperf" and family == "half":
@@ -131,8 +130,8 @@ def members_of(model: Model, generation: str, precision: str, software: Software
     return {
         "shared": "every",
         "precision": family,
-        "generations": standing_for(generation),
-        "cores": standing_for(generation) if precision == "fp32" else "matrix units",
+        "generations": measured_generation(generation),
+        "cores": measured_generation(generation) if precision == "fp32" else "matrix units",
         "fusion": casts if eager else "compiled",
         "execution": software.execution,
         "software": tier,
@@ -148,7 +147,7 @@ def members_of(model: Model, generation: str, precision: str, software: Software
 def composed(
     values: Mapping[str, Mapping[str, Mapping[str, Any]]], members: Mapping[str, str]
 ) -> dict[str, Any]:
-    """Return each constant as the product of the values of these members in all parts."""
+    """Return each constant as the product of its values over all parts, for these members."""
     found: dict[str, Any] = {}
     for part, member in members.items():
         for name, value in values[part].get(member, {}).items():
@@ -159,7 +158,7 @@ def composed(
 def constants_for(model: Model, generation: str, precision: str, software: Software) -> Constants:
     """Return the fitted constants of a model on a generation of GPUs.
 
-    An unmeasured generation uses the constants of the one that represents it.
+    An unmeasured generation uses the constants of a measured one.
     """
     members = members_of(model, generation, precision, software)
     return _composed(tuple(members.items()))
@@ -168,11 +167,11 @@ def constants_for(model: Model, generation: str, precision: str, software: Softw
 @cache
 def _composed(members: tuple[tuple[str, str], ...]) -> Constants:
     found = composed(_values(), dict(members))
-    return of_products(found)
+    return constants_from(found)
 
 
-def of_products(found: Mapping[str, Any]) -> Constants:
-    """Return constants from composed values; ``products`` multiplies all shares of products."""
+def constants_from(found: Mapping[str, Any]) -> Constants:
+    """Return `composed` values as constants; ``products`` multiplies all shares of products."""
     values = dict(found)
     products = values.pop("products", 1.0)
     for name in ("conv", "product", "recurrent"):
@@ -222,8 +221,8 @@ def forget_constants() -> None:
         kept.cache_clear()
 
 
-def standing_for(generation: str) -> str:
-    """Return the generation whose measurements are used for this one: itself where measured."""
+def measured_generation(generation: str) -> str:
+    """Return the generation whose measurements apply to this one: itself if it was measured."""
     content = constants_file()
     if generation in content["generations"]:
         return generation

@@ -1,13 +1,12 @@
 """The compute times of each layer in a step, on a GPU driven by a host.
 
-`dpsim.workload.compute_law` gives the time of a layer on the GPU. The host launches kernels one
-after the other, each ``launch`` seconds after the previous one, and does not wait for them: a
-kernel starts when it has been launched and the previous one has ended, so a step takes about the
-longer of launching and computing, never their sum. The ends of all kernels are
+`dpsim.workload.compute_law` gives the time of a layer on the GPU. The host launches a kernel every
+``launch`` seconds and does not wait for it. A kernel starts when it has been launched and the
+previous one has ended, so a step takes about the longer of launching and computing. Kernels end at
 
     end[i] = max over j <= i of (launched[j] + device[j] + ... + device[i]).
 
-A measured table of layer times replaces all of this.
+Measured layer times replace all of this.
 """
 
 from __future__ import annotations
@@ -35,8 +34,8 @@ from dpsim.workload.recompute import Recomputation, Recompute
 from dpsim.workload.software import Software
 
 Precision = Literal["fp32", "tf32", "fp16", "bf16", "fp8", "nvfp4"]
-# Bytes of an activation, and of a weight as the matrix products read it. With fp8 and
-# nvfp4 the kept activations stay in bf16.
+# Bytes of an activation, and of a weight as products read it. With fp8 and nvfp4, kept activations
+# are bf16.
 WIDTH: Mapping[Precision, int] = {
     "fp32": 4,
     "tf32": 4,
@@ -46,16 +45,16 @@ WIDTH: Mapping[Precision, int] = {
     "nvfp4": 2,
 }
 
-# Seconds of the host per searched node of the autograd graph: 0.27 to 0.39 us with torch 2.13 on
-# one core of a server, from the extra time of DDP's forward pass of 300 and of 1,000 small layers
-# with find_unused_parameters. Assumed for all hosts.
-_SEARCH = 3e-7
+# Host seconds per node of the autograd graph that DDP searches with find_unused_parameters: 0.27 to
+# 0.39 us with torch 2.13 on one core of a server, for 300 and for 1,000 small layers. Assumed for
+# all hosts.
+_SEARCH_SECONDS = 3e-7
 
 _THROTTLED = 75.0  # W: boards without a power plug throttle
 
 
 def is_throttled(power: float | None) -> bool:
-    """Return whether a board of that power (None: unknown) throttles under sustained load."""
+    """Return whether a board of that ``power`` throttles under sustained load; not if unknown."""
     return power is not None and power <= _THROTTLED
 
 
@@ -63,10 +62,8 @@ def is_throttled(power: float | None) -> bool:
 class Accelerator:
     """The properties of a GPU that its compute times depend on.
 
-    Dense peak FLOP/s of each supported precision, and memory bandwidth in bytes/s.
-
-    ``generation`` (kepler ... hopper) selects its constants; ``power`` is its limit in W, None if
-    unknown.
+    Dense peak FLOP/s of each supported precision, and memory bandwidth in B/s. ``generation``
+    (kepler ... hopper) selects its constants; ``power`` is its limit in W, if known.
     """
 
     name: str
@@ -77,11 +74,11 @@ class Accelerator:
 
     @property
     def matrix_units(self) -> bool:
-        """Whether half precision has separate units."""
+        """Whether half precision has units of its own (tensor cores)."""
         return self.generation not in WITHOUT_TENSOR_CORES
 
     def peak(self, precision: str) -> float:
-        """Return the FLOP/s in that precision. Raises DpsimError if the GPU has none."""
+        """Return the peak FLOP/s in a precision. Raises DpsimError if the GPU lacks it."""
         try:
             peak = self.peak_flop_per_s[precision]
         except KeyError:
@@ -95,17 +92,17 @@ class Accelerator:
         return peak
 
     def machine(self, precision: Precision, software: Software, constants: Constants) -> Machine:
-        """Return its properties in a precision, at its sustained clock. Raises as `peak`."""
-        kept = self.clock(constants)
+        """Return its properties in a precision, at its sustained clock. Raises like `peak`."""
+        clock = self.clock(constants)
         # For narrower precisions the constant is a factor on bf16's speed.
         nominal = self.peak(self._half(precision) if precision in NARROW else precision)
-        # Recurrences run in fp32 where tf32 is requested.
+        # See `is_recurrent`.
         in_fp32 = precision == "tf32" and "fp32" in self.peak_flop_per_s
         plain = self.peak("fp32") if in_fp32 else nominal
         on_units = self.matrix_units and precision != "fp32"
         return Machine(
-            nominal * kept,
-            plain * kept,
+            nominal * clock,
+            plain * clock,
             self.memory_bandwidth,
             float(WIDTH[precision]),
             on_units,
@@ -118,12 +115,12 @@ class Accelerator:
 
     def clock(self, constants: Constants) -> float:
         """Return the share of its clock that the board sustains."""
-        kept = constants.throttle if is_throttled(self.power) else 1.0
+        share = constants.throttle if is_throttled(self.power) else 1.0
         half = self._half("bf16")
         if self.power is None or half not in self.peak_flop_per_s or not constants.clock_power:
-            return kept
+            return share
         watts = self.power / self.peak_flop_per_s[half]
-        return float(kept * min(1.0, watts / constants.watts) ** constants.clock_power)
+        return float(share * min(1.0, watts / constants.watts) ** constants.clock_power)
 
     def _half(self, precision: str) -> str:
         return "bf16" if precision != "fp16" and "bf16" in self.peak_flop_per_s else "fp16"
@@ -131,15 +128,13 @@ class Accelerator:
 
 @dataclass(frozen=True, slots=True)
 class LayerTimes:
-    """Seconds of a training step on one GPU.
+    """Seconds of a training step on one GPU: each layer's passes, and the optimiser's step.
 
-    A vector over layers for each pass, in forward order, and the optimiser's step.
-
-    A step has ``passes`` of them, one per micro-batch. The last pass takes ``merging`` s more in
-    each layer's backward pass, where learners that share the GPU average their gradients, or
-    gradients are reduced. ``wire_traffic`` is the bytes that the GPU's memory moves at
-    ``memory_rate`` (B/s) for each byte of a payload communicated during a pass, ``copy_traffic``
-    for each byte that a strategy copies.
+    ``forward`` and ``backward`` are vectors over layers, in forward order. A step has ``passes``
+    passes, one per micro-batch. In the last, each layer's backward takes ``merging`` s more, to
+    average the gradients of learners that share the GPU, or for DDP's search of the graph. The
+    GPU's memory moves ``wire_traffic`` bytes at ``memory_rate`` (B/s) for each payload byte
+    communicated during a pass, and ``copy_traffic`` for each byte that a strategy copies.
     """
 
     forward: FloatArray
@@ -164,8 +159,7 @@ class LayerTimes:
 
     def scaled(self, factor: float) -> LayerTimes:
         """Return the times multiplied by ``factor``."""
-        # The times of passes already include the memory traffic of communication, so that traffic
-        # is left out here.
+        # Without the memory traffic of communication, which the times already include.
         return LayerTimes(
             self.forward * factor,
             self.backward * factor,
@@ -195,50 +189,50 @@ def compute_times(
     """Predict the compute times of ``model`` in a step.
 
     The step is ``accumulation`` passes over ``batch`` samples each. ``recompute`` is the activation
-    checkpointing (None: everything is kept). ``constants`` replace the fitted ones. ``learners``
-    update their weights on the GPU at once; passes are of a single one. ``updated`` is the part of
-    the model that is updated here. ``beside`` is seconds that the host adds to each step.
-    ``searched`` is the number of autograd nodes that the host searches between a forward and its
-    backward pass, in ``each_pass`` or only in the last. Raises DpsimError for an invalid batch or
-    precision.
+    checkpointing, None to keep everything. ``constants`` replace the fitted ones. The update is of
+    ``learners`` learners, the passes of one. ``updated`` is the share of the model that this GPU
+    updates. ``beside`` are seconds that the host adds to each step. ``searched`` is the number of
+    autograd nodes that the host searches before a backward pass, in ``each_pass`` or only in the
+    last. Raises DpsimError for an invalid batch or precision.
     """
     for name, number in (("batch", batch), ("accumulation", accumulation)):
         if number < 1:
             raise DpsimError(f"{name} must be at least 1, but got {number}")
-    accelerator.peak(precision)  # raises where the GPU lacks it, even with measured times
+    accelerator.peak(precision)  # raises if the GPU lacks it, even with measured times
     software = software or Software()
     known = constants or constants_for(model, accelerator.generation, precision, software)
     recomputed = None if recompute is None else recompute.of(model)
     if model.measured is not None:
         forward, backward = model.measured.forward(batch), model.measured.backward(batch)
-        # Measurements kept all activations: recomputation comes on top.
-        backward = backward + _again(forward, recomputed)
+        # Measurements did not recompute any activations.
+        backward = backward + _recomputed(forward, recomputed)
     else:
         machine = accelerator.machine(precision, software, known)
-        unqueued = model.kept(LayerWork.of).pass_times(known, machine, batch)
+        unqueued = model.cached(LayerWork.of).pass_times(known, machine, batch)
         forward, backward = _queued(unqueued, known.launch, recomputed)
-        later = backward
+        searching = backward
         if searched:
-            _, later = _queued(unqueued, known.launch, recomputed, searched * _SEARCH)
+            _, searching = _queued(unqueued, known.launch, recomputed, searched * _SEARCH_SECONDS)
         if each_pass:
-            backward = later
+            backward = searching
     update = _update(model, optimizer, accelerator, known, learners, updated)
     times = LayerTimes(forward, backward, update + beside, accumulation)
     if model.measured is not None:
         return times
     return replace(
         times,
-        merging=later - backward,
+        merging=searching - backward,
         wire_traffic=known.wire,
         copy_traffic=known.copies,
         memory_rate=known.memory * accelerator.memory_bandwidth,
     )
 
 
-def is_common(model: Model) -> bool:
-    """Return whether a model consists of convolutions or attention, and has no recurrences.
+def is_gpu_bound(model: Model) -> bool:
+    """Return whether a model has convolutions or attention, and no recurrences.
 
-    In recommenders and recurrent models the GPU waits for the host, and times depend on the script.
+    With recommenders and recurrent models the GPU waits for the host, and times depend on the
+    script.
     """
     kinds = {layer.kind for layer in model.layers if layer.forward_flop}
     return bool(kinds & {"conv", "attention"}) and not any(map(is_recurrent, model.layers))
@@ -259,8 +253,8 @@ def _update(
 ) -> float:
     """Return the seconds of the update: measured, or the longer of its traffic and its launches.
 
-    Learners share the memory, so their traffic adds up. Each has its own host thread, so launches
-    run in parallel.
+    The traffic of learners adds up, because they share the memory. Their host threads launch
+    kernels in parallel.
     """
     measured = None if model.measured is None else model.measured.optimizer()
     if measured is not None:
@@ -270,38 +264,38 @@ def _update(
     traffic = learners * moved / bandwidth
     kernels = constants.update_kernels * update_rounds(optimizer) * len(model.tensors.elements)
     launches = kernels * constants.launch
-    # The loss is read and the next batch handed over, whoever updates the weights.
+    # Every GPU reads the loss and gets the next batch, even if it updates nothing.
     return updated * max(traffic, launches) + constants.step
 
 
-def _again(forward: FloatArray, recomputed: Recomputation | None) -> FloatArray:
-    """Return the recomputed share of ``forward``, at the layer where backward first needs it."""
+def _recomputed(forward: FloatArray, recomputed: Recomputation | None) -> FloatArray:
+    """Return the recomputed part of ``forward``, at the layers whose backward first needs it."""
     return np.zeros_like(forward) if recomputed is None else recomputed.seconds(forward)
 
 
 def _queued(
     unqueued: PassTimes, launch: float, recomputed: Recomputation | None, turn: float = 0.0
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the seconds from the end of each kernel's predecessor to its own end.
+    """Return each layer's seconds from its predecessor's end to its own: forward and backward.
 
-    Returns forward and backward, both in forward order. ``turn`` is the host's time between them.
+    Both in forward order. ``turn``: the host's seconds between the two.
     """
-    # In the order in which kernels run: forward, then backward from the last layer on.
+    # In execution order: forward, then backward from the last layer on.
     device = np.concatenate(
-        [unqueued.forward, (unqueued.backward + _again(unqueued.forward, recomputed))[::-1]]
+        [unqueued.forward, (unqueued.backward + _recomputed(unqueued.forward, recomputed))[::-1]]
     )
     kernels = np.concatenate(
         [
             unqueued.forward_kernels,
-            (unqueued.backward_kernels + _again(unqueued.forward_kernels, recomputed))[::-1],
+            (unqueued.backward_kernels + _recomputed(unqueued.forward_kernels, recomputed))[::-1],
         ]
     )
     before = np.cumsum(device) - device
     layers = len(unqueued.forward)
     launched = launch * np.cumsum(kernels)
     launched[layers:] += turn
-    # The formula of the module's docstring: launched[j] - before[j] is the idle time that kernel j
-    # requires up to its start, and the running maximum is the actual idle time.
+    # The module's formula: launched[j] - before[j] is the idle time that kernel j's launch
+    # requires, and the running maximum is the actual idle time.
     ends = before + device + np.maximum.accumulate(launched - before)
     spans = np.diff(ends, prepend=0.0)
     return spans[:layers], spans[layers:][::-1]

@@ -62,13 +62,13 @@ class EveryBlock(Config):
 
 
 class BlockFraction(Config):
-    """A part of the blocks is checkpointed, evenly spread over the model."""
+    """A share of the blocks is checkpointed, evenly spread over the model."""
 
     fraction: float = Field(ge=0, le=1, description="Share of the blocks, from 0 to 1.")
 
     @property
     def share(self) -> Fraction:
-        """The checkpointed share of the blocks, in decimal: 0.1 is exactly a tenth."""
+        """The checkpointed share of the blocks; 0.1 is exactly a tenth."""
         return Fraction(str(self.fraction))
 
 
@@ -91,7 +91,7 @@ _PRECISION_OF = {"float32": "fp32", "float16": "fp16", "half": "fp16", "bfloat16
 
 
 def precision_named(word: str) -> str:
-    """Return the precision by its name in torch, in any case: "bfloat16" is "bf16"."""
+    """Return dpsim's name of a precision, given in any case or torch's name (bfloat16)."""
     return _PRECISION_OF.get(word.lower(), word.lower())
 
 
@@ -307,14 +307,14 @@ class WorkloadConfig(Config):
     @model_validator(mode="before")
     @classmethod
     def _default_precision(cls, fields: Any) -> Any:
-        """Default to bf16 products for weights in bf16."""
+        """Default to bf16 products if weights are in bf16."""
         if isinstance(fields, dict) and fields.get("parameter_dtype") == "bf16":
             return {"precision": "bf16", **fields}
         return fields
 
     @field_validator("precision", mode="before")
     @classmethod
-    def _accept_names_of_torch(cls, word: object) -> object:
+    def _accept_torch_names(cls, word: object) -> object:
         return precision_named(word) if isinstance(word, str) else word
 
     @field_validator(
@@ -322,18 +322,18 @@ class WorkloadConfig(Config):
     )
     @classmethod
     def _accept_any_case(cls, word: object) -> object:
-        """Accept the upper-case spellings of other tools: BF16, AdamW."""
+        """Accept other tools' spellings: BF16, AdamW."""
         return word.lower() if isinstance(word, str) else word
 
     @field_validator("attention", mode="before")
     @classmethod
-    def _accept_names_of_hugging_face(cls, word: object) -> object:
+    def _accept_hugging_face_names(cls, word: object) -> object:
         return ATTENTION_OF.get(word, word) if isinstance(word, str) else word
 
     @field_validator("sequence_length")
     @classmethod
     def _check_length(cls, length: int | None, info: ValidationInfo) -> int | None:
-        # A refused model is missing here, and has been reported.
+        # An invalid model is missing here, and has been reported.
         if "model" in info.data:
             _entry(info.data["model"]).check(length)
         return length
@@ -385,13 +385,13 @@ class WorkloadConfig(Config):
 
     @model_validator(mode="after")
     def _check_batch_given(self) -> WorkloadConfig:
-        # Both have defaults in the model: only the set fields show whether one was given.
+        # Both have defaults, so only the set fields show whether one was given.
         if not {"batch_per_gpu", "global_batch"} & self.model_fields_set:
             raise ValueError("batch_per_gpu is missing (or global_batch, of all workers together)")
         return self
 
     def resolved(self, workers: int) -> WorkloadConfig:
-        """Return the workload with batch and passes derived from ``global_batch``.
+        """Return the workload with batch and passes derived from ``global_batch``, if given.
 
         Raises DpsimError if it does not divide evenly, or all three are given and disagree.
         """
@@ -403,7 +403,7 @@ class WorkloadConfig(Config):
         given = {name for name in _BATCHES if name in self.model_fields_set}
         batch, passes = self.batch_per_gpu, self.gradient_accumulation
         if "batch_per_gpu" not in given:
-            # Two of the three are known, at least by default: the third follows.
+            # Passes are known, at least by default.
             batch = _share(global_batch, {"workers": replicas, "passes": passes})
         elif "gradient_accumulation" not in given:
             passes = _share(global_batch, {"workers": replicas, "samples per GPU and pass": batch})
@@ -418,8 +418,8 @@ class WorkloadConfig(Config):
         return type(self).model_construct(_fields_set=set(self.model_fields_set), **values)
 
     @property
-    def words(self) -> Software:
-        """The software, with the defaults of its tier."""
+    def full_software(self) -> Software:
+        """The software, with its tier's defaults."""
         usual = BY_TIER[self.software]
         execution = self.execution or usual.execution
         return Software(
@@ -434,7 +434,7 @@ class WorkloadConfig(Config):
         )
 
     @property
-    def assumed_words(self) -> tuple[str, ...]:
+    def assumed_software(self) -> tuple[str, ...]:
         """The fields of the software that are not given and take their tier's defaults."""
         words = ("software", "memory_format", "execution", "optimizer_kernels")
         return tuple(word for word in words if word not in self.model_fields_set)
@@ -469,24 +469,21 @@ class WorkloadConfig(Config):
 
     @property
     def length(self) -> int | None:
-        """The length of a sample as it is computed; None for a model without a choice of it."""
+        """Tokens of a computed sample; None if the model has no choice of length."""
         if isinstance(self.padding, PaddingRemoved):
             return self.padding.removed.mean_length
         entry = _entry(self.model)
         return self.sequence_length or (entry.usual if isinstance(entry, Tokens) else None)
 
     def sample_of(self, model: Model) -> dict[str, Any]:
-        """Return what a sample of ``model``, built from this workload, is.
-
-        ``sample`` in words, ``sequence_length``, and ``assumed`` if that is the model's own.
-        """
+        """Return the ``sample`` of ``model`` in words, its ``sequence_length``, and ``assumed``."""
         length = self.length
         is_open = length is not None and self.sequence_length is None and self.padding == "kept"
         assumed = ["sequence_length"] if is_open else []
         return {"sample": model.sample, "sequence_length": length, "assumed": assumed}
 
     def build(self, *, flash: bool = True) -> Model:
-        """Build the model; ``flash``: its GPUs have FlashAttention, used by default."""
+        """Build the model; ``flash``: its GPUs have FlashAttention, the default there."""
         entry = _entry(self.model)
         attention = self.attention or entry.attention
         if attention is None and entry.fusible:
@@ -498,12 +495,12 @@ class WorkloadConfig(Config):
 
 def _share(global_batch: int, divided: dict[str, int]) -> int:
     """Return the share of a global batch for each of the ``divided``."""
-    among = prod(divided.values())
-    share, rest = divmod(global_batch, among)
+    divisor = prod(divided.values())
+    share, rest = divmod(global_batch, divisor)
     if rest or not share:
         product = " x ".join(f"{number:,} {what}" for what, number in divided.items())
         raise DpsimError(
-            f"global_batch must be a multiple of {product} = {among:,}, but got {global_batch:,}"
+            f"global_batch must be a multiple of {product} = {divisor:,}, but got {global_batch:,}"
         )
     return share
 

@@ -6,11 +6,11 @@ epoch is
 - ``drop``: floor(n / G) steps; n - steps x G samples are left out,
 - ``pad``: ceil(n / G) steps; steps x G - n samples are taken once more to fill the last ones.
 
-`shuffled`: each epoch deals one permutation of all samples, so that other samples are left out or
-repeated each time. `disjoint`: each worker keeps a shard of its own, n / m samples rounded down or
-up, and fills up from that shard alone. The number of steps is the same, since floor(floor(n / m) /
-b) = floor(n / G), and likewise rounded up; whose samples repeat is not. All workers take the same
-number of steps, as synchronous training asks.
+`shuffled`: each epoch distributes a permutation of all samples, so that other samples are left out
+or repeated each time. `disjoint`: each worker keeps its own shard of n / m samples, rounded down or
+up, and repeats only samples of that shard. Steps are as many, because floor(floor(n / m) / b) =
+floor(n / G), and likewise rounded up. All workers take the same number of steps, as synchronous
+training requires.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ LastBatch = Literal["drop", "pad"]
 
 @dataclass(frozen=True, slots=True)
 class Epoch:
-    """One pass over the data set: its steps, and counts of samples.
+    """One pass over the data set: its steps, and its samples.
 
-    ``distinct`` samples are seen at least once, ``repeated`` counts the repetitions, ``dropped``
-    are not seen: distinct + repeated are computed on, distinct + dropped is the data set.
+    ``distinct`` samples are computed at least once, ``repeated`` counts repetitions, and
+    ``dropped`` samples are left out: distinct + dropped is the data set.
     """
 
     steps: int
@@ -61,7 +61,7 @@ class DatasetConfig(Config):
     def epoch(self, workers: int, batch: int) -> Epoch:
         """Return an epoch of ``workers`` that take ``batch`` samples each step.
 
-        Raises DpsimError if it has no step at all.
+        Raises DpsimError if it has no step.
         """
         global_batch = workers * batch
         steps = (
@@ -80,6 +80,5 @@ class DatasetConfig(Config):
                 f"workload.dataset.samples: must be at least one for each of {workers:,} workers' "
                 f"shards, but got {self.samples:,}"
             )
-        # Dropping leaves some samples unseen; padding takes all, and some of them again.
         distinct = min(self.samples, steps * global_batch)
         return Epoch(steps, distinct, steps * global_batch - distinct, self.samples - distinct)

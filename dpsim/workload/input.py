@@ -1,11 +1,9 @@
-"""The input of training samples.
+"""The input of training samples, from memory or by a pipeline of storage, decoding and copies.
 
-Samples are in memory, or pass a pipeline of storage, decoding and a copy to the GPU.
-
-Batch k of a GPU passes three stages: it is read (r seconds, one batch at a time), decoded by one of
-W loader workers (d seconds; they take batches in turn), and copied to the GPU (c seconds, one at a
-time). The loader runs at most P batches ahead: reading batch k begins when the GPU has taken batch
-k - P. With ``s_k`` the time at which the GPU is ready for batch k,
+Batch k of a GPU is read (r seconds, one batch at a time), decoded by one of W loader workers (d
+seconds; they take batches in turn), and copied to the GPU (c seconds, one at a time). The loader
+runs at most P batches ahead: it begins to read batch k when the GPU has taken batch k - P. If the
+GPU is ready for batch k at ``s_k``,
 
     slot_k    = take_{k-P}                              (0 for the first P)
     read_k    = max(slot_k, read_{k-1}) + r
@@ -22,10 +20,9 @@ and the first step waits r + d + c. Source of the method: Baccelli, Cohen, Olsde
 "Synchronization and Linearity", 1992; batches per loader worker and batches ahead as in torch's
 DataLoader.
 
-A batch here is all that a GPU takes in a step: the samples of its accumulated passes, and of its
-learners, come together. Stages are vectors over GPUs. Shared storage and links are divided evenly,
-as when all GPUs load at once; copies do not contend with gradients, nor loader workers with one
-another for cores.
+A batch here is all that a GPU takes in a step, for all its accumulated passes and learners. Stages
+are vectors over GPUs. Shared storage and links are divided evenly, as if all GPUs loaded at once;
+copies do not contend with gradients, nor loader workers for cores.
 """
 
 from __future__ import annotations
@@ -50,13 +47,13 @@ _MOST_AHEAD = 4096  # batches whose times are stored for each GPU
 
 
 class _Input(Config):
-    """The base of all kinds of input: whether samples are loaded, and how."""
+    """The base of all kinds of input."""
 
     is_loaded: ClassVar[bool] = True
-    """Whether samples come through a pipeline; otherwise they are in GPU memory from the start."""
+    """Whether samples pass a pipeline; otherwise they are in GPU memory from the start."""
 
     def pipeline(self, samples: int, node_of: IntArray, copy_rate: FloatArray) -> Pipeline:
-        """Return the pipeline of GPUs that take ``samples`` per step, where `is_loaded`.
+        """Return the pipeline of GPUs that take ``samples`` per step, if `is_loaded`.
 
         ``node_of`` (GPUs,) is the node of each GPU, ``copy_rate`` (GPUs,) the B/s of copies to it.
         """
@@ -65,7 +62,7 @@ class _Input(Config):
     def host_seconds(self, script: float, samples: int, model: Model) -> float:
         """Return the seconds per step that the GPU waits for the host to feed ``samples``.
 
-        ``script`` is the measured time of such scripts.
+        ``script`` is the measured time of scripts that feed samples themselves.
         """
         return 0.0
 
@@ -95,7 +92,7 @@ class ScriptInput(_Input):
     )
 
     def host_seconds(self, script: float, samples: int, model: Model) -> float:
-        """Return the time of the script, and of copying the step's images."""
+        """Return the seconds of the script and of copying the step's images."""
         taken = script if self.seconds_per_step is None else self.seconds_per_step
         return taken + samples * model.image_bytes / self.copy_rate
 
@@ -141,7 +138,7 @@ class StorageInput(_Input):
     def pipeline(self, samples: int, node_of: IntArray, copy_rate: FloatArray) -> Pipeline:
         """Return a pipeline of storage, loader processes and copies."""
         group_of = np.zeros_like(node_of) if self.shared == "cluster" else node_of
-        # Divide by the number of GPUs that share the same storage.
+        # Divided by the number of GPUs that share a storage.
         rate = self.bandwidth / np.bincount(group_of)[group_of]
         return Pipeline(
             read=samples * self.bytes_per_sample / rate,
@@ -160,7 +157,7 @@ InputConfig = Annotated[MemoryInput | ScriptInput | StorageInput, Field(discrimi
 class Pipeline:
     """The seconds that a batch spends in each stage, vectors over GPUs.
 
-    ``loaders`` decode, and ``prefetch`` batches are loaded ahead.
+    ``loaders`` decode in parallel, and ``prefetch`` batches are loaded ahead.
     """
 
     read: FloatArray
@@ -170,19 +167,13 @@ class Pipeline:
     prefetch: int
 
     def stage_periods(self) -> FloatArray:
-        """Return the seconds between batches that each stage alone allows, shape (stages, GPUs).
-
-        Stages are in the order of `STAGES`.
-        """
+        """Return the least seconds between batches by stage (`STAGES`), shape (stages, GPUs)."""
         latency = self.read + self.decode + self.copy
-        # A batch holds one of the P slots from the start of its reading to the end of its copy.
+        # A batch occupies one of the P slots from the start of its read to the end of its copy.
         return np.array([self.read, self.decode / self.loaders, self.copy, latency / self.prefetch])
 
     def period(self) -> FloatArray:
-        """Return the least seconds between batches of each GPU.
-
-        A longer step never waits in the steady state.
-        """
+        """Return the least seconds between batches of each GPU: longer steps do not wait."""
         return np.asarray(self.stage_periods().max(axis=0))
 
     def slowest_stage(self) -> str:
@@ -191,22 +182,22 @@ class Pipeline:
         return STAGES[int(periods[:, int(periods.max(axis=0).argmax())].argmax())]
 
     def limits(self, busy: float) -> bool:
-        """Return whether some GPU gets batches more slowly than in ``busy`` seconds each."""
+        """Return whether some GPU gets batches at a longer period than ``busy`` seconds."""
         return bool(self.period().max() > busy * (1 + 1e-9))
 
     def burst(self) -> int:
         """Return how many batches arrive at once if the slowest stage limits the steps.
 
-        Loader workers that begin together end together; so do batches that wait for a slot.
+        Loader workers that start together finish together, as do batches that wait for a slot.
         """
-        many = {"decoding": self.loaders, "prefetch": self.prefetch}
-        return many.get(self.slowest_stage(), 1)
+        sizes = {"decoding": self.loaders, "prefetch": self.prefetch}
+        return sizes.get(self.slowest_stage(), 1)
 
     def of(self, gpu: int) -> Pipeline:
         """Return the pipeline of one GPU, for asynchronous workers."""
-        here = slice(gpu, gpu + 1)
+        only = slice(gpu, gpu + 1)
         return Pipeline(
-            self.read[here], self.decode[here], self.copy[here], self.loaders, self.prefetch
+            self.read[only], self.decode[only], self.copy[only], self.loaders, self.prefetch
         )
 
     def start(self) -> Loading:
@@ -219,13 +210,12 @@ class Loading:
 
     def __init__(self, pipeline: Pipeline) -> None:
         self._pipeline = pipeline
-        nothing = np.zeros(len(pipeline.read))
-        # Queues of exactly P and W entries: for batch k, their left ends are batch k - P, whose
-        # slot it is read into, and batch k - W, which its loader worker decoded before. All are
-        # free at first.
-        self._taken: deque[FloatArray] = deque([nothing] * pipeline.prefetch, pipeline.prefetch)
-        self._decoded: deque[FloatArray] = deque([nothing] * pipeline.loaders, pipeline.loaders)
-        self._read = self._ready = nothing
+        zeros = np.zeros(len(pipeline.read))
+        # Queues of P and W entries. For batch k the leftmost are batch k - P, whose slot it uses,
+        # and batch k - W, which the same loader worker decoded.
+        self._taken: deque[FloatArray] = deque([zeros] * pipeline.prefetch, pipeline.prefetch)
+        self._decoded: deque[FloatArray] = deque([zeros] * pipeline.loaders, pipeline.loaders)
+        self._read = self._ready = zeros
 
     def take(self, clock: FloatArray) -> FloatArray:
         """Return when each GPU gets its next batch, which it requests at ``clock``."""

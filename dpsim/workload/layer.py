@@ -1,13 +1,10 @@
-"""The models that the simulator trains.
+"""A model: layers in forward order, with their parameters, work, memory traffic and activations.
 
-A model is a sequence of layers in forward order, each with its parameters, work, memory traffic and
-activations.
-
-Conventions: FLOP count only the matrix products (convolutions, linear layers, attention), two for a
-multiply and an add, as in `torch.utils.flop_counter` and in published figures; everything else
-costs memory traffic. (Many tables, and the 4.1 "GFLOP" often quoted for ResNet-50, count
-multiply-adds: half of the FLOP here.) All amounts except parameters are per sample; traffic and
-activations are in elements, so that the precision scales them.
+FLOP count matrix products only (convolutions, linear layers, attention), two for a multiply and an
+add, as in `torch.utils.flop_counter`; everything else costs memory traffic. (Many tables, and the
+4.1 "GFLOP" often quoted for ResNet-50, count multiply-adds: half as many.) All amounts except
+parameters are per sample; traffic and activations are in elements, so that the precision scales
+them.
 """
 
 from __future__ import annotations
@@ -45,8 +42,7 @@ Amount = Literal[
 
 # An image in the description of a sample: "224x224 image".
 _IMAGE = re.compile(r"(\d+)x(\d+) image")
-# A block of a network: the name up to the first number between dots ("layer1.0.conv1",
-# "h.11.mlp.c_fc").
+# A block is named up to the first number between dots: "layer1.0" of "layer1.0.conv1".
 _BLOCK = re.compile(r"(.*?\.\d+)\..+")
 
 
@@ -54,18 +50,18 @@ _BLOCK = re.compile(r"(.*?\.\d+)\..+")
 class Layer:
     """One step of the forward pass and its part of the backward pass.
 
-    ``parameters`` are the element counts of its parameter tensors in the order torch registers them
-    (weight, bias, ...); ``borrowed`` counts the elements of weights that another layer owns (a tied
-    output layer). ``forward_flop`` and ``backward_flop`` are FLOP per sample; backward is the
-    gradient by the input and by the weights; a model's first layer has no gradient by its input.
-    ``forward_traffic`` and ``backward_traffic`` are activation elements read plus written per
-    sample, weights apart. ``activations`` are elements per sample that stay in memory until
-    backward. ``steps`` is how many parts of the work must wait for one another (the time steps of a
-    recurrent layer), each with kernels of its own. ``shape`` is rows per sample, inner terms and
-    columns of a product of tokens with weights, None for others; ``head`` is the width of a head of
-    fused attention, 0 for others. The weights of a ``frozen`` layer, its own and borrowed ones, are
-    read and never changed. ``over_batch``: it normalises over the batch, by statistics that workers
-    may share.
+    - ``parameters``: elements of each parameter tensor, in torch's order (weight, bias, ...);
+      ``borrowed``: elements of weights that another layer owns (a tied output layer).
+    - ``forward_flop``, ``backward_flop``: FLOP per sample; backward computes the gradient by the
+      weights and, except in the first layer, by the input.
+    - ``forward_traffic``, ``backward_traffic``: activation elements read and written per sample.
+    - ``activations``: elements per sample that are kept until backward.
+    - ``steps``: the number of sequential parts (time steps of a recurrent layer), each with its own
+      kernels.
+    - ``shape``: rows per sample, inner terms and columns of a product of tokens with weights.
+    - ``head``: the width of a head of fused attention, otherwise 0.
+    - ``frozen``: the weights, owned or borrowed, are not trained.
+    - ``over_batch``: it normalises over the batch, with statistics that workers may share.
     """
 
     name: str
@@ -101,10 +97,7 @@ class Layer:
 
 
 class Tensors(NamedTuple):
-    """Parameter tensors in registration order.
-
-    The number of elements of each, and the index of the layer that owns it.
-    """
+    """Parameter tensors in registration order: their elements, and the indices of their layers."""
 
     elements: NDArray[np.int64]
     layer: NDArray[np.int64]
@@ -114,10 +107,10 @@ class Tensors(NamedTuple):
 class Model:
     """A named tuple of layers in forward order.
 
-    ``sample`` describes one sample, such as ``"224x224 image"``, and ``tokens`` is its number of
-    tokens (None: it is no text). ``parameter_bytes`` is the width of a weight, of its gradient and
-    of a value of the optimiser's state. ``measured`` are measured times of the layers, which
-    replace computed ones. ``notes`` describe uncertainties of a model that was traced or imported.
+    ``sample`` describes one sample, such as ``"224x224 image"``; ``tokens`` is its length if it is
+    text. ``parameter_bytes`` is the width of weights, gradients and optimiser state. ``measured``
+    are measured times of the layers, which replace computed ones. ``notes`` describe uncertainties
+    of a traced or imported model.
     """
 
     name: str
@@ -130,34 +123,30 @@ class Model:
 
     @cached_property
     def parameters(self) -> int:
-        """The total of parameter elements, trained and frozen."""
+        """Parameter elements, trained and frozen."""
         return sum(layer.own_weights for layer in self.layers)
 
     @cached_property
     def trained(self) -> int:
-        """Parameter elements that are trained: they have gradients and are updated."""
+        """Trained parameter elements."""
         return sum(layer.trained_weights for layer in self.layers)
 
     @cached_property
     def first_trained(self) -> int:
         """The first layer with trained weights, where backward ends."""
-        trains = (at for at, layer in enumerate(self.layers) if layer.trained_weights)
-        return next(trains, len(self.layers))
+        trained = (index for index, layer in enumerate(self.layers) if layer.trained_weights)
+        return next(trained, len(self.layers))
 
     @cached_property
     def blocks(self) -> tuple[tuple[int, int], ...]:
-        """First layer and one past the last of each block.
-
-        A block is a run of layers whose names agree up to the first number; other layers are single
-        blocks.
-        """
+        """First layer and one past the last of each block; layers outside blocks are one each."""
         names = [layer.block or layer.name for layer in self.layers]
         starts = [i for i in range(1, len(names)) if names[i] != names[i - 1]]
         return tuple(pairwise([0, *starts, len(names)]))
 
     @property
     def image_bytes(self) -> int:
-        """Bytes in fp32 of a sample that is an image of three channels; 0 for others."""
+        """Bytes of a sample that is an image, in fp32 with three channels; 0 for others."""
         sides = _IMAGE.match(self.sample)
         return 0 if sides is None else 3 * 4 * int(sides[1]) * int(sides[2])
 
@@ -188,27 +177,23 @@ class Model:
             for elements in layer.parameters
             if not layer.frozen
         ]
-        # Keeps two columns where there are no tensors.
+        # reshape, for a model without tensors.
         elements, layer = np.array(pairs, dtype=np.int64).reshape(-1, 2).T
         return Tensors(elements, layer)
 
     def vector(self, amount: Amount) -> NDArray[np.float64]:
-        """Return one amount of all layers, in forward order."""
+        """Return an amount of all layers, in forward order."""
         return np.array([getattr(layer, amount) for layer in self.layers], dtype=float)
 
-    def kept(self, derive: Callable[..., T], *given: Hashable) -> T:
-        """Return ``derive(self, *given)``, which is computed once for this model.
-
-        Keys compare by value, since values that are derived anew for each caller would never be
-        freed.
-        """
-        key = (derive, *given)
-        if key not in self._kept:
-            self._kept[key] = derive(self, *given)
-        return cast(T, self._kept[key])
+    def cached(self, derive: Callable[..., T], *args: Hashable) -> T:
+        """Return ``derive(self, *args)``, computed once for this model."""
+        key = (derive, *args)
+        if key not in self._cache:
+            self._cache[key] = derive(self, *args)
+        return cast(T, self._cache[key])
 
     @cached_property
-    def _kept(self) -> dict[tuple[Hashable, ...], object]:
+    def _cache(self) -> dict[tuple[Hashable, ...], object]:
         return {}
 
     def __repr__(self) -> str:

@@ -1,6 +1,6 @@
 """A model's layers under construction, and the layers common to all kinds of models.
 
-Kept activations follow torch: a layer keeps its output where a later backward needs it; in-place
+Kept activations follow torch: a layer keeps its output if a later backward needs it; in-place
 operations (ReLU, a residual sum of images) keep nothing.
 """
 
@@ -14,15 +14,12 @@ Shape = tuple[int, ...]
 
 
 class LayerStack:
-    """The layers so far, and the ``shape`` of one sample after them.
-
-    (channels, height, width) or (tokens, width).
-    """
+    """The layers so far, and a sample's ``shape``: (channels, height, width) or (tokens, width)."""
 
     def __init__(self, shape: Shape) -> None:
         self.shape = shape
         self._layers: list[Layer] = []
-        self._learns = False
+        self._has_weights = False
 
     def build(self, name: str, sample: str) -> Model:
         """Return the finished model."""
@@ -48,11 +45,10 @@ class LayerStack:
     ) -> None:
         """Add a matrix product.
 
-        Backward costs a forward for the gradient by the weights, and another if earlier layers need
-        theirs.
+        Backward costs a forward for the gradient by the weights, and another for that by the input.
         """
-        # The input of the first layer with weights needs no gradient: no earlier layer is trained.
-        gradients = 2 if self._learns else 1
+        # The first layer with weights needs no gradient by its input.
+        gradients = 2 if self._has_weights else 1
         self._layers.append(
             Layer(
                 name,
@@ -68,7 +64,7 @@ class LayerStack:
                 shape=shape,
             )
         )
-        self._learns = True
+        self._has_weights = True
 
     def _memory(
         self,
@@ -81,7 +77,7 @@ class LayerStack:
         kept: int = 0,
         over_batch: bool = False,
     ) -> None:
-        """Add a layer without matrix products: elements moved forward and backward."""
+        """Add a layer without matrix products, by the elements that each pass moves."""
         self._layers.append(
             Layer(
                 name,
@@ -89,14 +85,14 @@ class LayerStack:
                 parameters,
                 forward_traffic=forward,
                 # Layers before the first weights need no gradient.
-                backward_traffic=backward if self._learns else 0,
+                backward_traffic=backward if self._has_weights else 0,
                 activations=kept,
                 over_batch=over_batch,
             )
         )
 
     def parameter(self, name: str, elements: int) -> None:
-        """Add a separate tensor that is added or prepended to the input, such as positions."""
+        """Add a parameter tensor that is added or prepended to the input, such as positions."""
         self._memory(name, "elementwise", 2 * self.size, 2 * self.size, parameters=(elements,))
 
     def linear(
@@ -108,16 +104,16 @@ class LayerStack:
         tied: bool = False,
         kept: bool = True,
     ) -> None:
-        """Add a matrix product with the last dimension.
+        """Add a matrix product over the last dimension.
 
-        ``tied`` uses weights of another layer, and has no bias unless asked for.
+        ``tied`` uses the weights of another layer, without a bias unless ``bias`` is given.
         """
         entering, inner = self.size, self.shape[-1]
         self.shape = (*self.shape[:-1], width)
         own: tuple[int, ...] = () if tied else (inner * width,)
         if bias or (bias is None and not tied):
             own += (width,)
-        # Read in this product, but stored, sent and updated by their owner.
+        # Read here, but stored, sent and updated by their owner.
         borrowed = inner * width if tied else 0
         flop = 2 * inner * self.size
         self._matrix(
@@ -128,30 +124,24 @@ class LayerStack:
             entering + self.size,
             kept=self.size if kept else 0,
             borrowed=borrowed,
-            # Only products over tokens state their shape, for the compute law of transformers.
+            # The compute law uses the shape only of products over tokens.
             shape=(entering // inner, inner, width) if len(self.shape) > 1 else None,
         )
 
     def activation(self, name: str, *, kept: bool = False) -> None:
-        """Add an element-wise function; without ``kept`` in place.
-
-        Backward reads gradient and output, and writes.
-        """
+        """Add an element-wise function, in place unless its output is ``kept``."""
         self._memory(
             name, "elementwise", 2 * self.size, 3 * self.size, kept=self.size if kept else 0
         )
 
     def cross_entropy(self, name: str) -> None:
-        """Add the loss over the incoming words: a softmax and its logarithm.
-
-        Forward reads and writes; backward reads gradient and output, and writes.
-        """
+        """Add the loss over a vocabulary: a softmax and its logarithm."""
         self._memory(name, "loss", 2 * self.size, 3 * self.size, kept=self.size)
 
     def add(self, name: str, *, terms: int = 2, kept: bool = False) -> None:
         """Add a sum of ``terms`` tensors, such as a residual connection.
 
-        Backward sums the gradients where the paths split.
+        Backward sums the gradients of the paths.
         """
         self._memory(
             name,

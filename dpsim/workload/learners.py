@@ -1,16 +1,15 @@
 """Several learners on one GPU: replicas of the model, each with its own batch.
 
-Small batches leave a GPU partly idle; k replicas of batch b fill it as one batch of k b would. With
-``t(B)`` the seconds of forward and backward with B samples in flight (the utilisation curve is U(B)
+Small batches leave a GPU partly idle; k replicas of batch b fill it like one batch of k b. With
+``t(B)`` the seconds of forward and backward for B samples in flight (the utilisation curve is U(B)
 = B / t(B) samples per second), k learners take
 
     max(k b / U(k b), t(b)) = max(t(k b), t(b)),
 
-the work of all at the throughput that the GPU reaches with it, but never less than one learner's
-latency. Each learner updates its own weights, k times the optimiser's traffic, and their hosts work
-in parallel. Before any communication their gradients are averaged on the GPU: (k + 1) S bytes
-through its memory for S bytes of gradient, as each layer's become ready. Reading k copies of the
-weights is left out.
+all samples at the throughput of k b, but at least one learner's latency. Each learner updates its
+own weights, which takes k times the optimiser's traffic; their host threads run in parallel. Before
+communication, each layer's gradients are averaged on the GPU, which moves (k + 1) S bytes for S
+bytes of gradient. Reading k copies of the weights is left out.
 
 Source: Koliousis et al., "Crossbow: Scaling Deep Learning with Small Batch Sizes on Multi-GPU
 Servers", VLDB 12(11), 2019; its tuner (section 4.4) adds learners as long as throughput grows by
@@ -32,12 +31,11 @@ from dpsim.workload.compute_times import LayerTimes
 from dpsim.workload.layer import Model
 
 MOST_LEARNERS = 64
-# Minimum growth of throughput for another learner. Assumed; Crossbow leaves its threshold to
-# the user.
+# Minimum growth of throughput for another learner: assumed; Crossbow's user sets it.
 LEAST_GAIN = 0.05
 _GRADIENT_BYTES = 4  # of an element: fp32
 
-# Seconds of forward and backward with so many samples in flight.
+# Seconds of forward and backward by samples in flight.
 StepTime = Callable[[int], float]
 
 
@@ -55,9 +53,8 @@ class UtilisationPoint(Config):
 def measured_time(points: Sequence[UtilisationPoint]) -> StepTime:
     """Return a function for seconds by samples in flight, from measured throughput.
 
-    Between points the seconds are linear; below the first they are constant, above the last the GPU
-    is full. Raises DpsimError unless batches rise and seconds do not fall: more samples in less
-    time is a measurement error.
+    Linear between points, constant below the first, and proportional to samples above the last.
+    Raises DpsimError unless batches rise and seconds do not fall.
     """
     batches = np.array([point.batch for point in points], dtype=float)
     if not len(batches) or (np.diff(batches) <= 0).any():
@@ -84,19 +81,13 @@ def measured_time(points: Sequence[UtilisationPoint]) -> StepTime:
 
 
 def stretch(time: StepTime, batch: int, learners: int) -> float:
-    """Return the duration of a pass with ``learners`` of ``batch`` samples over that with one.
-
-    At least 1.
-    """
+    """Return a pass's time with ``learners`` of ``batch`` samples over that of one, at least 1."""
     return max(time(learners * batch) / time(batch), 1.0)
 
 
 def averaging(model: Model, learners: int, bandwidth: float) -> NDArray[np.float64]:
-    """Return the seconds per layer to average the learners' gradients; 0 for one learner.
-
-    Gradients pass through memory of ``bandwidth`` B/s.
-    """
-    # Each learner's gradient is read once, and their mean written.
+    """Return the seconds per layer to average gradients in memory of ``bandwidth`` B/s."""
+    # Reads each learner's gradient, and writes the mean.
     moved = learners + 1 if learners > 1 else 0
     return moved * _GRADIENT_BYTES * model.vector("trained_weights") / bandwidth
 
@@ -106,9 +97,8 @@ def shared_times(
 ) -> LayerTimes:
     """Return the times of a step in which learners share the GPU.
 
-    ``one_learner`` has the passes of a single learner and the update of all; ``factor`` stretches
-    the passes. Gradients of accumulated passes are added up in each learner and averaged in the
-    last pass.
+    ``one_learner`` has the passes of one learner and the update of all; ``factor`` stretches the
+    passes. Learners average their gradients, ``average`` s per layer, in the last pass.
     """
     return replace(
         one_learner,
@@ -120,7 +110,7 @@ def shared_times(
 
 @dataclass(frozen=True, slots=True)
 class LearnersRow:
-    """The best number of learners for a batch, and the throughput with one and with that many."""
+    """The best number of learners for a batch, and the throughput with one and with the best."""
 
     batch: int
     best: int
@@ -129,10 +119,10 @@ class LearnersRow:
 
 
 def best_learners(step: Callable[[int, int], float], batch: int, most: int) -> LearnersRow:
-    """Return the best number of learners up to ``most``, each with a gain of `LEAST_GAIN`.
+    """Return the largest number of learners that pay off: each gains `LEAST_GAIN` on average.
 
-    ``step(batch, k)`` returns the seconds of a step. Where the second learner alone does not pay
-    off (averaging starts with it), several may together: each by `LEAST_GAIN` on average.
+    ``step(batch, k)`` returns the seconds of a step. A second learner alone may not pay off,
+    because averaging starts with it. There are at most ``most``.
     """
     rates = {k: k * batch / step(batch, k) for k in range(1, min(most, MOST_LEARNERS) + 1)}
     best = 1
@@ -145,7 +135,7 @@ def best_learners(step: Callable[[int, int], float], batch: int, most: int) -> L
 def learners_table(
     step: Callable[[int, int], float], most: Callable[[int], int], batches: Iterable[int]
 ) -> tuple[LearnersRow, ...]:
-    """Return the best number of learners for each of ``batches`` that fits.
+    """Return the best number of learners for each batch that fits.
 
     ``most(batch)`` returns how many learners fit into memory.
     """

@@ -12,10 +12,7 @@ _PerLayer = tuple[NonNegativeFloat, ...]
 
 
 class MeasuredTimes(Config):
-    """Seconds of each layer at one or several batch sizes.
-
-    A row for each batch size, in it a number for each layer.
-    """
+    """Seconds of each layer at one or several batch sizes: a row per size, a number per layer."""
 
     batch_sizes: tuple[PositiveInt, ...] = Field(
         min_length=1, description="Samples per GPU of each row, in ascending order."
@@ -38,7 +35,7 @@ class MeasuredTimes(Config):
     device: str = Field(default="", description="Device of the measurement.")
 
     @model_validator(mode="after")
-    def _same_shape(self) -> MeasuredTimes:
+    def _check_shape(self) -> MeasuredTimes:
         rows, layers = len(self.batch_sizes), len(self.forward_s[0]) if self.forward_s else 0
         if any(
             one >= next_ for one, next_ in zip(self.batch_sizes, self.batch_sizes[1:], strict=False)
@@ -46,7 +43,7 @@ class MeasuredTimes(Config):
             raise ValueError(f"batch_sizes must rise, but got {list(self.batch_sizes)}")
         for name in ("forward_s", "backward_s", "gradient_ready_s"):
             table = getattr(self, name)
-            # Only traces know when gradients were ready: this field may be empty.
+            # Optional: only traces know when gradients were ready.
             if (table or name != "gradient_ready_s") and [len(row) for row in table] != [
                 layers
             ] * rows:
@@ -61,10 +58,7 @@ class MeasuredTimes(Config):
         return self
 
     def forward(self, batch: int) -> NDArray[np.float64]:
-        """Return the seconds of each layer's forward pass over ``batch`` samples.
-
-        Interpolates by `between`.
-        """
+        """Return the seconds of each layer's forward pass over ``batch`` samples (`between`)."""
         return between(np.array(self.batch_sizes, dtype=float), np.array(self.forward_s), batch)
 
     def backward(self, batch: int) -> NDArray[np.float64]:
@@ -72,15 +66,12 @@ class MeasuredTimes(Config):
         return between(np.array(self.batch_sizes, dtype=float), np.array(self.backward_s), batch)
 
     def optimizer(self) -> float | None:
-        """Return the median seconds of the update, which does not depend on the batch.
-
-        Returns None if it was not measured.
-        """
+        """Return the median seconds of the update (at any batch size), if measured."""
         return float(np.median(self.optimizer_s)) if self.optimizer_s else None
 
     @property
     def deviation(self) -> float:
-        """The standard deviation of ln(step) over the measured steps; 0 if it is not known."""
+        """The standard deviation of ln(step) over the measured steps; 0 if unknown."""
         steps = np.array(self.steps_s)
         return float(np.log(steps).std(ddof=1)) if len(steps) > 1 and steps.all() else 0.0
 
@@ -101,9 +92,9 @@ def between(
 ) -> NDArray[np.float64]:
     """Interpolate the rows of ``seconds`` (batch sizes x layers) at ``batch``.
 
-    Linear between two sizes. Above the largest size, time is proportional to the batch. Below the
-    smallest it follows the line of the first two sizes, within the smallest's time and its
-    proportional share; with a single size, it is proportional.
+    Linear between two sizes, and proportional to the batch above the largest. Below the smallest it
+    continues the line of the first two, between a proportional share of the smallest's time and
+    that time; with a single size it is proportional.
     """
     if batch >= sizes[-1]:
         return np.asarray(seconds[-1] * (batch / sizes[-1]))
@@ -111,8 +102,7 @@ def between(
         share = seconds[0] * (batch / sizes[0])
         if len(sizes) == 1:
             return np.asarray(share)
-        # A pass has a fixed cost, which the line keeps. Noise may tilt the line between two close
-        # sizes: hence the limits.
+        # The line keeps a pass's fixed cost. Limits, because noise may tilt it if sizes are close.
         slope = (seconds[1] - seconds[0]) / (sizes[1] - sizes[0])
         return np.asarray(np.clip(seconds[0] - slope * (sizes[0] - batch), share, seconds[0]))
 

@@ -1,6 +1,4 @@
-"""The memory that a training step takes on a GPU.
-
-Weights, gradients, optimiser state, activations, buckets and fragmentation.
+"""The memory that a training step takes on a GPU, by parts: weights, gradients, activations, ...
 
 With P parameters and N workers, the bytes of model state on each of them are
 
@@ -11,8 +9,8 @@ With P parameters and N workers, the bytes of model state on each of them are
 | 2: ZeRO 2, gradients too | w P | g P / N | s P / N |
 | 3: ZeRO 3 or FSDP, weights too | w P / N | g P / N | s P / N |
 
-N is the workers of a shard group. Gradients that are added up over several passes before they are
-reduced (no_sync) are whole on every worker in every stage.
+N is the number of workers in a shard group. Gradients that are accumulated over several passes
+before they are reduced (no_sync) are whole on every worker in every stage.
 
 (w, g, s) is (4, 4, 4 x states) in fp32 and (2, 2, 4 + 4 x states) in mixed precision, s with the
 fp32 copy of the weights; plain SGD keeps no state, momentum one, Adam two. Adam in mixed precision
@@ -21,14 +19,14 @@ torch's autocast the weights and gradients are fp32 and there is no copy: the sa
 In pure bf16 all take 2 bytes, (2, 2, 2 x states): 8 with Adam. Source: Rajbhandari et al., "ZeRO:
 Memory Optimizations Toward Training Trillion Parameter Models", SC 2020, figure 1 and section 3.
 
-Activations are what the layers keep for backward, per sample. With checkpointing only the tensors
+Activations are what layers keep for backward, per sample. With checkpointing only the tensors
 between segments of the network are kept, and one segment at a time is recomputed: Chen et al.,
-"Training Deep Nets with Sublinear Memory Cost", 2016. Gradient accumulation divides the batch:
-``batch`` is the batch of one pass. The loss over a vocabulary temporarily takes more
-(`loss_bytes`). Not counted: the batch itself, masks, and the workspaces of convolutions.
+"Training Deep Nets with Sublinear Memory Cost", 2016. ``batch`` is the batch of one pass: gradient
+accumulation divides it. The loss over a vocabulary temporarily takes more (`loss_bytes`). Not
+counted: the batch itself, masks, and the workspaces of convolutions.
 
-All 481 batches of quality ok that ran on a known GPU (the reference tables single_gpu.csv and
-scaling.csv) fit by this. One of 50 others, which have a caution, is 7 % over: ResNet-50 with 128
+By this, all 481 published batches of quality ok on a known GPU (the reference tables single_gpu.csv
+and scaling.csv) fit. One of 50 others, which have a caution, is 7 % too large: ResNet-50 with 128
 images on a K80, whose context is smaller.
 """
 
@@ -54,9 +52,8 @@ STAGE_NAMES = ("replicated", "ZeRO 1", "ZeRO 2", "ZeRO 3 / FSDP")
 
 _NEVER = len(STAGES)  # beyond the last stage
 
-# Bytes taken before the first tensor: the CUDA context and the framework's kernels. 1,343 MB are
-# occupied after one small tensor in Hugging Face's "Model training anatomy" (2023); older GPUs and
-# lazily loaded kernels take less.
+# Bytes of the CUDA context and the framework's kernels: 1,343 MB after one small tensor in Hugging
+# Face's "Model training anatomy" (2023); less on older GPUs and with lazily loaded kernels.
 CONTEXT = 1.3e9
 
 # The caching allocator's fragmentation, as a share of the allocated bytes. Assumed: plain
@@ -64,9 +61,7 @@ CONTEXT = 1.3e9
 # worst, for language models with recomputation and offloading.
 FRAGMENTATION = 0.05
 
-# Bytes of the two buckets in which ZeRO 1 and 2 reduce gradients while others are filled:
-# DeepSpeed's reduce_bucket_size of 5e8 elements is far larger than small models, so their gradients
-# limit it.
+# DeepSpeed's reduce_bucket_size: ZeRO 1 and 2 reduce gradients in one bucket and fill another.
 _REDUCE_BUCKET = 5e8  # elements
 
 _HALF, _FLOAT = 2, 4  # bytes
@@ -85,7 +80,7 @@ class StateBytes:
 def state_bytes(precision: Precision, optimizer: Optimizer, kept: int = _FLOAT) -> StateBytes:
     """Return the bytes per parameter of model state, before sharding.
 
-    Weights, gradients and state are kept in ``kept`` bytes each, but for state in 8 bits.
+    Weights, gradients and state have ``kept`` bytes per value, except state in 8 bits.
     """
     width, states = WIDTH[precision], optimizer_state_bytes(optimizer, kept)
     if kept < _FLOAT:
@@ -97,19 +92,19 @@ def state_bytes(precision: Precision, optimizer: Optimizer, kept: int = _FLOAT) 
 class Setup:
     """The training setup, as far as memory depends on it.
 
-    ``batch`` is the samples of one pass of one learner, ``workers`` the number of GPUs, ``stage`` 0
-    to 3 their sharding, ``learners`` the replicas that share each GPU. ``recompute`` is the
-    activation checkpointing (with ``checkpointing``; None: everything, in segments that minimise
-    memory). ``gradient_bytes`` is the width in which gradients are sent, ``weight_bytes`` the width
-    in which weights are gathered (None: as kept). ``shard_group`` is the number of workers in a
-    shard group (None: all). ``whole_gradients``: gradients are kept whole over several passes in
-    any stage; ``whole_over_passes``: they would be, if the batch were split into several passes.
-    ``units_ahead`` is the number of blocks whose weights are gathered beyond those in use (None:
-    all). ``views_buckets``: gradients held by all workers are views of their communication buckets.
-    ``cell`` is the number of GPUs that split the model, layers, activations and all; each holds an
-    equal part. ``outer_bytes`` per parameter are the state of an outer optimiser, counted with the
-    optimiser's. ``away`` are the parts offloaded to host memory: optimizer (with the shards of
-    gradients), parameters, activations.
+    - ``batch``: samples of one pass of one learner; ``workers``: GPUs; ``learners``: replicas per
+      GPU; ``stage``: ZeRO stage, 0 to 3; ``shard_group``: workers of a shard group (None: all).
+    - ``checkpointing``: activations are recomputed, as in ``recompute`` (None: everything, in
+      segments that minimise memory).
+    - ``gradient_bytes``: width of sent gradients; ``weight_bytes``: width of gathered weights
+      (None: as kept).
+    - ``whole_gradients``: gradients are whole over several passes in any stage;
+      ``whole_over_passes``: they would be, if the batch were split into passes.
+    - ``units_ahead``: blocks whose weights are gathered ahead of use (None: all);
+      ``views_buckets``: gradients of stage 0 are views of their communication buckets.
+    - ``cell``: GPUs that split the model, each with an equal part of everything.
+    - ``outer_bytes``: bytes per parameter of an outer optimiser's state.
+    - ``offloaded``: optimizer (with gradient shards), parameters, activations: in host memory.
     """
 
     batch: int
@@ -129,16 +124,16 @@ class Setup:
     units_ahead: int | None = 1
     outer_bytes: float = 0.0
     cell: int = 1
-    away: tuple[str, ...] = ()
+    offloaded: tuple[str, ...] = ()
     software: Software = BY_TIER["typical"]
 
-    def is_away(self, part: str) -> bool:
-        """Return whether a part that is sharded at this stage is offloaded."""
-        return part in self.away and self.stage >= (3 if part == "parameters" else 1)
+    def is_offloaded(self, part: str) -> bool:
+        """Return whether a part is offloaded, which it can be only if the stage shards it."""
+        return part in self.offloaded and self.stage >= (3 if part == "parameters" else 1)
 
     @property
     def shards(self) -> int:
-        """The number of workers among which each sharded part is divided."""
+        """The number of workers that share each sharded part."""
         return self.shard_group or self.workers
 
     def __post_init__(self) -> None:
@@ -174,7 +169,7 @@ class Footprint:
         return sum(self.parts().values())
 
     def fits(self, capacity: float) -> bool:
-        """Return whether it is at most ``capacity`` bytes."""
+        """Return whether the total is at most ``capacity`` bytes."""
         return self.total <= capacity
 
     @property
@@ -188,27 +183,27 @@ class Footprint:
 
 
 def footprint(model: Model, setup: Setup) -> Footprint:
-    """Return the memory that ``model`` takes on each GPU."""
+    """Return the bytes that training ``model`` takes on each GPU."""
     state = state_bytes(setup.precision, setup.optimizer, model.parameter_bytes)
     # GPUs of a cell hold equal parts of the model, each with its state.
     elements, trained = model.parameters / setup.cell, model.trained / setup.cell
-    # Gradients that add up over passes stay whole in any stage.
+    # Accumulated gradients are whole in any stage.
     gradients_divided = _NEVER if setup.whole_gradients else 2
     weights, gradients, optimizer = (
-        setup.learners * width * each / (setup.shards if setup.stage >= divided else 1)
-        for width, each, divided in (
+        setup.learners * width * each / (setup.shards if setup.stage >= sharded_from else 1)
+        for width, each, sharded_from in (
             (state.weights, elements, 3),
             (state.gradients, trained, gradients_divided),
             (state.optimizer, trained, 1),
         )
     )
-    if setup.is_away("parameters"):
+    if setup.is_offloaded("parameters"):
         weights = 0.0
-    if setup.is_away("optimizer"):
+    if setup.is_offloaded("optimizer"):
         optimizer = 0.0
-        # Shards go to the host as they are reduced.
+        # Shards are copied to the host when they are reduced.
         gradients = gradients if gradients_divided > setup.stage else 0.0
-    # The outer state is divided in its group in any stage.
+    # Its caller has already divided the outer state.
     optimizer += setup.outer_bytes * trained
     samples = setup.learners * setup.batch
     activations = float(samples * sample_activations(model, setup))
@@ -220,17 +215,17 @@ def footprint(model: Model, setup: Setup) -> Footprint:
 
 
 def sample_activations(model: Model, setup: Setup) -> int:
-    """Return the largest bytes of activations per sample that a pass holds."""
-    if setup.is_away("activations"):
+    """Return the peak bytes of activations per sample in a pass."""
+    if setup.is_offloaded("activations"):
         elements = _elements_in_two_blocks(model, setup)
     elif not setup.checkpointing:
         elements = model.activations
     elif setup.recompute is None:
-        elements = model.kept(checkpointed_activations)
+        elements = model.cached(checkpointed_activations)
     else:
-        elements = model.kept(_held, setup.recompute)
+        elements = model.cached(_held, setup.recompute)
     if setup.software.cross_entropy == "fused":
-        elements = max(elements - model.kept(_words), 0)
+        elements = max(elements - model.cached(_logits), 0)
     return WIDTH[setup.precision] * elements
 
 
@@ -239,17 +234,17 @@ def _held(model: Model, recompute: Recompute) -> int:
 
 
 def _elements_in_two_blocks(model: Model, setup: Setup) -> int:
-    """Return the elements per sample of two blocks, in use and in transit, and of segments."""
+    """Return the elements per sample of two blocks (in use, in transit) and of a segment."""
     recompute = setup.recompute or (Recompute() if setup.checkpointing else None)
     inside = 0 if recompute is None else recompute.of(model).largest
     return inside + 2 * int(kept_by_block(model, recompute).max())
 
 
 def offloaded_bytes(model: Model, setup: Setup) -> float:
-    """Return the bytes of one GPU's parts that are offloaded to the host's memory or drives."""
-    here, whole = footprint(model, setup), footprint(model, replace(setup, away=()))
+    """Return the bytes that one GPU offloads to the host's memory or drives."""
+    here, whole = footprint(model, setup), footprint(model, replace(setup, offloaded=()))
     state = whole.model_state - here.model_state
-    if not setup.is_away("activations"):
+    if not setup.is_offloaded("activations"):
         return state
     return state + max(whole.activations - here.activations, 0.0)
 
@@ -257,40 +252,41 @@ def offloaded_bytes(model: Model, setup: Setup) -> float:
 def loss_bytes(model: Model, setup: Setup) -> int:
     """Return the extra bytes per sample that the loss takes at the peak of memory.
 
-    A full softmax over many words is computed in fp32: a copy of its input, its logarithms, and the
-    gradients of both its input and the copy exist at once. In full precision nothing is copied.
-    Compiled blocks before such a loss save as much as its logarithms take (torchtitan's peaks of
-    December 2024, which compiled no loss). A compiled loss has buffers only for the gradient (as
-    generated by TorchInductor of torch 2.13). In chunks the logarithms and the gradient of all
-    tokens are kept, and one of eight chunks is copied: 7 bytes, where torchtitan saved all but 6.5
-    of 14 (pull request 996, 2025). Fused with the output layer it keeps neither. The kernels of
-    2022 and 2023 are MosaicML's, whose fused loss writes its gradient over its input, as all their
-    published batches require to fit.
+    - full: a softmax in fp32, with a copy of its input (except in full precision), its logarithms,
+      and the gradients of input and copy. Compiled blocks before it save as much as its logarithms
+      take (torchtitan's peaks of December 2024, which compiled no loss).
+    - compiled: a buffer for the gradient only (TorchInductor of torch 2.13).
+    - chunked: logarithms and gradient of all tokens, and a copy of one of eight chunks: 7 bytes,
+      while torchtitan saved all but 6.5 of 14 (pull request 996, 2025).
+    - fused with the output layer: nothing.
+
+    The kernels of 2022 and 2023 are MosaicML's, whose fused loss writes its gradient over its
+    input; otherwise their published batches would not fit.
     """
     software, width = setup.software, WIDTH[setup.precision]
     if software.kernels != NEWEST_KERNELS or software.cross_entropy == "fused":
         return 0
     casts = _FLOAT + _HALF if width == _HALF else 0
     logarithms = _FLOAT if software.is_eager else 0
-    bytes_of_a_word = {
+    bytes_per_logit = {
         "full": casts + logarithms + _FLOAT,
         "compiled": width,
         "chunked": _FLOAT + width + _FLOAT * 2 // _CHUNKS,
     }
-    return model.kept(_words) * bytes_of_a_word[software.cross_entropy]
+    return model.cached(_logits) * bytes_per_logit[software.cross_entropy]
 
 
-def _words(model: Model) -> int:
-    """Return the logits per sample that are kept for the loss over a vocabulary."""
+def _logits(model: Model) -> int:
+    """Return the number of logits per sample of the loss over a vocabulary."""
     return sum(layer.activations for layer in model.layers if layer.kind == "loss")
 
 
 def checkpointed_activations(model: Model) -> int:
     """Return the elements per sample with everything checkpointed.
 
-    They are the inputs of all segments, and the whole of the largest one, which is recomputed.
-    Segments are runs of blocks (of layers, where names show no blocks), as many as minimise memory.
-    A segment's output is assumed to be as large as the last tensor that it keeps.
+    These are the inputs of all segments, and all of the largest segment, which is recomputed.
+    Segments are runs of blocks (or layers, if names show no blocks), as many as minimise memory. A
+    segment's output is assumed to be as large as the last tensor that it keeps.
     """
     blocks = [
         [layer.activations for layer in model.layers[first:end]] for first, end in model.blocks
@@ -301,15 +297,12 @@ def checkpointed_activations(model: Model) -> int:
 
 
 def _with_segments(inside: NDArray[np.int64], out: NDArray[np.int64], count: int) -> int:
-    """Return the elements held with about ``count`` segments of equal activations.
-
-    They are the tensors between segments, and the largest segment.
-    """
+    """Return the elements held with about ``count`` segments of equal activations."""
     before = np.cumsum(inside) - inside
-    # A block belongs to the segment in which its first activation falls. Integers avoid rounding
-    # at the borders. Final blocks that keep nothing stay in the last segment.
+    # A block belongs to the segment of its first activation. Integers avoid rounding at the
+    # borders. Final blocks that keep nothing belong to the last segment.
     segment = np.minimum(before * count // max(int(inside.sum()), 1), count - 1)
-    # The output of the last segment is not an input of another.
+    # The output of the last segment is no segment's input.
     last = np.append(segment[1:] != segment[:-1], False)
     return int(out[last].sum() + np.bincount(segment, weights=inside).max())
 
@@ -317,10 +310,10 @@ def _with_segments(inside: NDArray[np.int64], out: NDArray[np.int64], count: int
 def _buckets(model: Model, setup: Setup) -> tuple[float, float]:
     """Return the bytes of communication buffers: permanent ones, and those of backward passes.
 
-    Stage 0: a copy of all gradients, as in torch's DistributedDataParallel unless it uses views.
-    Stages 1 and 2: two buckets of gradients. Stage 3: weights of the largest blocks (one in use,
-    others in transit), and in backward passes gradients of one block and their copy in the format
-    in which they are sent; a group of one already has its weights whole.
+    Stage 0: a copy of all gradients, unless torch's DistributedDataParallel uses views. Stages 1
+    and 2: two buckets of gradients. Stage 3: weights of the largest blocks (one in use, others in
+    transit; none in a group of one), and in backward passes the gradients of a block and their copy
+    in the format in which they are sent.
     """
     if setup.workers == 1:
         return 0.0, 0.0
@@ -330,7 +323,7 @@ def _buckets(model: Model, setup: Setup) -> tuple[float, float]:
     state = state_bytes(setup.precision, setup.optimizer, model.parameter_bytes)
     if setup.stage < 3:
         return float(state.gradients * min(2 * _REDUCE_BUCKET, model.trained)), 0.0
-    sizes, reduced = model.kept(_block_weights)
+    sizes, reduced = model.cached(_block_weights)
     held = len(sizes) if setup.units_ahead is None else 1 + setup.units_ahead
     if setup.shards == 1:
         held = 0
@@ -339,21 +332,18 @@ def _buckets(model: Model, setup: Setup) -> tuple[float, float]:
 
 
 def _block_weights(model: Model) -> tuple[list[int], int]:
-    """Return the weights of each block, largest first, and the most trained weights of one."""
+    """Return the weights of each block, largest first, and the most trained weights of a block."""
     blocks = [model.layers[first:end] for first, end in model.blocks]
     sizes = sorted((sum(layer.own_weights for layer in block) for block in blocks), reverse=True)
     return sizes, max(sum(layer.trained_weights for layer in block) for block in blocks)
 
 
 def largest_batch(model: Model, setup: Setup, capacity: float) -> int:
-    """Return the largest batch of one pass that fits in ``capacity`` bytes, at most 2^31.
-
-    Returns 0 if not even one sample fits.
-    """
+    """Return the largest batch of one pass that fits in ``capacity`` bytes, from 0 to 2^31."""
 
     def is_too_large(batch: int) -> bool:
         return not footprint(model, replace(setup, batch=batch)).fits(capacity)
 
-    # Larger batches take no less. They need not take proportionally more: in stage 3 the loss
-    # counts only as far as it exceeds what backward passes need later.
+    # Bisection, because memory need not be proportional to the batch: in stage 3 the loss counts
+    # only as far as it exceeds the buffers of backward passes.
     return bisect_left(range(1, MOST_BATCH + 1), True, key=is_too_large)

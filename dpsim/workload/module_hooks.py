@@ -1,7 +1,4 @@
-"""Tracks the active module of a torch model.
-
-Uses hooks on modules in the forward pass, and on the graph's nodes in the backward pass.
-"""
+"""Track a torch model's active module, by hooks on modules (forward) and nodes (backward)."""
 
 from __future__ import annotations
 
@@ -30,7 +27,7 @@ def hooked(module: Any, enter: Callable[..., None], leave: Callable[..., None]) 
 
 
 class NodeOwners:
-    """The nodes of an autograd graph, each with the module whose forward created it.
+    """The module whose forward created each node of an autograd graph.
 
     ``at_node(path)`` is called when a node's backward begins.
     """
@@ -41,22 +38,22 @@ class NodeOwners:
         self._owners: dict[Any, str] = {}
 
     def claim(self, value: Any, path: str) -> None:
-        """Assign the nodes that led to ``value`` and that have no module yet to ``path``."""
+        """Assign the nodes of ``value``'s graph that have no module yet to ``path``."""
         found: list[Any] = []
         collect_outputs(self._torch, value, found)
-        waiting = [tensor.grad_fn for tensor in found]
-        while waiting:
-            # Stop at nodes with an owner: the nodes below are older, and have owners as well.
-            node = waiting.pop()
+        stack = [tensor.grad_fn for tensor in found]
+        while stack:
+            # Nodes behind one with an owner are older, and have owners too.
+            node = stack.pop()
             if node is None or node in self._owners:
                 continue
             self._owners[node] = path
             node.register_prehook(lambda gradients: self._at_node(path))
-            waiting += [below for below, _ in node.next_functions]
+            stack += [below for below, _ in node.next_functions]
 
 
 def collect_outputs(torch: Any, value: Any, found: list[Any]) -> None:
-    """Append all tensors with a gradient in a tensor, mapping, list or tuple to ``found``."""
+    """Append the tensors in ``value`` (tensor, mapping, list, tuple) that need a gradient."""
     if isinstance(value, torch.Tensor):
         if value.requires_grad:
             found.append(value)

@@ -1,4 +1,4 @@
-"""Optimisers: the state they keep for each parameter, and the bytes that an update moves."""
+"""Optimisers: the state per parameter, and the bytes that an update moves."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ _STATES: Mapping[Optimizer, int] = {
     "lamb": 2,
 }
 
-# Bytes of a value that bitsandbytes keeps in 8 bits, with the fp32 scale of its block of 256
-# (Dettmers et al., ICLR 2022, arXiv:2110.02861, with blocks of 2,048; bitsandbytes' kernels have
-# 256 since 0.44). Tensors below 4,096 elements, which stay in fp32, are neglected.
+# Bytes of a value in 8 bits, with the fp32 scale of its block of 256 (Dettmers et al., ICLR 2022,
+# arXiv:2110.02861, has blocks of 2,048; bitsandbytes has 256 since 0.44). Tensors below 4,096
+# elements, which stay in fp32, are neglected.
 _EIGHT_BITS = 1 + 4 / 256
 
-# Extra values per parameter that norms of whole tensors read or write in an update. LARS reads
-# weight and gradient for them (You et al. 2017, arXiv:1708.03888). LAMB writes the step that Adam
-# would take, reads it and the weight for the norms, and reads both again to apply it, while Adam
-# applies it at once: five more (You et al. 2020, arXiv:1904.00962, algorithm 2).
+# Values per parameter that the norms of whole tensors add to an update's traffic. LARS reads weight
+# and gradient for them (You et al. 2017, arXiv:1708.03888). LAMB writes Adam's step, reads it and
+# the weight for the norms, and reads both again to apply it (You et al. 2020, arXiv:1904.00962,
+# algorithm 2).
 _NORM_VALUES: Mapping[Optimizer, int] = {"lars": 2, "lamb": 5}
 
 
@@ -42,19 +42,16 @@ def is_in_8_bits(optimizer: str) -> bool:
 
 
 def optimizer_state_bytes(optimizer: Optimizer, width: int = 4) -> float:
-    """Return the bytes per parameter of the optimiser's state, kept in ``width`` bytes a value.
-
-    In 8 bits the width does not matter.
-    """
+    """Return the bytes per parameter of optimiser state, of ``width`` bytes a value (or 8 bits)."""
     return _STATES[optimizer] * (_EIGHT_BITS if is_in_8_bits(optimizer) else width)
 
 
 def update_bytes(optimizer: Optimizer, width: int = 4) -> float:
     """Return the bytes per parameter that an update reads and writes.
 
-    The weight and each state are read and written, the gradient is read, and norms take more: all
-    of ``width`` bytes, but for states in 8 bits. In mixed precision the gradient is read at half
-    the width and a half-width copy of the weight is written: the same sum.
+    The weight and each state are read and written, the gradient is read, and norms take more, with
+    ``width`` bytes per value, except states in 8 bits. In mixed precision the gradient is half as
+    wide, but a half-width copy of the weight is written: the same sum.
     """
     plain = width * (3 + _NORM_VALUES.get(optimizer, 0))
     return plain + 2 * optimizer_state_bytes(optimizer, width)

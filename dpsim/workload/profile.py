@@ -1,8 +1,4 @@
-"""Profiles of models.
-
-A profile is a JSON file of layers, and of their measured times if any. Imports write it, and
-scenarios refer to it.
-"""
+"""Model profiles: JSON files of layers and of any measured times, which imports write."""
 
 from __future__ import annotations
 
@@ -28,7 +24,7 @@ from dpsim.workload.layer import Kind, Layer, Model
 from dpsim.workload.measured_times import MeasuredTimes
 
 MOST_BYTES = 64 * 2**20
-_MOST_KEPT = 2**18  # size limit of cached profiles, in bytes
+_MOST_CACHED = 2**18  # size limit of cached profiles, in bytes
 _PRODUCTS = ("attention", "conv", "linear")
 _SHOWN_NAMES = 3
 
@@ -98,7 +94,7 @@ class TracedStep(Config):
 
 
 class ModelProfile(Config):
-    """A model as it was traced or measured."""
+    """A traced or measured model."""
 
     schema_version: Literal[1] = 1
     kind: Literal["model-profile"] = "model-profile"
@@ -122,7 +118,7 @@ class ModelProfile(Config):
     )
 
     @model_validator(mode="after")
-    def _a_time_a_layer(self) -> ModelProfile:
+    def _check_layers(self) -> ModelProfile:
         if self.measured and len(self.measured.forward_s[0]) != len(self.layers):
             raise ValueError(
                 f"measured must have a time for each of {len(self.layers)} layers, but has "
@@ -133,7 +129,7 @@ class ModelProfile(Config):
     @classmethod
     def of(cls, model: Model, provenance: dict[str, str]) -> ModelProfile:
         """Return the profile of a model."""
-        # Both have the same fields, so they are not listed twice.
+        # Layer has the same fields.
         fields = tuple(ProfileLayer.model_fields)
         layers = tuple(
             ProfileLayer(**{field: getattr(layer, field) for field in fields})
@@ -152,7 +148,7 @@ class ModelProfile(Config):
     def model(self) -> Model:
         """Return the model in the profile.
 
-        Trained layers without a backward pass get one of twice their forward pass; a note says so.
+        Trained layers without a backward pass get one of twice their forward pass, with a note.
         """
         layers = tuple(Layer(**dict(layer)) for layer in self.layers)
         model = Model(self.name, layers, self.sample, self.measured, self.notes, self.tokens)
@@ -160,7 +156,7 @@ class ModelProfile(Config):
 
     @property
     def without_work(self) -> ProfileLayer | None:
-        """The first layer whose weights multiply, but that has neither FLOP nor measured times."""
+        """The first layer of matrix products that has weights, but no FLOP or measured times."""
         idle = (
             layer
             for layer in self.layers
@@ -172,14 +168,14 @@ class ModelProfile(Config):
 
     @property
     def rows(self) -> list[dict[str, object]]:
-        """The layers, each with its measured seconds at each batch size, as rows of a table."""
+        """The layers as rows of a table, with measured seconds at each batch size."""
         rows = [layer.model_dump(mode="json") for layer in self.layers]
         for row in rows:
-            row["layer_kind"] = row.pop("kind")  # an answer's own kind is in no table
+            row["layer_kind"] = row.pop("kind")  # tables leave out "kind", the kind of an answer
         if self.measured is not None:
-            for place, batch in enumerate(self.measured.batch_sizes):
+            for index, batch in enumerate(self.measured.batch_sizes):
                 for pass_ in ("forward", "backward"):
-                    seconds = getattr(self.measured, f"{pass_}_s")[place]
+                    seconds = getattr(self.measured, f"{pass_}_s")[index]
                     for row, each in zip(rows, seconds, strict=True):
                         row[f"{pass_}_s at batch {batch}"] = each
         return rows
@@ -190,17 +186,17 @@ class ModelProfile(Config):
 
 
 def _completed(model: Model) -> Model:
-    """Return the model with the backward passes that its layers must have, but do not state."""
-    # Trained weights have a gradient, and it passes through every product behind the first of them.
-    # If a profile has no backward pass at all, the other layers' passes are left out as well.
+    """Return the model with the backward passes that layers must have, but do not state."""
+    # From the first trained layer on, every product has a backward pass. Other layers have one too
+    # if the profile states none at all.
     stated = any(layer.backward_flop or layer.backward_traffic for layer in model.layers)
     layers, assumed = list(model.layers), []
-    for at, layer in enumerate(model.layers):
-        if at < model.first_trained or layer.frozen or layer.backward_flop:
+    for index, layer in enumerate(model.layers):
+        if index < model.first_trained or layer.frozen or layer.backward_flop:
             continue
         if layer.forward_flop or (layer.forward_traffic and not stated):
             flop, traffic = 2 * layer.forward_flop, 2 * layer.forward_traffic
-            layers[at] = replace(
+            layers[index] = replace(
                 layer,
                 backward_flop=flop,
                 backward_traffic=layer.backward_traffic or traffic,
@@ -221,7 +217,7 @@ def _completed(model: Model) -> Model:
 
 
 def shortened(names: Sequence[str]) -> str:
-    """Return the names of layers; of many, the first and how many more there are."""
+    """Return the names of layers; of many, the first ones and the number of others."""
     more = len(names) - _SHOWN_NAMES
     return ", ".join(names[:_SHOWN_NAMES]) + (f" and {more} more" if more > 0 else "")
 
@@ -233,7 +229,9 @@ def load_model_profile(path: str | os.PathLike[str]) -> ModelProfile:
     """
     text = read_file(path)
     try:
-        found = _kept(text) if len(text) <= _MOST_KEPT else ModelProfile.model_validate_json(text)
+        found = (
+            _parsed(text) if len(text) <= _MOST_CACHED else ModelProfile.model_validate_json(text)
+        )
     except ValidationError as error:
         raise DpsimError(f"{path}: {first_problem(error)}") from None
     idle = found.without_work
@@ -245,9 +243,9 @@ def load_model_profile(path: str | os.PathLike[str]) -> ModelProfile:
     return found
 
 
-# A run loads its model's profile several times, and a study for each of its runs.
+# A run loads its profile several times, and a study once for each run.
 @lru_cache(maxsize=8)
-def _kept(text: bytes) -> ModelProfile:
+def _parsed(text: bytes) -> ModelProfile:
     return ModelProfile.model_validate_json(text)
 
 

@@ -1,9 +1,9 @@
 """A step as a program: the positions at which each layer of each pass begins and ends.
 
-A position counts the layer passes computed so far, in a step of k passes over L layers. Pass p
-(from 0) begins at 2 L p. Layer l (from 0) ends its forward pass at 2 L p + l + 1 and its backward
-pass at 2 L p + 2 L - l. All passes are done at 2 L k, the optimiser's step at 2 L k + 1; position q
-of the next step is 2 L k + 1 + q.
+A position counts the layer passes done so far, in a step of k passes over L layers. Pass p (from 0)
+begins at 2 L p. Layer l (from 0) ends its forward pass at 2 L p + l + 1 and its backward pass at 2
+L p + 2 L - l. All passes end at 2 L k, the optimiser's step at 2 L k + 1; position q of the next
+step is 2 L k + 1 + q.
 """
 
 from __future__ import annotations
@@ -67,12 +67,12 @@ class Program:
         return min(position // self.pass_length, self.last) if self.pass_length else 0
 
     def next_step(self, position: int) -> int:
-        """Return ``position`` of the next step, counted from the start of this one."""
+        """Return a position of the next step, counted from the start of this one."""
         return self.updated + position
 
     def turns_between(self, begin: int, stop: int) -> Iterator[int]:
         """Yield the ends of forward, backward and update phases between ``begin`` and ``stop``."""
-        # Phases change at multiples of L: forward and backward of a pass have as many layers.
+        # Phases change at multiples of L.
         first = begin // self.layers + 1
         turns = range(first * self.layers, min(stop, self.end + 1), self.layers)
         yield from turns

@@ -1,10 +1,10 @@
 """Activation checkpointing: the layers that backward recomputes, and the activations it keeps.
 
-A block (successive layers whose names share their first number) is checkpointed as a whole: its
-input is kept, and the rest is recomputed when its backward pass begins. Recomputation stops at the
-last tensor that backward needs, as in torch's non-reentrant checkpointing: the block's output is
-kept by the next block. Layers outside blocks, the embedding and the output layer, keep everything.
-A network without blocks is recomputed as a whole.
+A checkpointed block (successive layers whose names share their first number) keeps its input, and
+the rest is recomputed when its backward pass begins. Recomputation stops at the last tensor that
+backward needs, as in torch's non-reentrant checkpointing: the next block keeps this one's output.
+Layers outside blocks, the embedding and the output layer, keep everything. A network without blocks
+is recomputed as a whole.
 
 Selective checkpointing decides by operator, as in torchtitan: the outputs of products and of fused
 attention are kept, except every second linear layer, and the rest is recomputed.
@@ -29,8 +29,8 @@ Segment = tuple[int, int]  # first layer, layer after the last
 class Recompute:
     """The part to recompute: a ``share`` of the blocks, evenly spread.
 
-    ``selective``: only the cheap layers of each. ``layers``: segments of that many layers instead
-    of blocks, each of which keeps only its last output.
+    ``selective``: only the cheap layers of each block. ``layers``: segments of that many layers,
+    instead of blocks, each of which keeps only its last output.
     """
 
     share: Fraction = Fraction(1)
@@ -38,7 +38,7 @@ class Recompute:
     layers: int | None = None
 
     def of(self, model: Model) -> Recomputation:
-        """Return the segments of ``model``, and which of their layers run twice."""
+        """Return the segments of ``model``, and which layers run twice."""
         layers = len(model.layers)
         if self.layers is not None:
             firsts = range(0, layers, self.layers)
@@ -46,51 +46,48 @@ class Recompute:
             return Recomputation(model, tuple(segments), np.ones(layers, dtype=bool))
         blocks = [each for each in model.blocks if model.layers[each[0]].block is not None]
         if not blocks:
-            # No blocks to choose from: all of the model, or nothing in selective mode.
+            # Without blocks: all layers, or none in selective mode.
             everything = np.full(layers, not self.selective)
             return Recomputation(model, model.blocks, everything)
         chosen = tuple(self._spread(blocks))
-        again = np.zeros(layers, dtype=bool)
+        recomputed = np.zeros(layers, dtype=bool)
         for first, end in chosen:
-            again[first:end] = _again(model.layers[first:end], selective=self.selective)
-        return Recomputation(model, chosen, again)
+            recomputed[first:end] = _recomputed_layers(
+                model.layers[first:end], selective=self.selective
+            )
+        return Recomputation(model, chosen, recomputed)
 
     def _spread(self, blocks: list[Segment]) -> Iterator[Segment]:
         """Yield the blocks at which the running count reaches the next integer."""
         for index, block in enumerate(blocks):
-            # `share` is a fraction: as a float, ten tenths might fall just short of the next
-            # integer.
+            # `share` is a Fraction: ten tenths as floats might be just below an integer.
             if int((index + 1) * self.share) > int(index * self.share):
                 yield block
 
 
 @dataclass(frozen=True, eq=False)
 class Recomputation:
-    """The layers of ``model`` that run ``again``, in segments that are recomputed together."""
+    """The layers of ``model`` that are ``recomputed``, in segments that run together."""
 
     model: Model
     segments: tuple[Segment, ...]
-    again: BoolArray
+    recomputed: BoolArray
 
     def seconds(self, forward: FloatArray) -> FloatArray:
-        """Return the recomputed amount of ``forward``, at the layer where backward first needs it.
+        """Return the recomputed part of ``forward``, at each segment's last layer.
 
-        This is the last layer of each segment. ``forward`` may hold seconds or any other amount.
+        ``forward`` holds seconds or any other amount.
         """
         moved = np.zeros_like(forward)
         for first, end in self.segments:
-            # Nothing is recomputed where backward does not reach.
+            # Backward ends at the first trained layer.
             if end > self.model.first_trained:
-                moved[end - 1] = forward[first:end][self.again[first:end]].sum()
+                moved[end - 1] = forward[first:end][self.recomputed[first:end]].sum()
         return moved
 
     @property
     def held(self) -> int:
-        """The largest number of elements of activations per sample that a pass holds.
-
-        It includes kept activations, the outputs of segments, and the recomputed ones of the
-        largest segment.
-        """
+        """The peak elements per sample: what is kept, and what the largest segment recomputes."""
         return int(self.kept.sum()) + self.largest
 
     @property
@@ -99,7 +96,7 @@ class Recomputation:
         activations = self._activations
         return max(
             (
-                int(activations[first:end][self.again[first:end]].sum())
+                int(activations[first:end][self.recomputed[first:end]].sum())
                 for first, end in self.segments
             ),
             default=0,
@@ -109,10 +106,10 @@ class Recomputation:
     def kept(self) -> NDArray[np.int64]:
         """Elements per sample that are kept until backward, by layer."""
         activations = self._activations
-        stays = np.where(self.again, 0, activations)
+        stays = np.where(self.recomputed, 0, activations)
         for first, end in self.segments:
-            if self.again[end - 1] and end < len(stays):
-                # Kept as the input of the following layer, though recomputed in its own segment.
+            if self.recomputed[end - 1] and end < len(stays):
+                # The segment's output is kept as the input of the following layer.
                 stays[end - 1] += last_kept(activations[first:end].tolist())
         return stays
 
@@ -132,19 +129,19 @@ def kept_by_block(model: Model, recompute: Recompute | None) -> FloatArray:
     return found
 
 
-def _again(layers: tuple[Layer, ...], *, selective: bool) -> BoolArray:
-    """Return which layers of a block run twice."""
-    again = np.array([not (selective and stays) for stays in _outputs_stay(layers)])
-    # The block's output is the next one's input, so layers that only lead to it need not run again.
-    again[-1] = False
+def _recomputed_layers(layers: tuple[Layer, ...], *, selective: bool) -> BoolArray:
+    """Return which layers of a checkpointed block run twice."""
+    recomputed = np.array([not (selective and stays) for stays in _keeps_output(layers)])
+    # The next block keeps this one's output, so layers that only lead to it do not run again.
+    recomputed[-1] = False
     for index in range(len(layers) - 2, -1, -1):
         if layers[index].activations:
             break
-        again[index] = False
-    return again
+        recomputed[index] = False
+    return recomputed
 
 
-def _outputs_stay(layers: tuple[Layer, ...]) -> Iterator[bool]:
+def _keeps_output(layers: tuple[Layer, ...]) -> Iterator[bool]:
     """Yield whether selective checkpointing keeps each layer's output."""
     linear = 0
     for layer in layers:
@@ -152,10 +149,10 @@ def _outputs_stay(layers: tuple[Layer, ...]) -> Iterator[bool]:
         if layer.kind == "linear":
             yield linear % 2 == 1
         else:
-            # Materialised scores are not outputs: softmax, which is recomputed, reads them.
+            # Not materialised scores, which only the recomputed softmax reads.
             yield layer.kind == "attention" and layer.activations > 0
 
 
 def last_kept(activations: Sequence[int]) -> int:
-    """Return the last number above 0, or 0: layers that keep nothing pass on their input."""
+    """Return the last number above 0, if any: layers that keep nothing pass on their input."""
     return next((kept for kept in reversed(activations) if kept), 0)

@@ -1,8 +1,7 @@
 """The software that trains a model, and its defaults.
 
-A GPU's training speed depends on its software as much as on its specification: on the launch of
-kernels, the layout of convolutions, and the number of kernels that update weights. A tier sets the
-other defaults:
+Software affects the speed of training as much as a GPU's specification: by the launch of kernels,
+the layout of images, and the number of kernels that update weights. A tier sets the other defaults:
 
 - ``reference``: a research script of its time, such as the code of a paper;
 - ``typical``: PyTorch as most people run it;
@@ -29,12 +28,12 @@ Kernels = Literal["2022", "2023", "2023-cuda12", "2024"]
 class Software:
     """The software of a workload, with all defaults filled in.
 
-    ``memory_format`` is that of convolutions, ``execution`` how kernels are launched,
-    ``optimizer_kernels`` how weights are updated: tensor by tensor (``loop``), by kernels over many
-    tensors (``foreach``), by one kernel over all (``fused``), or by one over a worker's share of
-    them (``sharded``). ``kernels`` is the year of the framework's kernels for transformers,
-    ``cross_entropy`` how the loss over a vocabulary is computed. ``gradient_statistics``: whether
-    hooks compute statistics of each gradient tensor.
+    ``memory_format``: layout of images. ``execution``: how kernels are launched.
+    ``optimizer_kernels``: how weights are updated: tensor by tensor (``loop``), by kernels over
+    many tensors (``foreach``), by one kernel over all (``fused``) or over a worker's share
+    (``sharded``). ``kernels``: year of the framework's kernels for transformers. ``cross_entropy``:
+    how the loss over a vocabulary is computed. ``gradient_statistics``: whether hooks compute
+    statistics of each gradient tensor.
     """
 
     tier: Tier = "typical"

@@ -1,7 +1,4 @@
-"""A user's own model in a scenario.
-
-It is traced from torch, described by a configuration, or read from a profile.
-"""
+"""A user's own model: traced from torch, described by a configuration, or read from a profile."""
 
 from __future__ import annotations
 
@@ -51,14 +48,14 @@ class TorchSource(Config):
     )
 
     @field_serializer("torch")
-    def _by_content(self, factory: str, info: SerializationInfo) -> str:
+    def _serialize_torch(self, factory: str, info: SerializationInfo) -> str:
         where, _, name = factory.rpartition(":")
-        # A scenario's key depends on the contents of its files, not on their location.
+        # A scenario's key depends on the content of its files, not on their location.
         return f"{as_content(where, info)}:{name}" if where.endswith(".py") else factory
 
     @field_validator("torch")
     @classmethod
-    def _two_names(cls, factory: str, info: ValidationInfo) -> str:
+    def _check_factory(cls, factory: str, info: ValidationInfo) -> str:
         from dpsim.workload.torch_factory import check_factory, refuse_forbidden
 
         where, _, name = check_factory(factory)
@@ -74,18 +71,17 @@ class TorchSource(Config):
         return f"{path}:{name}"
 
     def entry(self) -> Images | Tokens:
-        """Return how to build it."""
+        """Return the model's entry, which builds it."""
         where, _, _ = self.torch.rpartition(":")
-        # A trace is cached as long as its file does not change.
-        held = digest(where) if Path(where).is_file() else ""
-        return Images(lambda: _traced(self.torch, self.input, self.dtype, held))
+        file_digest = digest(where) if Path(where).is_file() else ""
+        return Images(lambda: _traced(self.torch, self.input, self.dtype, file_digest))
 
 
 def _check_module(name: str, folder: Path) -> None:
-    """Raise ValueError for a module of the current folder, unless that is the scenario's folder."""
-    top, here = name.partition(".")[0], Path.cwd()
-    is_here = (here / top).is_dir() or (here / f"{top}.py").is_file()
-    if is_here and folder.resolve() != here and find_spec(top) is None:
+    """Raise ValueError for a module in the current folder, unless that is the scenario's."""
+    top, current = name.partition(".")[0], Path.cwd()
+    is_in_current = (current / top).is_dir() or (current / f"{top}.py").is_file()
+    if is_in_current and folder.resolve() != current and find_spec(top) is None:
         raise ValueError(
             f"must be an installed module, or one in the scenario's own folder, but got {name!r}"
         )
@@ -104,13 +100,12 @@ class ConfigSource(Config):
 
     @field_validator("config")
     @classmethod
-    def _readable(cls, path: str) -> str:
+    def _check_readable(cls, path: str) -> str:
         from dpsim.workload.models import from_config
 
-        # The name of the configuration in a model's folder by Hugging Face's convention.
-        # Path.is_dir raises where a name is too long.
+        # Not Path.is_dir, which raises if a name is too long.
         file = str(Path(path) / "config.json") if os.path.isdir(path) else path
-        # Only for its errors, which have a place while the scenario is validated.
+        # For its errors, which are reported with the field's place in the scenario.
         from_config(file)
         return file
 
@@ -130,7 +125,7 @@ class ProfileSource(Config):
 
     @field_validator("profile")
     @classmethod
-    def _readable(cls, path: str) -> str:
+    def _check_readable(cls, path: str) -> str:
         from dpsim.workload.profile import load_model_profile
 
         load_model_profile(path)
@@ -143,8 +138,8 @@ class ProfileSource(Config):
         return Images(load_model_profile(self.profile).model)
 
 
-def _one_source(values: object) -> object:
-    """Return the mapping if its keys identify one source. Raises DpsimError otherwise."""
+def _check_source(values: object) -> object:
+    """Return ``values`` if they have one source. Raises DpsimError otherwise."""
     if not isinstance(values, dict):
         return values
     given = [key for key in ("torch", "config", "profile") if key in values]
@@ -156,14 +151,14 @@ def _one_source(values: object) -> object:
     return values
 
 
-# Runs before the union is tried, whose members would each reject the others' keys.
-ModelSource = Annotated[TorchSource | ConfigSource | ProfileSource, BeforeValidator(_one_source)]
+# Before the union, each of whose members would reject the others' keys.
+ModelSource = Annotated[TorchSource | ConfigSource | ProfileSource, BeforeValidator(_check_source)]
 
 
-# A trace takes seconds, and a sweep needs one model many times.
+# A trace takes seconds, and a sweep needs the same model many times.
 @lru_cache(maxsize=8)
-def _traced(factory: str, shape: tuple[int, ...], dtype: str, held: str) -> Model:
-    """Trace the model; ``held`` is a digest that invalidates the cache when the file changes."""
+def _traced(factory: str, shape: tuple[int, ...], dtype: str, file_digest: str) -> Model:
+    """Trace the model; a new ``file_digest`` invalidates the cache."""
     from dpsim.workload.torch_trace import trace
 
     where = factory.rpartition(":")[0]

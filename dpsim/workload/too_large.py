@@ -1,4 +1,4 @@
-"""Remedies for a model that does not fit: the smallest changes, or how far to split it."""
+"""Remedies for a model that does not fit: the smallest changes, or the GPUs to split it over."""
 
 from __future__ import annotations
 
@@ -25,21 +25,17 @@ _ORDER = ("learners", "stage", "checkpointing", "batch")
 
 
 @dataclass(frozen=True, slots=True)
-class SplitWays:
-    """The number of GPUs over which a model would have to be split.
-
-    For its weights alone, and for training one sample at a time.
-    """
+class LeastSplit:
+    """The least GPUs to split a model over: for its weights alone, and to train one sample."""
 
     weights: int
     training: int
 
 
-def split_ways(model: Model, setup: Setup, capacity: float) -> SplitWays:
+def least_split(model: Model, setup: Setup, capacity: float) -> LeastSplit:
     """Return the least number of GPUs of ``capacity`` bytes over which to split the model.
 
-    Nothing else is divided. A lower bound, which assumes that every part splits evenly. Raises
-    DpsimError where the context leaves no room on the GPU.
+    A lower bound: every part splits evenly. Raises DpsimError if the context fills the GPU.
     """
     usable = (capacity - CONTEXT) / (1 + FRAGMENTATION)
     if usable <= 0:
@@ -47,12 +43,12 @@ def split_ways(model: Model, setup: Setup, capacity: float) -> SplitWays:
             f"memory must be more than the {CONTEXT:.3g} B of the framework's context, but got "
             f"{capacity:.4g} B"
         )
-    # The least memory for training: one sample, all of it checkpointed.
-    one_worker = replace(_all_again(setup), batch=1, stage=0, workers=1, learners=1)
+    # The least memory for training: one sample, everything checkpointed.
+    one_worker = replace(_fully_checkpointed(setup), batch=1, stage=0, workers=1, learners=1)
     needs = footprint(model, one_worker)
     held = needs.model_state + needs.activations + needs.loss
-    # Count only the weights, not even the context.
-    return SplitWays(math.ceil(needs.weights / capacity), math.ceil(held / usable))
+    # The bound for weights leaves out even the context.
+    return LeastSplit(math.ceil(needs.weights / capacity), math.ceil(held / usable))
 
 
 def gpus_to_shard_over(model: Model, setup: Setup, capacity: float) -> int | None:
@@ -66,12 +62,12 @@ def gpus_to_shard_over(model: Model, setup: Setup, capacity: float) -> int | Non
 
     def fits(workers: int) -> bool:
         shards = replace(setup, workers=workers, stage=len(STAGES) - 1, shard_group=None)
-        least = replace(_all_again(shards), batch=1)
+        least = replace(_fully_checkpointed(shards), batch=1)
         return footprint(model, least).fits(capacity)
 
     if not fits(_MOST_GPUS):
         return None
-    # More GPUs hold less each: a fit on some number is a fit on any larger one.
+    # Bisection: more GPUs hold less each.
     return bisect_left(range(1, _MOST_GPUS), True, key=fits) + 1
 
 
@@ -81,40 +77,34 @@ def longest_sequence(
     """Return the longest sequence up to ``longest`` with which a model fits by all remedies.
 
     A multiple of 1,024 tokens, or of 64 if ``longest`` is short; 0 if nothing fits. ``of_length``
-    returns the model for sequences of that many tokens.
+    returns the model for a sequence length.
     """
     grain = 1024 if longest > 1024 else 64
     lengths = range(grain, longest + 1, grain)
     # The least memory: one sample, full checkpointing, full sharding.
     stage = STAGES[-1] if _is_shardable(setup) else setup.stage
-    least = replace(_all_again(setup), batch=1, stage=stage)
+    least = replace(_fully_checkpointed(setup), batch=1, stage=stage)
 
     def is_too_long(length: int) -> bool:
         return not footprint(of_length(length), least).fits(capacity)
 
-    # Longer sequences take more memory: beyond the first that does not fit none does.
     fitting = bisect_left(lengths, True, key=is_too_long)
     return lengths[fitting - 1] if fitting else 0
 
 
 @dataclass(frozen=True, slots=True)
 class Remedy:
-    """One change, or several together, with which a model fits.
-
-    ``changes`` are the fields of `Setup` to replace.
-    """
+    """Changes with which a model fits: the fields of `Setup` to replace."""
 
     text: str
     changes: dict[str, int | bool]
 
 
 def remedies(model: Model, setup: Setup, capacity: float) -> list[Remedy]:
-    """Return the smallest changes that make a model fit.
+    """Return the smallest changes that make a model fit, as few at once as suffice, if any do.
 
-    They are single changes, else pairs, else more at once; empty if none suffice.
-
-    The changes, in this order: fewer learners, a stage (the lowest that suffices), checkpointing,
-    smaller passes.
+    In this order: fewer learners, a stage (the lowest that suffices), checkpointing, smaller
+    passes.
     """
     found: list[Remedy] = []
     fewer = _fewer_learners(model, setup, capacity)
@@ -123,7 +113,7 @@ def remedies(model: Model, setup: Setup, capacity: float) -> list[Remedy]:
         found.append(Remedy(text, {"learners": fewer}))
     found += _changes(model, setup, capacity)
     least = min((len(remedy.changes) for remedy in found), default=0)
-    # The first of the remedies that change the same fields is the mildest.
+    # The first of those that change the same fields is the mildest.
     kinds: dict[tuple[str, ...], Remedy] = {}
     for remedy in found:
         if len(remedy.changes) == least:
@@ -136,13 +126,10 @@ def remedies(model: Model, setup: Setup, capacity: float) -> list[Remedy]:
 
 
 def _changes(model: Model, setup: Setup, capacity: float) -> Iterator[Remedy]:
-    """Yield every stage from the present one up, with and without checkpointing.
-
-    Each has the largest batch up to the present one.
-    """
+    """Yield remedies by stage and checkpointing, each with the largest batch that fits."""
     stages = range(setup.stage, len(STAGES)) if _is_shardable(setup) else (setup.stage,)
-    # Partial checkpointing may become full.
-    kept = (setup, _all_again(setup)) if setup != _all_again(setup) else (setup,)
+    # Partial checkpointing may become full checkpointing.
+    kept = (setup, _fully_checkpointed(setup)) if setup != _fully_checkpointed(setup) else (setup,)
     for stage, checkpointed in product(stages, kept):
         changed = replace(checkpointed, stage=stage)
         batch = _largest_pass(model, changed, capacity)
@@ -161,13 +148,13 @@ def _is_shardable(setup: Setup) -> bool:
     return setup.workers > 1 and setup.learners == 1
 
 
-def _all_again(setup: Setup) -> Setup:
+def _fully_checkpointed(setup: Setup) -> Setup:
     """Return the setup with all activations recomputed."""
     return replace(setup, checkpointing=True, recompute=None)
 
 
 def _largest_pass(model: Model, setup: Setup, capacity: float) -> int:
-    """Return the largest batch of a pass up to the present one; smaller means several passes."""
+    """Return the largest batch of a pass up to that of ``setup``; smaller means several passes."""
     if footprint(model, setup).fits(capacity):
         return setup.batch
     whole = setup.whole_gradients or setup.whole_over_passes
@@ -176,7 +163,7 @@ def _largest_pass(model: Model, setup: Setup, capacity: float) -> int:
 
 
 def _fewer_learners(model: Model, setup: Setup, capacity: float) -> int:
-    """Return the most learners below those of ``setup`` with which its batch fits, or 0."""
+    """Return the most learners, fewer than in ``setup``, with which its batch fits, or 0."""
     for learners in range(setup.learners - 1, 0, -1):
         if footprint(model, replace(setup, learners=learners)).fits(capacity):
             return learners

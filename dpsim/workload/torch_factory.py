@@ -17,10 +17,7 @@ _LONGEST_TEXT = 300
 
 
 def check_factory(factory: str) -> tuple[str, str, str]:
-    """Split ``package.module:factory`` or ``file.py:factory``.
-
-    Raises DpsimError for anything else.
-    """
+    """Split ``package.module:factory`` or ``file.py:factory``. Raises DpsimError otherwise."""
     where, colon, name = factory.rpartition(":")
     module = re.fullmatch(r"[^\W\d]\w*(\.[^\W\d]\w*)*", where) or where.endswith(".py")
     if not (colon and module and re.fullmatch(r"[^\W\d]\w*(\.[^\W\d]\w*)*", name)):
@@ -35,10 +32,7 @@ def refuse_forbidden(factory: str) -> None:
 
 
 def import_torch(what: str = "a torch model") -> Any:
-    """Return the torch package, which ``what`` needs.
-
-    Raises DpsimError with installation instructions where it is missing.
-    """
+    """Return the torch package, which ``what`` needs. Raises DpsimError if it is not installed."""
     try:
         return importlib.import_module("torch")
     except ImportError:
@@ -64,7 +58,7 @@ def find_factory(factory: str) -> Callable[[], Any]:
 
 
 def _from_module(name: str) -> Any:
-    # Last, so that no file in the folder hides an installed module.
+    # At the end, so that no file in the folder hides an installed module.
     sys.path.append(str(Path.cwd()))
     try:
         return importlib.import_module(name)
@@ -82,7 +76,7 @@ def _from_file(path: Path) -> Any:
     assert spec is not None
     assert spec.loader is not None
     module = module_from_spec(spec)
-    # First, as for a Python script: files beside it take precedence.
+    # At the start, as Python does for a script.
     sys.path.insert(0, str(path.resolve().parent))
     try:
         spec.loader.exec_module(module)
@@ -98,7 +92,7 @@ def explained(factory: str, what: str) -> Iterator[None]:
         yield
     except DpsimError:
         raise
-    # A factory that calls sys.exit has failed: the other points of a sweep go on.
+    # A factory that calls sys.exit has failed, but must not end a sweep.
     except SystemExit as problem:
         raise DpsimError(f"{factory}: {what}: it calls sys.exit") from problem
     except Exception as problem:

@@ -1,11 +1,10 @@
-"""Torch's operators by name: whether they are matrix products, and the kind of layer."""
+"""Torch's operators by name: the kind of layer, and whether they cost only memory traffic."""
 
 from __future__ import annotations
 
 from dpsim.workload.layer import Kind
 
-# In addition to views and pointwise operators. Norms, pools and softmaxes have no matrix
-# products: only memory traffic.
+# Operators without matrix products, in addition to views and pointwise operators.
 FREE = frozenset(
     {
         "_adaptive_avg_pool2d", "_adaptive_avg_pool2d_backward", "_adaptive_avg_pool3d",
@@ -50,12 +49,11 @@ FREE = frozenset(
     }
 )  # fmt: skip
 
-# The first one contained in the name is used; products come first, since only they are certain.
+# The first part that the name contains decides.
 _KINDS: tuple[tuple[str, Kind], ...] = (
     ("convolution", "conv"),
     ("attention", "attention"),
-    # Before mm, which its name contains. Linear layers fold the batch; batched products are
-    # attention.
+    # Before mm. Linear layers fold the batch, so batched products are attention.
     ("bmm", "attention"),
     ("mm", "linear"),
     ("embedding", "embedding"),
@@ -71,5 +69,5 @@ def kind_of(operator: str) -> Kind:
 
 
 def allocates(operator: str) -> bool:
-    """Return whether it only allocates memory, and reads and writes nothing."""
+    """Return whether an operator only allocates memory."""
     return operator.rpartition(".")[2].startswith(("empty", "new_empty"))

@@ -3,12 +3,11 @@
 The trace uses shapes only: no weights are allocated, and nothing is computed.
 
 One training step of a few samples (batch norm needs more than one) runs under a dispatch mode that
-sees every operator: FLOP by the formulas of `torch.utils.flop_counter`, traffic as elements of the
-tensors that each operator reads and writes without weights, and tensors saved by autograd as
-activations. Forward operators are attributed to the innermost module that runs them, backward
-operators to the module whose forward created their node of the graph; the operators of a module
-outside its children are a separate layer. A layer's activations are bytes saved / 4, so that they
-scale as fp32 elements do.
+records every operator: FLOP by the formulas of `torch.utils.flop_counter`, traffic as the elements
+that it reads and writes except weights, and the tensors that autograd saves as activations. Forward
+operators belong to the innermost module that runs them, backward operators to the module whose
+forward created their node of the graph; a module's operators outside its children are one layer. A
+layer's activations are saved bytes / 4, so that they scale like fp32 elements.
 """
 
 from __future__ import annotations
@@ -31,9 +30,9 @@ from dpsim.workload.torch_factory import explained, find_factory, import_torch
 from dpsim.workload.torch_operators import FREE, allocates, kind_of
 from dpsim.workload.torch_stand_ins import StandIns, formulas, fused_attention
 
-_SAMPLES = 7  # a number for which no shape of activations equals one of weights
-_QUIET = 3.0  # seconds after which a trace first reports its progress
-_PATIENT = 10.0  # seconds between later reports
+_SAMPLES = 7  # a rare dimension, so that no activation has the shape of a weight
+_FIRST_REPORT = 3.0  # seconds after which a trace first reports its progress
+_REPORT_INTERVAL = 10.0  # seconds between later reports
 
 
 def trace(factory: str, shape: tuple[int, ...], dtype: str = "float32") -> Model:
@@ -62,16 +61,16 @@ def trace_module(
     entering = _samples(shape, dtype)
     sample = "x".join(map(str, shape)) + " input"
     model = _traced(module, lambda: module(entering), name, sample)
-    # Integer inputs are numbers of words.
+    # Integer inputs are tokens.
     return replace(model, tokens=prod(shape)) if dtype == "int64" else model
 
 
 def trace_call(
     module: Any, inputs: Mapping[str, tuple[tuple[int, ...], str]], name: str, sample: str
 ) -> Model:
-    """Return the model of a module with several named inputs: the shape of one sample, and dtype.
+    """Return the model of a module with named inputs, given by the shape of a sample and dtype.
 
-    Where the output has a loss, the backward pass starts there.
+    The backward pass starts at the output's loss, if it has one.
     """
     entering = {key: _samples(*one) for key, one in inputs.items()}
 
@@ -91,24 +90,24 @@ def _samples(shape: tuple[int, ...], dtype: str) -> Any:
 def _traced(module: Any, run: Callable[[], Any], name: str, sample: str) -> Model:
     """Run a step of the module, forward by ``run``, and collect its operators."""
     torch = import_torch()
-    seen = _Seen(torch, module, name)
+    recorder = _Recorder(torch, module, name)
     outputs: list[Any] = []
     with (
-        seen.hooked(),
+        recorder.hooked(),
         fused_attention(torch),
-        seen.mode(),
-        torch.autograd.graph.saved_tensors_hooks(seen.saved, lambda tensor: tensor),
+        recorder.mode(),
+        torch.autograd.graph.saved_tensors_hooks(recorder.saved, lambda tensor: tensor),
     ):
         collect_outputs(torch, run(), outputs)
         if outputs:
-            seen.backward = True
-            # On the meta device a gradient is only a shape, so any will do.
+            recorder.backward = True
+            # Only the shape of a gradient matters on the meta device.
             torch.autograd.backward(outputs, [torch.empty_like(output) for output in outputs])
     if not outputs:
         raise DpsimError(
             f"{name}: must return tensors that depend on its parameters, but returned none"
         )
-    return seen.model(name, sample)
+    return recorder.model(name, sample)
 
 
 class _Progress:
@@ -118,14 +117,14 @@ class _Progress:
         self._name = name
         self._modules = modules
         self._start = monotonic()
-        self._next = _QUIET
+        self._next = _FIRST_REPORT
 
     def at(self, modules: int, backward: bool) -> None:
         """Report that ``modules`` have run; ``backward``: in the backward pass."""
         taken = monotonic() - self._start
         if taken < self._next:
             return
-        self._next = taken + _PATIENT
+        self._next = taken + _REPORT_INTERVAL
         pass_ = "backward" if backward else "forward"
         narrate(
             f"tracing {self._name} with torch: {pass_} pass, {modules} of {self._modules} modules "
@@ -134,7 +133,7 @@ class _Progress:
 
 
 class _Amounts:
-    """The amounts of one module without its children, for all samples of the trace."""
+    """The amounts of a module without its children, for all samples of the trace."""
 
     def __init__(self) -> None:
         self.flop = [0, 0]  # forward, backward
@@ -143,11 +142,8 @@ class _Amounts:
         self.kinds: dict[Kind, int] = {}
 
 
-class _Seen:
-    """All operators that ran, by the name of the innermost module that ran them.
-
-    Modules are in the order of first use.
-    """
+class _Recorder:
+    """Records all operators by the innermost module that ran them, in the order of first use."""
 
     def __init__(self, torch: Any, module: Any, name: str) -> None:
         self._torch = torch
@@ -177,7 +173,7 @@ class _Seen:
         self._storages.setdefault(storage._cdata, storage)
         return int(storage._cdata)
 
-    def _here(self) -> _Amounts:
+    def _current(self) -> _Amounts:
         """Return the amounts of the innermost forward module, or of the backward node's module."""
         return self.amounts.setdefault(self._stack[-1] if self._stack else self._node, _Amounts())
 
@@ -186,8 +182,8 @@ class _Seen:
         return hooked(self._root, self._enter, self._leave)
 
     def _enter(self, path: str, module: Any, args: Any, kwargs: Any) -> None:
-        # The surrounding module created the input. It claims the input's nodes first, so that this
-        # module, whose output leads to them, does not.
+        # The surrounding module created the input, so it claims the input's nodes before this
+        # module's output does.
         self._nodes.claim((args, kwargs), self._stack[-1] if self._stack else "")
         self._stack.append(path)
 
@@ -195,49 +191,48 @@ class _Seen:
         self._nodes.claim(output, self._stack.pop())
 
     def saved(self, tensor: Any) -> Any:
-        """Count a tensor that autograd saves for the backward pass.
-
-        Each storage counts once, weights not at all.
-        """
+        """Count a tensor that autograd saves for backward: each storage once, weights never."""
         # The table of storages grows with each new address.
         known = len(self._storages)
         address = self._address(tensor)
         if address not in self._weights and len(self._storages) > known:
-            self._here().kept += tensor.untyped_storage().nbytes()
+            self._current().kept += tensor.untyped_storage().nbytes()
         return tensor
 
     def mode(self) -> Any:
         """Return the dispatch mode that records every operator."""
         base = importlib.import_module("torch.utils._python_dispatch").TorchDispatchMode
-        seen = self
+        outer = self
 
-        class Recorder(base):  # type: ignore[misc,valid-type]
+        class Mode(base):  # type: ignore[misc,valid-type]
             def __torch_dispatch__(
                 self, func: Any, types: Any, args: Any = (), kwargs: Any = None
             ) -> Any:
                 kwargs = kwargs or {}
-                result = seen._stand_ins.answer(func, args, kwargs)
+                result = outer._stand_ins.answer(func, args, kwargs)
                 if result is not NotImplemented:
-                    seen.record(func, args, kwargs, result)
+                    outer.record(func, args, kwargs, result)
                     return result
                 packet = func._overloadpacket
-                if packet not in seen._formulas and func is not seen._torch.ops.prim.device.default:
-                    # Record the parts of a composite operator instead, where torch can decompose
-                    # it.
+                if (
+                    packet not in outer._formulas
+                    and func is not outer._torch.ops.prim.device.default
+                ):
+                    # Record a composite operator's parts, if torch can decompose it.
                     with self:
                         result = func.decompose(*args, **kwargs)
                     if result is not NotImplemented:
                         return result
                 result = func(*args, **kwargs)
-                seen.record(func, args, kwargs, result)
+                outer.record(func, args, kwargs, result)
                 return result
 
-        return Recorder()
+        return Mode()
 
     def record(self, func: Any, args: Any, kwargs: Any, result: Any) -> None:
         """Count one operator."""
         packet, name = func._overloadpacket, str(func._overloadpacket)
-        here, backward = self._here(), int(self.backward)
+        amounts, backward = self._current(), int(self.backward)
         self._progress.at(len(self.amounts), self.backward)
         own = self._own_formulas.get(packet)
         formula = self._formulas.get(packet)
@@ -246,27 +241,24 @@ class _Seen:
         if kind == "norm":  # reads its input twice: for the moments, and to use them
             tensors = (leaf for leaf in args if isinstance(leaf, self._torch.Tensor))
             moved += max((tensor.numel() for tensor in tensors), default=0)
-        here.traffic[backward] += moved
-        # Our formulas first: torch's may be missing, or differ between versions.
+        amounts.traffic[backward] += moved
+        # Own formulas first: torch's may be missing, or differ between versions.
         if own is not None:
-            here.flop[backward] += own(*args, **kwargs)
+            amounts.flop[backward] += own(*args, **kwargs)
         elif formula is not None:
-            here.flop[backward] += int(formula(*args, **kwargs, out_val=result))
+            amounts.flop[backward] += int(formula(*args, **kwargs, out_val=result))
         elif not self._is_cheap(func, name):
             self.unknown.setdefault(name)
-        here.kinds[kind] = here.kinds.get(kind, 0) + moved
+        amounts.kinds[kind] = amounts.kinds.get(kind, 0) + moved
 
     def _is_cheap(self, func: Any, name: str) -> bool:
-        """Return whether memory limits an operator: it moves data or visits each element once."""
+        """Return whether an operator has no matrix products: it moves data, or is pointwise."""
         pointwise = self._torch.Tag.pointwise in func.tags
         known_free = name.removeprefix("aten.").rstrip("_") in FREE
         return known_free or pointwise or bool(func.is_view)
 
     def _moved(self, args: Any, result: Any) -> int:
-        """Return the elements of tensors in and out.
-
-        Weights, and gradients of weights' shape, are counted with the layer's parameters.
-        """
+        """Return the elements of an operator's tensors, except weights and their gradients."""
         tree = importlib.import_module("torch.utils._pytree")
         leaves = [
             leaf
@@ -278,7 +270,7 @@ class _Seen:
         return sum(leaf.numel() for leaf in leaves if not self._is_weight(leaf))
 
     def _is_weight(self, tensor: Any) -> bool:
-        """Return whether it is a weight, or in the backward pass a weight's gradient."""
+        """Return whether a tensor is a weight, or in the backward pass a weight's gradient."""
         return tensor.untyped_storage()._cdata in self._weights or (
             self.backward and tuple(tensor.shape) in self._gradients
         )
@@ -288,12 +280,12 @@ class _Seen:
         layers, idle = [], []
         owners: dict[int, str] = {}
         modules = dict(self._root.named_modules())
-        # By first use, then those that never ran.
+        # By first use, then modules that never ran.
         for path in (*self.amounts, *(path for path in modules if path not in self.amounts)):
             own, borrowed, trains = [], 0, False
             for parameter in modules[path].parameters(recurse=False):
                 trains |= parameter.requires_grad
-                # A tensor shared by several modules belongs to the first one; the others borrow it.
+                # A shared tensor belongs to the first module; others borrow it.
                 if owners.setdefault(id(parameter), path) == path:
                     own.append(int(parameter.numel()))
                 else:
@@ -304,16 +296,16 @@ class _Seen:
             if own or any(amounts.flop) or any(amounts.traffic):
                 shown = path or type(self._root).__name__
                 layer = _layer(shown, amounts, tuple(own), borrowed)
-                # A module that is partly trained counts as trained.
+                # A partly trained module counts as trained.
                 frozen = bool(own or borrowed) and not trains
                 over_batch = isinstance(modules[path], self._torch.nn.modules.batchnorm._BatchNorm)
                 layers.append(replace(layer, frozen=frozen, over_batch=over_batch))
         return Model(name, tuple(layers), sample, notes=self._notes(idle))
 
     def _is_used(self, module: Any) -> bool:
-        """Return whether an operator has read a parameter of the module, in any module's forward.
+        """Return whether any operator has read a parameter of the module.
 
-        `nn.MultiheadAttention` multiplies by its output projection without running that module.
+        `nn.MultiheadAttention` uses its output projection without running that module.
         """
         addresses = {
             parameter.untyped_storage()._cdata for parameter in module.parameters(recurse=False)
@@ -321,7 +313,7 @@ class _Seen:
         return bool(addresses & self._used)
 
     def _notes(self, idle: list[str]) -> tuple[str, ...]:
-        """Return the uncertainties of the trace, a line each; ``idle`` modules did not run."""
+        """Return a line for each uncertainty of the trace; ``idle`` modules did not run."""
         notes = []
         if idle:
             have = "has" if len(idle) == 1 else "have"
@@ -341,7 +333,7 @@ class _Seen:
 
 def _layer(name: str, amounts: _Amounts, parameters: tuple[int, ...], borrowed: int) -> Layer:
     kinds = amounts.kinds
-    # A module with products has their kind, even if its other operators move more.
+    # A module with products has their kind, even if other operators move more.
     product = (
         [kind for kind in ("conv", "attention", "linear") if kind in kinds]
         if any(amounts.flop)

@@ -1,9 +1,9 @@
 """Partly trained models: frozen weights, and adapters.
 
-Backward of a frozen layer computes only the gradient by its input, and nothing before the first
-trained weights. Only trained weights have gradients, are communicated, updated, and have optimiser
-state. An adapter (LoRA) is two thin products beside a frozen one, with rank columns in between: Hu
-et al., "LoRA: Low-Rank Adaptation of Large Language Models", ICLR 2022.
+A frozen layer's backward computes only the gradient by its input, and nothing before the first
+trained weights. Only trained weights have gradients and optimiser state, and are communicated and
+updated. An adapter (LoRA) is two thin products, of ``rank`` inner columns, parallel to a frozen
+one: Hu et al., "LoRA: Low-Rank Adaptation of Large Language Models", ICLR 2022.
 """
 
 from __future__ import annotations
@@ -59,8 +59,7 @@ Trainable = Literal["all"] | LoraConfig | FractionConfig | Patterns
 def trained_in_part(model: Model, trainable: Trainable) -> Model:
     """Return ``model`` with all layers frozen that are not ``trainable``.
 
-    Raises DpsimError if no layer would be trained, and for a model with measured times of
-    layers, which are of a step that trains all.
+    Raises DpsimError if none would be trained, and for measured times, which trained all layers.
     """
     if trainable == "all":
         return model
@@ -74,14 +73,14 @@ def trained_in_part(model: Model, trainable: Trainable) -> Model:
 
 
 def frozen(model: Model, trains: Sequence[bool]) -> Model:
-    """Return ``model`` with the layers frozen that ``trains`` excludes; frozen ones stay frozen."""
+    """Return ``model`` with the layers frozen that ``trains`` excludes, or that were frozen."""
     return replace(model, layers=tuple(_frozen(model.layers, trains, frozenset())))
 
 
 def frozen_before(model: Model, name: str) -> Model:
-    """Return ``model`` with all layers before the first whose name starts with ``name`` frozen."""
-    first = next(at for at, layer in enumerate(model.layers) if layer.name.startswith(name))
-    return frozen(model, [at >= first for at in range(len(model.layers))])
+    """Return ``model`` with all layers frozen before the first whose name starts with ``name``."""
+    first = next(index for index, layer in enumerate(model.layers) if layer.name.startswith(name))
+    return frozen(model, [index >= first for index in range(len(model.layers))])
 
 
 def _problem(rule: str) -> DpsimError:
@@ -89,58 +88,58 @@ def _problem(rule: str) -> DpsimError:
 
 
 def _last_layers(model: Model, fraction: float) -> list[bool]:
-    trains, wanted = [False] * len(model.layers), fraction * model.parameters
-    for at in reversed(range(len(model.layers))):
-        if wanted <= 0:
+    trains, remaining = [False] * len(model.layers), fraction * model.parameters
+    for index in reversed(range(len(model.layers))):
+        if remaining <= 0:
             break
-        trains[at] = bool(model.layers[at].own_weights)
-        wanted -= model.layers[at].own_weights
+        trains[index] = bool(model.layers[index].own_weights)
+        remaining -= model.layers[index].own_weights
     return _with_tied(model, trains)
 
 
 def _named(model: Model, patterns: Sequence[str]) -> list[bool]:
-    """Return which layers match. Raises DpsimError for a pattern without a layer with weights."""
+    """Return which layers match. Raises DpsimError for a pattern that matches no weights."""
     trains = [False] * len(model.layers)
     for pattern in patterns:
         found = [
-            at
-            for at, layer in enumerate(model.layers)
+            index
+            for index, layer in enumerate(model.layers)
             if layer.own_weights and fnmatchcase(layer.name, pattern)
         ]
         if not found:
-            weighty = [layer.name for layer in model.layers if layer.own_weights]
+            weighted = [layer.name for layer in model.layers if layer.own_weights]
             raise _problem(
-                f"must be patterns of the model's layers ({weighty[0]} ... {weighty[-1]}), but "
+                f"must be patterns of the model's layers ({weighted[0]} ... {weighted[-1]}), but "
                 f"{pattern!r} matches none with weights"
             )
-        for at in found:
-            trains[at] = True
+        for index in found:
+            trains[index] = True
     return _with_tied(model, trains)
 
 
 def _with_tied(model: Model, trains: Sequence[bool]) -> list[bool]:
-    """Return the trained layers, and those that borrow a tensor from one."""
+    """Add the layers that borrow a tensor of a trained layer."""
     pairs = list(zip(trains, model.layers, strict=True))
-    lent = {elements for chosen, layer in pairs if chosen for elements in layer.parameters}
-    return [chosen or layer.borrowed in lent for chosen, layer in pairs]
+    shared = {elements for chosen, layer in pairs if chosen for elements in layer.parameters}
+    return [chosen or layer.borrowed in shared for chosen, layer in pairs]
 
 
 def _with_adapters(model: Model, adapters: Adapters) -> Model:
-    """Freeze all layers, and add an adapter beside each selected product."""
+    """Freeze all layers, and add an adapter to each selected product."""
     chosen = frozenset(
-        at for at, layer in enumerate(model.layers) if _is_adapted(layer, adapters.on)
+        index for index, layer in enumerate(model.layers) if _is_adapted(layer, adapters.on)
     )
     if not chosen:
         raise _problem(
             f"must be on linear layers that {model.name} has, but it has none ({adapters.on})"
         )
-    nothing = [False] * len(model.layers)
-    layers = _frozen(model.layers, nothing, chosen, rank=adapters.rank)
+    none_trained = [False] * len(model.layers)
+    layers = _frozen(model.layers, none_trained, chosen, rank=adapters.rank)
     return replace(model, layers=tuple(layers))
 
 
 def _is_adapted(layer: Layer, on: str) -> bool:
-    """Return whether a layer is a linear one of a block, or of its attention where requested."""
+    """Return whether a layer is a linear layer of a block, or only of its attention."""
     if layer.kind != "linear" or layer.shape is None or layer.block is None:
         return False
     return on == "all-linear" or _ATTENTION.search(layer.name) is not None
@@ -152,18 +151,18 @@ def _frozen(
     """Freeze the layers that are not trained, and add adapters after the ``adapted`` ones."""
     found: list[Layer] = []
     learned = False  # whether any earlier weights are trained
-    for at, layer in enumerate(layers):
-        trained = trains[at] and not layer.frozen and _has_weights(layer)
-        if not learned and (trained or at in adapted):
-            _keep_input(found, layers[:at])
+    for index, layer in enumerate(layers):
+        trained = trains[index] and not layer.frozen and _has_weights(layer)
+        if not learned and (trained or index in adapted):
+            _keep_input(found, layers[:index])
         if trained:
-            # No earlier layer needs the gradient by the first one's input.
-            found.append(layer if learned else _one_gradient(layer))
+            # Of the first trained layer, no gradient by the input is needed.
+            found.append(layer if learned else _with_one_gradient(layer))
             learned = True
             continue
-        idle = _unread(layers, trains, adapted, at)
-        found.append(_passing_on(layer, idle) if learned else _without_backward(layer))
-        if at in adapted:
+        unread = _is_unread(layers, trains, adapted, index)
+        found.append(_with_input_gradient(layer, unread) if learned else _without_backward(layer))
+        if index in adapted:
             found += _adapter(layer, rank, learned)
             learned = True
     return found
@@ -171,24 +170,24 @@ def _frozen(
 
 def _keep_input(found: list[Layer], before: Sequence[Layer]) -> None:
     """Keep the input of the first trained layer, which the gradient by its weights needs."""
-    for at in reversed(range(len(before))):
-        if before[at].activations:
-            found[at] = replace(found[at], activations=before[at].activations)
+    for index in reversed(range(len(before))):
+        if before[index].activations:
+            found[index] = replace(found[index], activations=before[index].activations)
             return
 
 
-def _passing_on(layer: Layer, idle: bool) -> Layer:
-    """Return the frozen layer with only its input gradient; ``idle``: its output is not kept."""
-    kept = 0 if idle else layer.activations
+def _with_input_gradient(layer: Layer, unread: bool) -> Layer:
+    """Return a frozen layer with only its input gradient; an ``unread`` output is not kept."""
+    kept = 0 if unread else layer.activations
     if not _has_weights(layer):
         return replace(layer, activations=kept)
     if layer.kind == "embedding":
         return replace(layer, backward_traffic=0, activations=kept, frozen=True)
-    return replace(_one_gradient(layer), activations=kept, frozen=True)
+    return replace(_with_one_gradient(layer), activations=kept, frozen=True)
 
 
-def _one_gradient(layer: Layer) -> Layer:
-    """Return a product with one of its two gradients, each of which costs a forward."""
+def _with_one_gradient(layer: Layer) -> Layer:
+    """Return a product with one of its two gradients, each of which costs a forward pass."""
     if layer.kind not in _PRODUCTS or layer.backward_flop <= layer.forward_flop:
         return layer
     return replace(
@@ -199,34 +198,34 @@ def _one_gradient(layer: Layer) -> Layer:
 
 
 def _without_backward(layer: Layer) -> Layer:
-    weighty = _has_weights(layer)
-    return replace(layer, backward_flop=0, backward_traffic=0, activations=0, frozen=weighty)
+    weighted = _has_weights(layer)
+    return replace(layer, backward_flop=0, backward_traffic=0, activations=0, frozen=weighted)
 
 
 def _has_weights(layer: Layer) -> bool:
-    """Return whether a layer has weights, its own or borrowed."""
+    """Return whether a layer has weights, owned or borrowed."""
     return bool(layer.parameters or layer.borrowed)
 
 
-def _unread(
-    layers: Sequence[Layer], trains: Sequence[bool], adapted: frozenset[int], at: int
+def _is_unread(
+    layers: Sequence[Layer], trains: Sequence[bool], adapted: frozenset[int], index: int
 ) -> bool:
     """Return whether no backward pass reads a layer's output.
 
-    Frozen products do not read it, nor does the layer itself if it is a norm, or a sum or product
-    of several tensors, which reads its inputs.
+    Frozen products do not. The layer itself does not if it is a norm, or a sum or product of
+    several tensors, which reads its inputs.
     """
-    layer = layers[at]
-    combines = layer.kind == "elementwise" and layer.forward_traffic > 2 * layer.activations
-    if layer.kind != "norm" and not combines:
+    layer = layers[index]
+    reads_inputs = layer.kind == "elementwise" and layer.forward_traffic > 2 * layer.activations
+    if layer.kind != "norm" and not reads_inputs:
         return False
-    following = range(at + 1, len(layers))
-    read_by = list(takewhile(lambda place: layers[place].kind in _PRODUCTS, following))
-    return bool(read_by) and not any(trains[place] or place in adapted for place in read_by)
+    following = range(index + 1, len(layers))
+    read_by = list(takewhile(lambda later: layers[later].kind in _PRODUCTS, following))
+    return bool(read_by) and not any(trains[later] or later in adapted for later in read_by)
 
 
 def _adapter(layer: Layer, rank: int, learned: bool) -> Iterator[Layer]:
-    """Yield the two products of an adapter, and the sum with the frozen product's output."""
+    """Yield the two products of an adapter, and the sum with the frozen product."""
     assert layer.shape is not None
     rows, inner, columns = layer.shape
     leaving = rows * columns
@@ -241,7 +240,7 @@ def _adapter(layer: Layer, rank: int, learned: bool) -> Iterator[Layer]:
             backward_flop=gradients * flop,
             forward_traffic=moved,
             backward_traffic=gradients * moved,
-            # The second product's gradient needs the output of the first.
+            # Needed by the gradient of B's weights.
             activations=rows * rank if part == "A" else 0,
             shape=(rows, before, after),
         )

@@ -24,7 +24,7 @@ from dpsim.workload import (
     build_model,
     compute_times,
     constants_for,
-    saved_by_algorithms,
+    flop_reduction,
 )
 from dpsim.workload.software import BY_TIER, Execution
 
@@ -192,7 +192,7 @@ def test_no_computed_pass_exceeds_the_peak(gpu, precision):
         model, software = build_model(name), BY_TIER[tier]
         times = compute_times(model, on, batch=4096, precision=precision, software=software)
         constants = constants_for(model, on.generation, precision, software)
-        saving = saved_by_algorithms(model, constants, precision)
+        saving = flop_reduction(model, constants, precision)
         flop = model.vector("forward_flop") + model.vector("backward_flop")
         carried_out = float((flop / saving).sum())
         assert 4096 * carried_out <= on.peak(precision) * times.one_pass, name

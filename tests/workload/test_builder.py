@@ -186,7 +186,7 @@ def test_a_recurrent_layer_is_one_product_and_a_chain(gates, kept):
 @pytest.mark.parametrize(("joined", "width"), [(True, 12), (False, 6)])
 def test_both_ways_are_joined_or_summed(joined, width):
     b = Builder((7, 5))
-    b.both_ways("l", 6, joined=joined)
+    b.bidirectional("l", 6, concatenated=joined)
     assert b.shape == (7, width)
     assert [layer.name for layer in layers(b)][:4] == [
         "l.ih",

@@ -16,8 +16,8 @@ from dpsim.workload import (
     build_model,
     footprint,
     largest_batch,
+    least_split,
     remedies,
-    split_ways,
 )
 from dpsim.workload.memory import CONTEXT, FRAGMENTATION, checkpointed_activations
 
@@ -73,8 +73,8 @@ def test_gpt3_does_not_fit_and_must_be_split():
     """
     single = Setup(1, "fp16", "adam")
     assert footprint(GPT3, single).weights == 350 * GB
-    assert split_ways(GPT3, single, 80 * GB).weights == 5
-    assert split_ways(GPT3, single, 80 * GB).training == 38  # 2,800 GB x 1.05 / 78.7 GB = 37.4
+    assert least_split(GPT3, single, 80 * GB).weights == 5
+    assert least_split(GPT3, single, 80 * GB).training == 38  # 2,800 GB x 1.05 / 78.7 GB = 37.4
     assert remedies(GPT3, single, 80 * GB) == []
 
 

@@ -53,7 +53,7 @@ def flop_again(found):
 
 def test_a_block_is_computed_again_up_to_the_last_tensor_that_backward_needs():
     found = Recompute().of(small())
-    again = [one.name for one, twice in zip(found.model.layers, found.again, strict=True) if twice]
+    again = [one.name for one, twice in zip(found.model.layers, found.recomputed, strict=True) if twice]
     assert again == ["h.0.norm", "h.0.first", "h.0.gelu", "h.1.norm", "h.1.first", "h.1.gelu"]
     assert flop_again(found) == 200
     # Two outputs of blocks, the head's, and what one block computes again.
@@ -80,7 +80,7 @@ def test_selective_keeps_fused_attention_and_computes_scores_again(attention):
     found = Recompute(selective=True).of(model)
     of_attention = [
         bool(twice)
-        for one, twice in zip(model.layers, found.again, strict=True)
+        for one, twice in zip(model.layers, found.recomputed, strict=True)
         if one.kind == "attention"
     ]
     assert of_attention == ([False] * 12 if fused else [True, False] * 12)

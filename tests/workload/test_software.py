@@ -24,23 +24,23 @@ def step(*changes):
 
 @pytest.mark.parametrize("tier", BY_TIER)
 def test_a_tier_sets_the_other_words(tier):
-    assert workload(software=tier).words == BY_TIER[tier]
+    assert workload(software=tier).full_software == BY_TIER[tier]
 
 
 def test_a_stated_word_counts_before_its_tier():
-    words = workload(software="mlperf", execution="eager").words
+    words = workload(software="mlperf", execution="eager").full_software
     assert (words.execution, words.memory_format) == ("eager", "channels_last")
 
 
 def test_typical_is_the_default():
-    assert workload().words == BY_TIER["typical"]
-    assert workload().assumed_words == (
+    assert workload().full_software == BY_TIER["typical"]
+    assert workload().assumed_software == (
         "software",
         "memory_format",
         "execution",
         "optimizer_kernels",
     )
-    assert workload(memory_format="channels_last", software="tuned").assumed_words == (
+    assert workload(memory_format="channels_last", software="tuned").assumed_software == (
         "execution",
         "optimizer_kernels",
     )

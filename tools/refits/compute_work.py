@@ -18,9 +18,9 @@ from dpsim.workload import (
     Constants,
     LayerWork,
     Machine,
+    constants_from,
     is_throttled,
     members_of,
-    of_products,
     update_bytes,
     update_rounds,
 )
@@ -31,7 +31,7 @@ _SHARPNESS = 4.0  # of a smooth maximum of device and host, in place of the queu
 
 @dataclass(frozen=True, eq=False)
 class RowWork:
-    """A row: distinct layers, ``count`` of each, ``again`` of which are computed twice.
+    """A row: distinct layers, ``count`` of each, ``recomputed`` of which are computed twice.
 
     ``machine`` has no clock of the board; ``power`` is its watts for each FLOP/s of half precision
     (inf: unknown). Bytes communicated ``beside`` a forward pass, each backward pass, and the extra
@@ -42,7 +42,7 @@ class RowWork:
 
     layers: LayerWork
     count: FloatArray
-    again: FloatArray
+    recomputed: FloatArray
     batch: int
     passes: int
     machine: Machine
@@ -64,8 +64,8 @@ class RowWork:
         ``updated`` is the part of the model that each GPU updates.
         """
         workload, (gpu, _) = job.scenario.workload, job.cluster.accelerators[0]
-        board, software = accelerator(gpu), workload.words
-        layers, count, again = _distinct(job)
+        board, software = accelerator(gpu), workload.full_software
+        layers, count, recomputed = _distinct(job)
         overlapped = overlapped_bytes(job)
         # Where only the last of several passes sends gradients, all other passes have the minimum.
         each = float(overlapped.backward.min())
@@ -73,7 +73,7 @@ class RowWork:
         return cls(
             layers,
             count,
-            again,
+            recomputed,
             workload.batch_per_gpu,
             workload.gradient_accumulation,
             board.machine(workload.precision, software, Constants()),
@@ -104,7 +104,7 @@ class Work:
     machine: Machine
     row: IntArray
     count: FloatArray
-    again: FloatArray
+    recomputed: FloatArray
 
     @classmethod
     def of(cls, rows: Sequence[RowWork]) -> Work:
@@ -122,7 +122,7 @@ class Work:
             Machine(*machine),
             row,
             np.concatenate([each.count for each in rows]),
-            np.concatenate([each.again for each in rows]),
+            np.concatenate([each.recomputed for each in rows]),
         )
 
     def numbers(self, name: str) -> FloatArray:
@@ -131,7 +131,7 @@ class Work:
 
     def seconds(self, found: Mapping[str, FloatArray]) -> FloatArray:
         """Return the seconds of each row's step by constants that are given for each row."""
-        plain = of_products(found)
+        plain = constants_from(found)
         values = {
             name: np.broadcast_to(np.asarray(getattr(plain, name), float), len(self.rows))
             for name in CONSTANTS
@@ -147,9 +147,10 @@ class Work:
         machine = Machine(*(np.asarray(column)[self.row] for column in clocked))
         times = self.layers.pass_times(by_layer, machine, self.numbers("batch")[self.row])
         forward = self._sum(times.forward * self.count)
-        backward = self._sum(times.backward * self.count + times.forward * self.again)
+        backward = self._sum(times.backward * self.count + times.forward * self.recomputed)
         kernels = self._sum(
-            times.forward_kernels * (self.count + self.again) + times.backward_kernels * self.count
+            times.forward_kernels * (self.count + self.recomputed)
+            + times.backward_kernels * self.count
         )
         first, each, last = np.array([row.beside for row in self.rows]).T
         rate = values["memory"] * self.machine.bandwidth
@@ -173,7 +174,7 @@ def _distinct(job: Job) -> tuple[LayerWork, FloatArray, FloatArray]:
     recompute = job.scenario.workload.recompute
     twice: BoolArray = np.zeros(len(model.layers), dtype=bool)
     if recompute is not None:
-        twice = recompute.of(model).again
+        twice = recompute.of(model).recomputed
     whole = LayerWork.of(model)
     names = [each.name for each in fields(LayerWork)]
     table = np.stack([np.asarray(getattr(whole, name), float) for name in names])
@@ -183,5 +184,5 @@ def _distinct(job: Job) -> tuple[LayerWork, FloatArray, FloatArray]:
     which = which.reshape(-1)
     picked = LayerWork(**{name: getattr(whole, name)[first] for name in names})
     count: FloatArray = np.bincount(which).astype(float)
-    again = np.bincount(which, twice.astype(float)).astype(float)
-    return picked, count, again
+    recomputed = np.bincount(which, twice.astype(float)).astype(float)
+    return picked, count, recomputed

@@ -139,7 +139,7 @@ def trace(job: Job, world: World, file: str) -> None:
     # The last step before those that are traced warms up the profiler itself.
     marks = profiler.schedule(wait=_UNTRACED - 1, warmup=1, active=_TRACED)
     with products_in(job.scenario.workload.precision):
-        words = job.scenario.workload.words
+        words = job.scenario.workload.full_software
         task = ScenarioTask(job, twin_of(job.scenario), world.face, world.rank, words)
         model = DistributedDataParallel(task.model(0))
         optimiser = task.optimiser(list(model.parameters()))

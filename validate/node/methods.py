@@ -38,7 +38,7 @@ def deviations(scenario: Scenario, *, on_gpu: bool) -> list[str]:
     learners = scenario.workload.learners_per_gpu
     found = [
         *omitted(
-            workload.words,
+            workload.full_software,
             workload.optimizer,
             on_gpu=on_gpu,
             divides=method.divides,
@@ -50,7 +50,7 @@ def deviations(scenario: Scenario, *, on_gpu: bool) -> list[str]:
             "torch's ZeroRedundancyOptimizer all-reduces gradients, and the prediction scatters "
             "them: strategy.aggregation.gradients.collective=all-reduce predicts what ran"
         )
-    if workload.words.optimizer_kernels == "sharded" and aggregation.sharding_stage is None:
+    if workload.full_software.optimizer_kernels == "sharded" and aggregation.sharding_stage is None:
         found.append(
             "workload.optimizer_kernels sharded: each worker updates all weights by one kernel, "
             "and the prediction counts its share"

@@ -79,7 +79,7 @@ def carry_out(job: Job, world: World, compute: str) -> Row:
     before = face.peak_bytes()
     with products_in(scenario.workload.precision):
         # Layers that take given seconds have nothing to compile: the seconds are those compiled.
-        words = scenario.workload.words
+        words = scenario.workload.full_software
         if compute == "timed":
             words = replace(words, execution="eager")
         if words.execution != "eager":
@@ -119,7 +119,7 @@ def computing_seconds(job: Job, world: World) -> Row:
     """Return the seconds of one rank's computing, with all ranks at once and no communication."""
     method = method_on(job.scenario)
     with products_in(job.scenario.workload.precision):
-        words = job.scenario.workload.words
+        words = job.scenario.workload.full_software
         task = ScenarioTask(job, twin_of(job.scenario), world.face, world.rank, words)
         training = Training(steps=_MANY, batch=job.scenario.workload.batch_per_gpu)
         return {"alone_s": _computing_only(method, task, training, world, working=True).seconds}

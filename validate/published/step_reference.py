@@ -20,7 +20,7 @@ from dpsim.base.uncertainty import PredictionInterval
 from dpsim.engine import KeptJobs, prepared_by, run_scenario
 from dpsim.hardware import CalibrationProfile, Parameter, Residuals
 from dpsim.scenario import Scenario
-from dpsim.workload import CONSTANTS, composed, members_of, of_products
+from dpsim.workload import CONSTANTS, composed, constants_from, members_of
 from validate.published.step_tables import (
     adaptdl,
     imagenet,
@@ -254,8 +254,8 @@ def unseen(step: PublishedStep, group: str, scenario: Scenario) -> PublishedStep
         return step
     workload, model = scenario.workload, scenario.build_model()
     generation = scenario.cluster.accelerator.architecture
-    members = members_of(model, generation, workload.precision, workload.words)
-    constants = of_products(composed(values, members))
+    members = members_of(model, generation, workload.precision, workload.full_software)
+    constants = constants_from(composed(values, members))
     profile = CalibrationProfile(
         name=f"constants without {group}",
         kind="compute",

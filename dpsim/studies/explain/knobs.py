@@ -201,7 +201,7 @@ def _memory_format(scenario: Scenario) -> Options:
         return "the model has no convolutions"
     if workload.precision == "fp32":
         return "convolutions in fp32 take images as they are"
-    if workload.words.memory_format == "channels_last":
+    if workload.full_software.memory_format == "channels_last":
         return "images are channels_last already"
     changed = {"workload.memory_format": "channels_last"}
     return (Change("memory format channels_first -> channels_last", changed),)
@@ -220,7 +220,7 @@ def _execution(scenario: Scenario) -> Options:
     """Compile the model, or launch its kernels as a CUDA graph."""
     if scenario.build_model().measured is not None:
         return _MEASURED
-    now = scenario.workload.words.execution
+    now = scenario.workload.full_software.execution
     return tuple(
         Change(f"execution {now} -> {name}", {"workload.execution": name})
         for name in ("compile", "cuda-graph")
@@ -233,7 +233,7 @@ def _optimizer_kernels(scenario: Scenario) -> Options:
     measured = scenario.build_model().measured
     if measured is not None and measured.optimizer() is not None:
         return _MEASURED
-    now = scenario.workload.words.optimizer_kernels
+    now = scenario.workload.full_software.optimizer_kernels
     if now in _FUSED:
         return f"the update is {now} already"
     return (Change(f"optimizer {now} -> fused", {"workload.optimizer_kernels": "fused"}),)

@@ -38,7 +38,7 @@ def deepspeech2(name: str, convolutions: int, depth: int, width: int, frames: in
     for index in range(depth):
         if index:
             _batch_norm(b, f"rnns.{index}.batch_norm")
-        b.both_ways(f"rnns.{index}.rnn", width, gates=3, joined=False)
+        b.bidirectional(f"rnns.{index}.rnn", width, gates=3, concatenated=False)
     _batch_norm(b, "fc.batch_norm")
     b.linear("fc", _LETTERS, bias=False)
     b.activation("loss", kept=True)

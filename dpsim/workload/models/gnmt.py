@@ -18,7 +18,7 @@ def gnmt(name: str, sequence_length: int) -> Model:
     """Build GNMT for pairs of sentences of ``sequence_length`` tokens each."""
     b = Builder((sequence_length,))
     b.embedding("embedding", _WORDS, _WIDTH)
-    b.both_ways("encoder.l0", _WIDTH, joined=True)
+    b.bidirectional("encoder.l0", _WIDTH, concatenated=True)
     for index in range(1, 4):
         b.activation(f"encoder.drop{index}", kept=True)
         b.recurrent(f"encoder.l{index}", _WIDTH)

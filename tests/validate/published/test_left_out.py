@@ -36,7 +36,7 @@ def test_a_row_that_constants_saw_is_predicted_by_a_profile_without_its_group(ki
     profile = CalibrationProfile.model_validate_json(found.files[found.scenario["calibration"]])
     workload, gpu = plain.workload, plain.cluster.accelerator
     shipped = constants_for(
-        plain.build_model(), gpu.architecture, workload.precision, workload.words
+        plain.build_model(), gpu.architecture, workload.precision, workload.full_software
     )
     other = shipped.measured(
         {name: each.value for name, each in profile.constants.items()}, workload.precision
