@@ -53,7 +53,9 @@ def flop_again(found):
 
 def test_a_block_is_computed_again_up_to_the_last_tensor_that_backward_needs():
     found = Recompute().of(small())
-    again = [one.name for one, twice in zip(found.model.layers, found.recomputed, strict=True) if twice]
+    again = [
+        one.name for one, twice in zip(found.model.layers, found.recomputed, strict=True) if twice
+    ]
     assert again == ["h.0.norm", "h.0.first", "h.0.gelu", "h.1.norm", "h.1.first", "h.1.gelu"]
     assert flop_again(found) == 200
     # Two outputs of blocks, the head's, and what one block computes again.
