@@ -1,4 +1,4 @@
-"""The catalogue of models: one file per family, each a few calls of the builder."""
+"""The catalogue of models: one file per family."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""AlexNet as torchvision has it.
-
-One tower (Krizhevsky 2014), 61,100,840 parameters, 0.714 G multiply-adds.
-"""
+"""AlexNet as in torchvision: one tower (Krizhevsky 2014), 61,100,840 parameters."""
 
 from __future__ import annotations
 

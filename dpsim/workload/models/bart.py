@@ -1,6 +1,6 @@
 """BART (Lewis et al. 2020): an encoder and a decoder with learned positions and norms after layers.
 
-One table of words serves both and the output. The large one has 406,291,456 parameters.
+Both and the output share a table of words. bart-large has 406,291,456 parameters.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def bart(
         if part == "decoder":
             b.shape = (tokens,)
             b.embedding("decoder.embed_tokens", words, width, tied=True)
-        # Two extra rows: the first two are for padding.
+        # The first two rows are for padding.
         b.parameter(f"{part}.embed_positions", (positions + 2) * width)
         b.layer_norm(f"{part}.layernorm_embedding")
         b.activation(f"{part}.dropout", kept=True)

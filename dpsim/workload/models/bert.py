@@ -1,7 +1,4 @@
-"""BERT (Devlin et al. 2019), uncased, with its pooler and without a task's head.
-
-Base has 109,482,240 parameters.
-"""
+"""BERT (Devlin et al. 2019), uncased, with its pooler: 109,482,240 parameters in base."""
 
 from __future__ import annotations
 
@@ -41,12 +38,12 @@ def bert(
 
 
 def encoder_block(b: Builder, name: str, heads: int, inner: int, fused: bool) -> None:
-    """Add attention and feed-forward, each with a norm of its sum with its input."""
+    """Add attention and feed-forward, each with a residual sum and then a norm."""
     width = b.shape[1]
     for part in ("query", "key", "value"):
         b.linear(f"{name}.attention.self.{part}", width)
     (b.fused_attention if fused else b.attention)(f"{name}.attention.self", heads)
-    # Neither dropout, whose mask is left out, nor a sum needs this output in backward.
+    # Backward of dropout (whose mask is left out) and of a sum does not need this output.
     b.linear(f"{name}.attention.output.dense", width, kept=False)
     _residual(b, f"{name}.attention.output")
     b.linear(f"{name}.intermediate.dense", inner)

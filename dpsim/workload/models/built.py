@@ -24,9 +24,9 @@ ATTENTION_OF: dict[str, Attention] = {
 class Built:
     """A model that is built on request.
 
-    ``fusible``: its factory takes ``fused``, whether attention is one kernel that never
-    materialises the scores. ``attention`` is the model's own choice, None if it is open.
-    ``has_length``: its samples are sequences, whose length can be chosen.
+    ``fusible``: its factory takes ``fused``, whether attention is one kernel that does not
+    materialise the scores. ``attention`` is the configuration's choice, if any. ``has_length``:
+    samples are sequences, whose length can be chosen.
     """
 
     has_length: ClassVar[bool] = False
@@ -44,33 +44,33 @@ class Built:
     def _settings(self, attention: Attention | None) -> dict[str, bool]:
         """Return the keyword arguments of the factory."""
         self.check_attention(attention)
-        # The requested value overrides the one in the model's own file.
+        # A requested value overrides the configuration's.
         chosen = attention or self.attention
         return {} if chosen is None else {"fused": chosen == "flash"}
 
 
 @dataclass(frozen=True, slots=True)
 class Images(Built):
-    """A model whose samples all have the same size, such as images: no length to choose."""
+    """A model whose samples all have the same size, such as images."""
 
     factory: Callable[..., Model]
 
     def check(self, sequence_length: int | None) -> None:
-        """Raise DpsimError when a sequence length is requested."""
+        """Raise DpsimError if a sequence length is requested."""
         if sequence_length is not None:
             raise DpsimError(f"must be left out for a model of images, but got {sequence_length}")
 
     def build(
         self, sequence_length: int | None = None, attention: Attention | None = None
     ) -> Model:
-        """Build the model. Raises DpsimError when a sequence length is requested."""
+        """Build the model. Raises DpsimError if a sequence length is requested."""
         self.check(sequence_length)
         return self.factory(**self._settings(attention))
 
 
 @dataclass(frozen=True, slots=True)
 class Tokens(Built):
-    """A model of sequences, with the default length and the longest that it accepts."""
+    """A model of sequences, with its default (``usual``) and longest length."""
 
     has_length: ClassVar[bool] = True
     factory: Callable[..., Model]
@@ -89,12 +89,9 @@ class Tokens(Built):
     def build(
         self, sequence_length: int | None = None, attention: Attention | None = None
     ) -> Model:
-        """Build the model for sequences of that length.
-
-        Raises DpsimError for a length that it does not accept.
-        """
+        """Build the model for sequences of that length. Raises DpsimError like `check`."""
         self.check(sequence_length)
         length = self.usual if sequence_length is None else sequence_length
         model = self.factory(length, **self._settings(attention))
-        # Frames of speech are not tokens, whose rates and utilisation are reported.
+        # Frames of speech are not tokens, by which rates and utilisation are reported.
         return replace(model, tokens=length) if self.unit == "tokens" else model

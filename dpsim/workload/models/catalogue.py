@@ -1,4 +1,4 @@
-"""The models known by name, built on request."""
+"""The models by name, built on request."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ _LONG_CONTEXT = 2**20  # for rotary positions, which are trained for long contex
 
 
 class FamilyModel:
-    """A function of a family's module, with all its arguments except the sequence length.
+    """A family's function with all its arguments except the sequence length.
 
-    The module is imported when a model is built: a run needs one of twenty.
+    Its module is imported when a model is built, because a run needs few of them.
     """
 
     def __init__(self, home: str, *arguments: Any, **settings: Any) -> None:
@@ -34,15 +34,15 @@ class FamilyModel:
     # Studies of one model build it for each of their scenarios. Models are immutable.
     @lru_cache(maxsize=8)  # noqa: B019 - the catalogue's families live as long as the program
     def __call__(self, *sequence_length: int, **more: bool) -> Model:
-        """Return the model, for sequences of that length where it is a model of sequences."""
+        """Return the model, of that sequence length if it is a model of sequences."""
         function: Callable[..., Model] = resolve_name(self.home)
         return function(*self.arguments, *sequence_length, **self.settings, **more)
 
 
 class _Family:
-    """The models that one function builds from a name, sizes and their ``shared`` settings.
+    """The models that one function builds, with ``shared`` settings.
 
-    ``usual`` and ``longest`` are the lengths of a sequence in ``unit``; images have none.
+    ``usual`` and ``longest`` are lengths of a sequence in ``unit``; None for images.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class _Family:
         self._shared = shared
 
     def __call__(self, *sizes: Any, **more: Any) -> Callable[[str], Images | Tokens]:
-        """Return a function from a name to the entry of the model with these sizes."""
+        """Return a function that returns the entry of the model of these sizes, given its name."""
 
         def entry(name: str) -> Images | Tokens:
             build = FamilyModel(self._home, name, *sizes, **{**self._shared, **more})
@@ -147,7 +147,6 @@ _ENTRIES: dict[str, Callable[[str], Images | Tokens]] = {
     "unet3d": _Family("unet3d:unet3d")(),
     "yolov3": _YOLO(80),
     "yolov3-voc": _YOLO(20),
-    # Neither images nor sequences, and without choices either.
     "neumf": _NEUMF(138_493, 26_744, 64, (256, 256, 128, 64)),
     "neumf-ml1m": _NEUMF(6_040, 3_706, 32, (256, 128, 64, 32)),
     "dlrm": _DLRM((512, 256, 64, 16), (512, 256, 1)),
@@ -164,8 +163,8 @@ _ENTRIES: dict[str, Callable[[str], Images | Tokens]] = {
     "gpt2-medium": _GPT2(24, 1024, 16),
     "gpt2-large": _GPT2(36, 1280, 20),
     "gpt2-xl": _GPT2(48, 1600, 25),
-    # The paper's table rounds: its 1.3B has 24 heads of 128 in a width of 2,048, its 13B a width
-    # of 5,140 for 40 heads of 128.
+    # The paper's table rounds: 24 heads of 128 in a width of 2,048 (1.3B), a width of 5,140 for 40
+    # heads of 128 (13B).
     "gpt3-125m": _GPT3(12, 768, 12),
     "gpt3-350m": _GPT3(24, 1024, 16),
     "gpt3-760m": _GPT3(24, 1536, 16),
@@ -254,7 +253,7 @@ _ENTRIES: dict[str, Callable[[str], Images | Tokens]] = {
     "t5-small": _T5(6, 512, 8, 2048),
     "t5-base": _T5(12, 768, 12, 3072),
     "t5-large": _T5(24, 1024, 16, 4096),
-    "t5-3b": _T5(24, 1024, 32, 16_384, each=128),
+    "t5-3b": _T5(24, 1024, 32, 16_384, head_width=128),
     "t5-v1.1-small": _T5(8, 512, 6, 1024, newer=True),
     "t5-v1.1-base": _T5(12, 768, 12, 2048, newer=True),
     "t5-v1.1-large": _T5(24, 1024, 16, 2816, newer=True),
@@ -295,7 +294,7 @@ _SPELLINGS = {_plain(name): name for name in MODELS} | {
     "resnet20cifar10": "resnet20-cifar",
     "resnet50v1.5": "resnet50",
     "vgg16cifar10": "vgg16-cifar",
-    # These sizes of Qwen 2.5 are the same as of Qwen 2; Llama 3.3 is Llama 3.1 with more training.
+    # Qwen 2.5 of these sizes has Qwen 2's architecture, and Llama 3.3 that of Llama 3.1.
     **{f"qwen2.5{size}": f"qwen2-{size}" for size in ("0.5b", "1.5b", "7b", "72b")},
     "llama3.370b": "llama3.1-70b",
     "whisperlargev2": "whisper-large",
@@ -304,7 +303,7 @@ _SPELLINGS = {_plain(name): name for name in MODELS} | {
 }
 
 
-# A Hugging Face repository: its owner, the model, and a suffix for further training.
+# A Hugging Face repository: owner, model, and a suffix for further training.
 _REPOSITORY = re.compile(
     r"[\w-]+/(?:meta-)?(?P<model>[\w.-]+?)(?:-instruct|-chat|-it|-hf|-v0\.1)*", re.IGNORECASE
 )
@@ -329,7 +328,7 @@ def canonical_name(name: str) -> str:
 
 
 def known_model(model: M) -> M | str:
-    """Return the catalogue's spelling of a name; return a user's own model unchanged.
+    """Return the catalogue's spelling of a name, or a user's own model unchanged.
 
     Raises UnknownNameError.
     """

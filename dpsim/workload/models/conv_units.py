@@ -1,14 +1,11 @@
-"""The building blocks of the Inception family.
-
-Units of convolution, batch norm and ReLU, alone, in chains and in forks.
-"""
+"""The units of the Inception family: convolution, batch norm and ReLU, and their combinations."""
 
 from __future__ import annotations
 
 from dpsim.workload.builder import Builder, Size
 from dpsim.workload.layer_stack import Shape
 
-# Padding that keeps an image's size.
+# Padding by kernel that keeps an image's size.
 _PADDING: dict[Size, Size] = {
     1: 0,
     3: 1,
@@ -32,16 +29,16 @@ class Units:
         """Add a convolution, batch norm, ReLU."""
         self.b.conv(f"{name}.conv", channels, kernel, stride, padding)
         self.b.batch_norm(f"{name}.bn")
-        # In place, as in torchvision: no additional activation is kept.
+        # In place, as in torchvision.
         self.b.activation(f"{name}.relu")
 
     def chain(self, name: str, *units: tuple[int, Size]) -> None:
-        """Add successive units of (channels, kernel), padded so that the image keeps its size."""
+        """Add units of (channels, kernel), padded to keep the image's size."""
         for index, (channels, kernel) in enumerate(units, start=1):
             self.unit(f"{name}_{index}", channels, kernel, padding=_PADDING[kernel])
 
     def pooled(self, name: str, channels: int) -> None:
-        """Add a 3x3 average, then a 1x1 unit."""
+        """Add a 3x3 average pool, then a 1x1 unit."""
         self.b.pool(f"{name}.avg_pool", 3, 1, 1)
         self.unit(f"{name}.branch_pool", channels, 1)
 
@@ -60,7 +57,7 @@ class Units:
         )
 
     def head(self, classes: int) -> None:
-        """Add an average over the image, dropout, and the linear layer of the classes."""
+        """Add a global average pool, dropout, and the classifier."""
         self.b.global_pool("avgpool")
         self.b.activation("dropout", kept=True)
         self.b.flatten()

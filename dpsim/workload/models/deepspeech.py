@@ -1,10 +1,8 @@
-"""DeepSpeech 2 (Amodei et al. 2016).
+"""Deep Speech 2 (Amodei et al. 2016): convolutions over a spectrogram, then bidirectional GRUs.
 
-Convolutions over a spectrogram, bidirectional GRU layers, one linear layer over letters.
-
-``deepspeech2`` is what deepspeech.pytorch trains by default (5 x 800), ``deepspeech2-large`` the
-paper's and that of Deep Gradient Compression (7 x 1200, 127.95 M parameters). Spectra of 161 values
-every 10 ms; directions are summed; batch norm between layers.
+``deepspeech2`` is the default of deepspeech.pytorch (5 x 800), ``deepspeech2-large`` that of the
+paper and of Deep Gradient Compression (7 x 1200, 127.95 M parameters). Spectra have 161 values
+every 10 ms; directions are summed; batch norms are between layers.
 """
 
 from __future__ import annotations
@@ -24,7 +22,8 @@ _CONVOLUTIONS = (
 def deepspeech2(name: str, convolutions: int, depth: int, width: int, frames: int) -> Model:
     """Build Deep Speech 2 over ``frames`` of 10 ms.
 
-    It has the first ``convolutions`` of three, then ``depth`` GRU layers of ``width``.
+    It has the first ``convolutions`` of three, then ``depth`` GRU layers of ``width``, and a linear
+    layer over letters.
     """
     b = Builder((1, 161, frames))
     for index, (channels, kernel, stride, padding) in enumerate(_CONVOLUTIONS[:convolutions]):
@@ -32,8 +31,7 @@ def deepspeech2(name: str, convolutions: int, depth: int, width: int, frames: in
         b.batch_norm(f"conv.{index}.bn")
         b.activation(f"conv.{index}.hardtanh")
     channels, values, steps = b.shape
-    # Frames become the tokens of the recurrent layers; the channels and values of a frame are
-    # concatenated.
+    # Each frame, with all its channels, is a token of the recurrent layers.
     b.shape = (steps, channels * values)
     for index in range(depth):
         if index:
@@ -46,7 +44,7 @@ def deepspeech2(name: str, convolutions: int, depth: int, width: int, frames: in
 
 
 def _batch_norm(b: Builder, name: str) -> None:
-    """Add a batch norm over tokens: each of the width's values is a channel."""
+    """Add a batch norm over tokens, with one channel per value of the width."""
     tokens, width = b.shape
     b.shape = (width, tokens)
     b.batch_norm(name)

@@ -1,9 +1,7 @@
-"""DenseNet (Huang et al. 2017) as torchvision has it.
+"""DenseNet (Huang et al. 2017) as in torchvision.
 
-28,681,000 parameters in DenseNet-161, 20,013,928 in DenseNet-201.
-
-Every layer of a block reads all outputs before it, joined into one tensor: a copy that stays for
-the backward pass.
+28,681,000 parameters in DenseNet-161, 20,013,928 in DenseNet-201. Every layer of a block reads all
+previous outputs, copied into one tensor that is kept for the backward pass.
 """
 
 from __future__ import annotations
@@ -13,10 +11,7 @@ from dpsim.workload.layer import Model
 
 
 def densenet(name: str, growth: int, channels: int, depths: tuple[int, int, int, int]) -> Model:
-    """Build DenseNet in blocks of ``depths`` layers.
-
-    Each layer adds ``growth`` channels to the first ``channels``.
-    """
+    """Build DenseNet of blocks of ``depths`` layers, each of which adds ``growth`` channels."""
     b = Builder((3, 224, 224))
     b.conv("conv0", channels, 7, 2, 3)
     b.batch_norm("norm0")
@@ -39,7 +34,7 @@ def densenet(name: str, growth: int, channels: int, depths: tuple[int, int, int,
 def _layer(b: Builder, name: str, growth: int) -> None:
     channels, *sides = b.shape
     b.activation(f"{name}.cat", kept=True)
-    # The bottleneck of the paper: 1x1 to four times the growth, then 3x3.
+    # The paper's bottleneck: 1x1 to four times the growth, then 3x3.
     for index, width, kernel in ((1, 4 * growth, 1), (2, growth, 3)):
         b.batch_norm(f"{name}.norm{index}")
         b.activation(f"{name}.relu{index}")

@@ -12,24 +12,21 @@ _WIDTH = 256  # channels of all levels of a pyramid
 
 
 class FrozenNorms(Builder):
-    """A builder with constant batch norms, as in detectors with few images per GPU."""
+    """A builder with constant batch norms, as in detectors, which have few images per GPU."""
 
     def batch_norm(self, name: str, *, kept: bool = True) -> None:
-        """Add a scale and a shift per channel; backward scales the gradient, and needs no input."""
+        """Add a scale and a shift per channel; backward needs no input."""
         self._memory(name, "elementwise", 2 * self.size, 2 * self.size)
 
 
 def resnet50(b: Builder, block: Callable[..., None]) -> list[Shape]:
-    """Add ResNet-50's stem and stages of ``block``; return their outputs."""
+    """Add ResNet-50's stem and stages of ``block``; return the stages' output shapes."""
     stem(b)
     return stages(b, (3, 4, 6, 3), block)
 
 
 def pyramid(b: Builder, outputs: Sequence[Shape]) -> list[Shape]:
-    """Add a feature pyramid (Lin et al. 2017) over ``outputs`` of stages; return its levels.
-
-    The finest comes first.
-    """
+    """Add a feature pyramid (Lin et al. 2017) over stages; return its levels, the finest first."""
     levels: list[Shape] = []
     coarser: Shape | None = None
     for index, stage in reversed(list(enumerate(outputs))):
@@ -46,7 +43,7 @@ def pyramid(b: Builder, outputs: Sequence[Shape]) -> list[Shape]:
 
 
 def coarser_levels(b: Builder, levels: list[Shape]) -> list[Shape]:
-    """Return the ``levels`` and two more, each a convolution of the previous one with stride 2."""
+    """Add two coarser levels by convolutions of stride 2; return all levels."""
     b.shape = levels[-1]
     more: list[Shape] = []
     for level in (6, 7):
@@ -57,7 +54,7 @@ def coarser_levels(b: Builder, levels: list[Shape]) -> list[Shape]:
 
 
 def over_levels(b: Builder, levels: Sequence[Shape], head: Callable[[str, bool], None]) -> None:
-    """Add a ``head(level, tied)`` for all ``levels``; all but the first borrow its weights."""
+    """Add a ``head(level, tied)`` on all ``levels``; all but the first borrow its weights."""
     for index, level in enumerate(levels):
         b.shape = level
         head(f"level{index}", index > 0)

@@ -1,7 +1,8 @@
-"""DLRM (Naumov et al. 2019): tables of categories and a small network, multiplied pair by pair.
+"""DLRM (Naumov et al. 2019): pairwise products of category embeddings and a small network.
 
-``dlrm`` is the reference's for Criteo's Kaggle set, ``dlrm-terabyte`` MLPerf's for the terabyte,
-whose tables no GPU holds alone. Gradients of tables are dense, as data parallelism sends them.
+``dlrm`` is the reference model for Criteo's Kaggle set, ``dlrm-terabyte`` MLPerf's for the terabyte
+set, whose tables do not fit on a GPU. Gradients of tables are dense, as data parallelism sends
+them.
 """
 
 from __future__ import annotations
@@ -9,12 +10,12 @@ from __future__ import annotations
 from dpsim.workload.builder import Builder
 from dpsim.workload.layer import Model
 
-_NUMBERS = 13  # features that are numbers, not categories
+_NUMBERS = 13  # numerical features
 _KAGGLE = (
     1460, 583, 10_131_227, 2_202_608, 305, 24, 12_517, 633, 3, 93_145, 5683, 8_351_593, 3194, 27,
     14_992, 5_461_306, 10, 5652, 2173, 4, 7_046_547, 18, 15, 286_181, 105, 142_572,
 )  # fmt: skip
-# Tables are cut at 40 M rows.
+# Limited to 40 M rows each.
 _TERABYTE = (
     39_884_406, 39_043, 17_289, 7420, 20_263, 3, 7120, 1543, 63, 38_532_951, 2_953_546, 403_346, 10,
     2208, 11_938, 155, 4, 976, 14, 39_979_771, 25_641_295, 39_664_984, 585_935, 12_972, 108, 36,
@@ -24,7 +25,7 @@ _TERABYTE = (
 def dlrm(
     name: str, below: tuple[int, ...], above: tuple[int, ...], *, terabyte: bool = False
 ) -> Model:
-    """Build DLRM with networks of these widths ``below`` and ``above`` the products of vectors."""
+    """Build DLRM, given the widths of the networks ``below`` and ``above`` the pair products."""
     tables = _TERABYTE if terabyte else _KAGGLE
     b = Builder((_NUMBERS,))
     _network(b, "bot_l", below)

@@ -1,7 +1,7 @@
 """EfficientNet (Tan and Le 2019): inverted bottlenecks of depthwise convolutions, scaled channels.
 
 B0 has 5,288,548 parameters on 224x224 images, B4 19,341,616 on 380x380. NVIDIA's wide SE models
-squeeze to a quarter of the widened channels, not of those that enter.
+squeeze to a quarter of the widened channels instead of the block's input channels.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _STAGES = (
 def efficientnet(
     name: str, image: int, wider: float = 1.0, deeper: float = 1.0, *, wide_squeeze: bool = False
 ) -> Model:
-    """Build EfficientNet with B0's channels and blocks times ``wider`` and ``deeper``."""
+    """Build EfficientNet with B0's channels times ``wider`` and blocks times ``deeper``."""
     b = Builder((3, image, image))
     _unit(b, "features.stem", _rounded_to_eight(32 * wider), 3, 2)
     for stage, (widening, kernel, stride, channels, blocks) in enumerate(_STAGES, start=1):
@@ -54,13 +54,13 @@ def efficientnet(
 def _unit(
     b: Builder, name: str, channels: int, kernel: int, stride: int = 1, groups: int = 1
 ) -> None:
-    """Add a convolution, batch norm, SiLU, whose backward needs its input."""
+    """Add a convolution, batch norm and SiLU."""
     b.conv(f"{name}.conv", channels, kernel, stride, kernel // 2, groups=groups)
     b.batch_norm(f"{name}.bn")
     b.activation(f"{name}.silu", kept=True)
 
 
 def _rounded_to_eight(channels: float) -> int:
-    """Return the nearest multiple of eight, at most a tenth below."""
+    """Return the nearest multiple of eight, or the next if that is more than a tenth below."""
     rounded = max(8, int(channels + 4) // 8 * 8)
     return rounded if rounded >= 0.9 * channels else rounded + 8

@@ -1,6 +1,6 @@
 """ELECTRA (Clark et al. 2020): a small generator fills in tokens, and a BERT detects replaced ones.
 
-They are pre-trained together, see every token, and share the tables of words, positions, segments.
+They are pre-trained together, see all tokens, and share the tables of words, positions, segments.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dpsim.workload.layer import Model
 from dpsim.workload.models.bert import encoder_block
 
 _WORDS, _POSITIONS, _SEGMENTS = 30_522, 512, 2
-_GAPS = 0.15  # of the tokens
+_MASKED_SHARE = 0.15
 
 
 def electra(
@@ -25,13 +25,13 @@ def electra(
     *,
     fused: bool = False,
 ) -> Model:
-    """Build ``blocks`` of both; the generator has a ``smaller``-th of the width and heads."""
+    """Build both of ``blocks``; the generator's width and heads are ``smaller`` times fewer."""
     b = Builder((tokens,))
     b.embedding("embeddings.word_embeddings", _WORDS, width)
     b.embedding("embeddings.position_embeddings", _POSITIONS, width)
     b.embedding("embeddings.token_type_embeddings", _SEGMENTS, width)
     _encoder(b, "generator", blocks, width // smaller, heads // smaller, fused)
-    b.shape = (ceil(_GAPS * tokens), width // smaller)
+    b.shape = (ceil(_MASKED_SHARE * tokens), width // smaller)
     b.linear("generator_predictions.dense", width)
     b.activation("generator_predictions.gelu", kept=True)
     b.layer_norm("generator_predictions.LayerNorm")

@@ -1,9 +1,7 @@
-"""GNMT v2 (Wu et al. 2016) as NVIDIA's DeepLearningExamples have it.
+"""GNMT v2 (Wu et al. 2016) as in NVIDIA's DeepLearningExamples: 160,671,297 parameters.
 
-4 + 4 LSTM layers of 1,024 and an additive attention.
-
-160,671,297 parameters. The encoder's first layer goes both ways; a table of 32,320 words serves
-both languages.
+4 + 4 LSTM layers of 1,024 with additive attention. The encoder's first layer is bidirectional; both
+languages share a table of 32,320 words.
 """
 
 from __future__ import annotations
@@ -42,15 +40,12 @@ def gnmt(name: str, sequence_length: int) -> Model:
 
 
 def _attention(b: Builder, name: str, keys: int) -> None:
-    """Add additive attention: scores v tanh(q + k), then the weighted sum of the keys.
-
-    Every pair of tokens has a vector of the whole width, so memory traffic is high.
-    """
+    """Add additive attention: scores v tanh(q + k), then the weighted sum of the keys."""
     tokens = b.shape[0]
     b.linear(f"{name}.linear_q", _WIDTH, bias=False)
     b.shape = (keys, _WIDTH)
     b.linear(f"{name}.linear_k", _WIDTH, bias=False)
-    # tanh(q + k) is materialised for every pair of a token and a key.
+    # tanh(q + k) is materialised for every pair: a vector of the whole width.
     b.shape = (tokens * keys, _WIDTH)
     b.activation(f"{name}.tanh", kept=True)
     b.parameter(f"{name}.normalize_bias", _WIDTH)

@@ -1,6 +1,6 @@
-"""GoogLeNet (Szegedy et al. 2015) as torchvision has it: 6,624,904 parameters.
+"""GoogLeNet (Szegedy et al. 2015) as in torchvision: 6,624,904 parameters.
 
-With batch norm, 3x3 convolutions in place of 5x5, and without the auxiliary heads.
+With batch norm, 3x3 convolutions instead of 5x5, and without the auxiliary heads.
 """
 
 from __future__ import annotations
@@ -8,8 +8,7 @@ from __future__ import annotations
 from dpsim.workload.layer import Model
 from dpsim.workload.models.conv_units import Units
 
-# Channels of a block's branches: 1x1; 3x3 and the preceding 1x1; 5x5 and the preceding 1x1; the
-# 1x1 after its pool.
+# Channels of a block's branches: 1x1; 1x1, 3x3; 1x1, 5x5; the 1x1 after a pool.
 _BLOCKS = {
     "3a": (64, 96, 128, 16, 32, 32),
     "3b": (128, 128, 192, 32, 96, 64),

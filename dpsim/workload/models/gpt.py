@@ -2,8 +2,7 @@
 
 The output layer is tied to the token embedding. Per sample of T tokens, n blocks of width d and V
 words, forward takes 2 T (12 n d^2 + V d) + 4 n T^2 d FLOP. GPT-2 small has 124,439,808 parameters,
-GPT-3 174.6 G. Attention is the plain one of their day, its scores written out, unless it is
-``fused``.
+GPT-3 174.6 G. Unless ``fused``, attention materialises the scores, as it did then.
 """
 
 from __future__ import annotations
@@ -27,10 +26,7 @@ def gpt(
     tied: bool = True,
     fused: bool = False,
 ) -> Model:
-    """Build a decoder of ``blocks`` over ``sequence_length`` tokens, at most ``positions``.
-
-    It ends with the loss over its words.
-    """
+    """Build a decoder and its loss over ``sequence_length`` tokens, at most ``positions``."""
     b = Builder((sequence_length,))
     b.embedding("wte", words, width)
     b.embedding("wpe", positions, width)
@@ -38,7 +34,7 @@ def gpt(
     for block in range(blocks):
         _block(b, f"h.{block}", heads, inner or 4 * width, fused)
     b.layer_norm("ln_f")
-    # The loss keeps its own result, not the scores.
+    # The loss keeps its result, not the logits.
     b.linear("lm_head", words, bias=False, tied=tied, kept=False)
     b.cross_entropy("loss")
     return b.build(name, f"{sequence_length} tokens")
@@ -50,7 +46,7 @@ def _block(b: Builder, name: str, heads: int, inner: int, fused: bool) -> None:
     b.linear(f"{name}.attn.c_attn", 3 * width)
     b.shape = (tokens, width)  # queries, keys and values, concatenated
     (b.fused_attention if fused else b.attention)(f"{name}.attn", heads)
-    # Neither dropout, whose mask is left out, nor a sum needs this output in backward.
+    # Backward of dropout (whose mask is left out) and of a sum does not need this output.
     b.linear(f"{name}.attn.c_proj", width, kept=False)
     _residual(b, f"{name}.attn")
     b.layer_norm(f"{name}.ln_2")

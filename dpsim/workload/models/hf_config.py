@@ -1,7 +1,4 @@
-"""Models from a Hugging Face style ``config.json``.
-
-Supports the transformer families that have a builder, in any size.
-"""
+"""Models from a Hugging Face ``config.json``, for the families in this catalogue, in any size."""
 
 from __future__ import annotations
 
@@ -22,9 +19,9 @@ from dpsim.workload.models.neox import neox, phi
 from dpsim.workload.models.vit import vit
 from dpsim.workload.profile import read_file
 
-_LONG = 4096  # default tokens of models that could take more
-_MOST = 2**40  # for any size: larger ones are typing errors
-_MOST_LAYERS = 2_000  # each is simulated; the deepest models known have a few hundred
+_LONG = 4096  # default tokens of models that accept more
+_MOST = 2**40  # of any size: larger ones are typing errors
+_MOST_LAYERS = 2_000  # the deepest known models have a few hundred
 
 
 class _Sizes:
@@ -46,7 +43,7 @@ class _Sizes:
         value = self._values.get(key)
         if value is None:
             return default
-        # JSON's true is an integer in Python.
+        # JSON's true is an int in Python.
         if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= _MOST:
             raise self.problem(f"{key} must be a positive integer, but got {value!r}")
         if "layer" in key and value > _MOST_LAYERS:
@@ -75,7 +72,7 @@ class _Sizes:
         return ATTENTION_OF[value]
 
     def divided(self, width: str, heads: str) -> tuple[int, int]:
-        """Return width and number of heads. Raises DpsimError if the width is no multiple."""
+        """Return width and number of heads. Raises DpsimError unless heads divide the width."""
         if self[width] % self[heads]:
             raise self.problem(
                 f"{width} must be a multiple of {heads}, but got {self[width]} and {self[heads]}"
@@ -83,10 +80,7 @@ class _Sizes:
         return self[width], self[heads]
 
     def classes(self) -> int:
-        """Return the number of classes of a classifier.
-
-        Labels are named or counted; the library's default is two.
-        """
+        """Return the number of a classifier's classes; the library's default is two."""
         labels = self._values.get("id2label")
         return len(labels) if isinstance(labels, dict) and labels else self.get("num_labels", 2)
 
@@ -94,7 +88,7 @@ class _Sizes:
 def _bert_like(
     build: Callable[..., Model], name: str, sizes: _Sizes, *words: int, usual: int, **more: int
 ) -> Tokens:
-    """Return a family with the keys of BERT and most others; ``usual`` is its default length."""
+    """Return the entry of a model with BERT's keys; ``usual`` is its default length."""
     width, heads = sizes.divided("hidden_size", "num_attention_heads")
     longest = sizes["max_position_embeddings"]
     shape = (sizes["num_hidden_layers"], width, heads, *words)
@@ -127,7 +121,7 @@ def _gpt2(name: str, sizes: _Sizes) -> Tokens:
         heads,
         positions=longest,
         words=sizes["vocab_size"],
-        # Null in most configurations, which means four times the width.
+        # Null in most configurations.
         inner=sizes.get("n_inner", 4 * width),
         tied=sizes.flag("tie_word_embeddings", True),
     )
@@ -144,15 +138,15 @@ def _llama(
     experts: tuple[str, str, str] | None = None,
     **more: Any,
 ) -> Tokens:
-    """Return a family that is Llama's except for ``more``, fields of `llama.Llama`.
+    """Return the entry of a model like Llama; ``more`` are fields of `llama.Llama`.
 
     ``tied`` and ``head`` are the family's defaults; ``windowed``: it uses sliding_window.
-    ``experts`` are the keys of their number, of how many a token uses, and of their width.
+    ``experts`` are the keys of their number, their number per token, and their width.
     """
     width, heads = sizes["hidden_size"], sizes["num_attention_heads"]
     groups = sizes.get("num_key_value_heads", heads)
-    # Heads need not divide the width where their own width is given, as in Gemma and Qwen 3.
-    each = (
+    # Heads need not divide the width if head_dim is given, as in Gemma and Qwen 3.
+    head_width = (
         sizes.get("head_dim", head)
         or sizes.divided("hidden_size", "num_attention_heads")[0] // heads
     )
@@ -176,7 +170,7 @@ def _llama(
         groups=groups,
         words=sizes["vocab_size"],
         tied=sizes.flag("tie_word_embeddings", tied),
-        head=each,
+        head=head_width,
         window=sizes.get("sliding_window", 0) or None if windowed else None,
         **more,
     )
@@ -185,8 +179,8 @@ def _llama(
     return Tokens(factory, min(_LONG, longest), longest, fusible=True, attention=stated)
 
 
-def _side_by_side(build: Callable[..., Model], name: str, sizes: _Sizes) -> Tokens:
-    """Return a family whose blocks compute attention and feed-forward in parallel."""
+def _parallel_blocks(build: Callable[..., Model], name: str, sizes: _Sizes) -> Tokens:
+    """Return the entry of a model whose blocks compute attention and feed-forward in parallel."""
     return _bert_like(build, name, sizes, sizes["vocab_size"], usual=_LONG)
 
 
@@ -206,13 +200,13 @@ def _mamba(name: str, sizes: _Sizes) -> Tokens:
         words=sizes["vocab_size"],
         tied=sizes.flag("tie_word_embeddings", True),
     )
-    # Trained on 2,048 tokens; a state-space model has no longest text.
+    # Trained on 2,048 tokens; a state-space model has no longest sequence.
     return Tokens(factory, 2048, 2**20)
 
 
 def _vit(name: str, sizes: _Sizes) -> Images:
     width, heads = sizes.divided("hidden_size", "num_attention_heads")
-    # Only for its error: patches must cover an image exactly.
+    # For its error: patches must cover the image exactly.
     sizes.divided("image_size", "patch_size")
     return Images(
         partial(
@@ -242,7 +236,7 @@ _FAMILIES: dict[str, Callable[[str, _Sizes], Images | Tokens]] = {
         _llama, **_GEMMA, windowed=True, norms="both", global_every=6, query_norms="head"
     ),
     "gpt2": _gpt2,
-    "gpt_neox": partial(_side_by_side, neox),
+    "gpt_neox": partial(_parallel_blocks, neox),
     "llama": _llama,
     "mamba": _mamba,
     "mistral": partial(_llama, windowed=True),
@@ -253,7 +247,7 @@ _FAMILIES: dict[str, Callable[[str, _Sizes], Images | Tokens]] = {
     ),
     "olmo": partial(_llama, norm_weights=False),
     "olmo2": partial(_llama, norms="after", query_norms="width"),
-    "phi": partial(_side_by_side, phi),
+    "phi": partial(_parallel_blocks, phi),
     "phi3": partial(_llama, windowed=True, packed=True),
     "qwen2": partial(_llama, biases=True),
     "qwen3": partial(_llama, head=128, query_norms="head"),
@@ -286,9 +280,8 @@ def from_config(path: str | os.PathLike[str]) -> Images | Tokens:
         raise DpsimError(f"{source}: model_type is missing (known: {', '.join(_FAMILIES)})")
     if not isinstance(family, str):
         raise DpsimError(f"{source}: {UnknownNameError('model_type', family, _FAMILIES)}")
-    # Written by the library; it may be a local path of the model's author.
     name = values.get("_name_or_path")
-    # The limit of a profile's name.
+    # 200 is the limit of a profile's name.
     name = (name if isinstance(name, str) and name else family)[:200]
     if family in _FAMILIES:
         return _FAMILIES[family](name, _Sizes(values, source))

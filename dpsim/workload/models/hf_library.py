@@ -1,7 +1,7 @@
-"""Models of any ``config.json`` that the transformers library builds, traced without weights.
+"""Models of any other ``config.json``, built by the transformers library and traced.
 
-For families that have no builder here. The library is an extra, ``hf``. It runs in a separate
-process with limits of time and memory, and without network access (`hf_traced`).
+The library is an extra, ``hf``. It runs in a separate process with limits of time and memory, and
+without network access (`hf_traced`).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from dpsim.workload.layer import Model
 from dpsim.workload.models import hf_traced
 from dpsim.workload.models.built import Images, Tokens
 
-_FAMILY = re.compile(r"[\w.-]+")  # the form of all names in the library
+_FAMILY = re.compile(r"[\w.-]+")
 
 
 def library_entry(
@@ -27,13 +27,13 @@ def library_entry(
 ) -> Images | Tokens:
     """Return the model of a configuration that the library knows.
 
-    Raises DpsimError if the library is missing, with the families that need no library
-    (``own``), or does not know the family either.
+    Raises DpsimError if the library is not installed (the error lists the ``own`` families, which
+    do not need it), or does not know the family.
     """
     family = values["model_type"]
     if not _FAMILY.fullmatch(family):
         raise DpsimError(f"{source}: {UnknownNameError('model_type', family, own)}")
-    # Not imported here, since that takes seconds.
+    # Importing them would take seconds.
     if find_spec("transformers") is None or find_spec("torch") is None:
         raise DpsimError(
             f"{source}: {UnknownNameError('model_type', family, own)}; any other needs the "
@@ -48,7 +48,7 @@ def library_entry(
 
 @dataclass(frozen=True)
 class _Built:
-    """Builds the model of one configuration, for a sequence length where it has one."""
+    """Builds the model of a configuration, for a sequence length if it has one."""
 
     values: dict[str, Any]
     source: str
@@ -59,7 +59,7 @@ class _Built:
         return model
 
     def in_child(self, function: Any, *args: Any) -> Any:
-        """Return the result of ``function``, called in the library's process."""
+        """Call ``function`` in the library's process."""
         try:
             return _library().run(function, self.values, self.source, *args)
         except FailedError as error:

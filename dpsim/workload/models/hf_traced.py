@@ -1,10 +1,10 @@
 """Models that the transformers library builds from a configuration, in a separate process.
 
-A ``config.json`` is untrusted data, and the library does more than read it: a key may name a
-repository to fetch, a kernel to load, a class to create. Only the library's own configurations, and
-its models for them, are therefore allowed; texts and tables are accepted only for keys that the
-configuration's class reads, and may not name external resources. The process has no network, starts
-no program, writes no file, and cannot import packages that load from elsewhere.
+A ``config.json`` is untrusted: a key may name a repository to fetch, a kernel to load, a class to
+create. Therefore only the library's own configurations and models are allowed. Texts and tables are
+accepted only for keys that the configuration's class reads, and may not name external resources.
+The process has no network, starts no program, writes no file, and cannot import packages that load
+external resources.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from dpsim.workload.layer import Model
 from dpsim.workload.models.built import ATTENTION_OF
 from dpsim.workload.torch_factory import explained, import_torch
 
-_USUAL = 4096  # default tokens of models that could take more
-_LONGEST = 2**20  # where the configuration gives no limit
+_USUAL = 4096  # default tokens of models that accept more
+_LONGEST = 2**20  # if the configuration gives no limit
 _SECOND = 16_000  # samples of sound
 _SOUND = "samples of sound"
 
-# The library's kinds of models, the most likely ones in training first.
-_PAIRED = ("AutoModelForSeq2SeqLM", "AutoModelForSpeechSeq2Seq", "AutoModel")
-_SINGLE = (
+# The library's classes of models, the most likely ones in training first.
+_ENCODER_DECODER = ("AutoModelForSeq2SeqLM", "AutoModelForSpeechSeq2Seq", "AutoModel")
+_OTHER = (
     "AutoModelForMaskedLM",
     "AutoModelForCausalLM",
     "AutoModelForImageClassification",
@@ -44,56 +44,54 @@ _LABELLED = ("ForCausalLM", "LMHeadModel", "ForMaskedLM", "ForConditionalGenerat
 _AUTO = "transformers.models.auto"
 
 # Packages that load external resources by name.
-_HIDDEN = ("kernels", "timm", "detectron2")
-# An impossible folder: files that others have fetched into a cache are untrusted as well.
+_BLOCKED_PACKAGES = ("kernels", "timm", "detectron2")
+# An impossible cache folder: its files would be untrusted too.
 _OFFLINE = {"HF_HUB_OFFLINE": "1", "HF_HOME": f"{os.devnull}/none", "USE_HUB_KERNELS": "NO"}
-_REFUSED = re.compile(
+_BLOCKED_EVENTS = re.compile(
     r"(socket|subprocess|shutil|urllib|ftplib)\..*"
     r"|os\.(system|exec|fork|forkpty|spawn|posix_spawn|startfile|remove|rename|rmdir|mkdir|link"
     r"|symlink|truncate|chmod|chown)"
 )
-_WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
+_WRITE_FLAGS = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 
-_ELSEWHERE_FAMILIES = ("timm_backbone", "timm_wrapper")
-_ELSEWHERE = ("backbone", "use_timm_backbone", "use_pretrained_backbone")
-_FOREIGN = re.compile(r"[/\\:\s]|.{101}")  # in paths, addresses and names of hubs; in no setting
-# Keys of the common base class of configurations that change a model.
-_COMMON = (
+_EXTERNAL_FAMILIES = ("timm_backbone", "timm_wrapper")
+_EXTERNAL_KEYS = ("backbone", "use_timm_backbone", "use_pretrained_backbone")
+# Paths, addresses and repositories match this, and no setting does.
+_EXTERNAL_NAME = re.compile(r"[/\\:\s]|.{101}")
+# Keys of the configurations' base class that change a model.
+_BASE_KEYS = (
     *("model_type", "num_labels", "is_encoder_decoder", "chunk_size_feed_forward"),
     *("tie_word_embeddings", "rope_parameters", "rope_theta", "rope_scaling"),
     "partial_rotary_factor",
 )
-_SAID = ("attn_implementation", "_attn_implementation")
+_ATTENTION_KEYS = ("attn_implementation", "_attn_implementation")
 
 Inputs = dict[str, tuple[tuple[int, ...], str]]
 
 
 def prepare() -> None:
-    """Load the library, and block all that its process does not need. This cannot be undone."""
+    """Load the library, and block what its process does not need. This cannot be undone."""
     os.environ.update(_OFFLINE)
-    for name in _HIDDEN:
+    for name in _BLOCKED_PACKAGES:
         sys.modules[name] = None  # type: ignore[assignment]  # as if it were not installed
-    # Load its tables now, while torch may still access files for its imports.
+    # Load its tables now, while imports may still write files.
     importlib.import_module("torch")
     importlib.import_module(f"{_AUTO}.modeling_auto")
     tempfile.gettempdir()  # tempfile writes a file to find the folder, which torch asks for
     sys.dont_write_bytecode = True
-    sys.addaudithook(_shut)
+    sys.addaudithook(_audit)
 
 
-def _shut(event: str, args: tuple[Any, ...]) -> None:
-    writes = event == "open" and isinstance(args[0], (str, bytes)) and args[2] & _WRITES
-    if (writes and os.fsdecode(args[0]) != os.devnull) or _REFUSED.fullmatch(event):
+def _audit(event: str, args: tuple[Any, ...]) -> None:
+    writes = event == "open" and isinstance(args[0], (str, bytes)) and args[2] & _WRITE_FLAGS
+    if (writes and os.fsdecode(args[0]) != os.devnull) or _BLOCKED_EVENTS.fullmatch(event):
         raise PermissionError(f"no configuration may ask for {event}")
 
 
 def described(values: Mapping[str, Any], source: str) -> tuple[str, int, int]:
-    """Return the name of the model's main input, and its default and longest length.
-
-    Raises DpsimError if ``values`` are not a configuration.
-    """
+    """Return the model's main input, and its default and longest length. Raises DpsimError."""
     config = _config(values, source)
-    main = _main_input(_kind(config, values, source))
+    main = _main_input(_model_class(config, values, source))
     if main == "input_values":
         return main, 10 * _SECOND, 60 * _SECOND
     longest = _first(config, "max_position_embeddings", "max_target_positions", "n_positions")
@@ -102,12 +100,12 @@ def described(values: Mapping[str, Any], source: str) -> tuple[str, int, int]:
 
 
 def traced(values: Mapping[str, Any], source: str, name: str, length: int | None) -> Model:
-    """Return the model, called ``name``, for samples of that length. Raises DpsimError."""
+    """Return the model, called ``name``, for samples of ``length``. Raises DpsimError."""
     from dpsim.workload.torch_trace import trace_call
 
     torch = import_torch()
     config = _config(values, source)
-    kind = _kind(config, values, source)
+    kind = _model_class(config, values, source)
     main = _main_input(kind)
     if length is None:
         height, width = _side(config)
@@ -117,16 +115,16 @@ def traced(values: Mapping[str, Any], source: str, name: str, length: int | None
         if getattr(config, "is_encoder_decoder", False):
             sample += f" and {length} of the decoder"
     with explained(source, "cannot be built and traced without weights"):
-        # Without weights: a model of any size takes no memory here.
+        # On the meta device a model takes no memory.
         with torch.device("meta"):
             module = kind(config)
         module = module.to("meta").train()
         model = trace_call(module, _inputs(config, kind, length), name, sample)
-    return replace(model, notes=(*model.notes, *_forced(values, config)))
+    return replace(model, notes=(*model.notes, *_override_notes(values, config)))
 
 
-def _forced(values: Mapping[str, Any], config: Any) -> Iterator[str]:
-    """Yield notes on the settings of ``values`` for which the library takes another value."""
+def _override_notes(values: Mapping[str, Any], config: Any) -> Iterator[str]:
+    """Yield a note for each setting of ``values`` that the library overrides."""
     for key in _keys(type(config)):
         requested = values.get(key)
         taken = getattr(config, key, requested)
@@ -138,24 +136,24 @@ def _forced(values: Mapping[str, Any], config: Any) -> Iterator[str]:
 
 
 def unit(main: str) -> str:
-    """Return the unit of a sample's length, for a model with that input."""
+    """Return the unit of a sample's length, for a model with that main input."""
     return _SOUND if main == "input_values" else "tokens"
 
 
 def _config(values: Mapping[str, Any], source: str) -> Any:
-    """Return the library's object, with fused attention unless the configuration asks for eager."""
+    """Return the library's configuration, with fused attention unless ``values`` ask for eager."""
     kind = _config_class(values["model_type"], source)
     with explained(source, "is not a configuration"):
-        kept = _admitted(values, kind, source)
-        chosen = next((values[key] for key in _SAID if values.get(key) is not None), None)
+        kept = _allowed(values, kind, source)
+        chosen = next((values[key] for key in _ATTENTION_KEYS if values.get(key) is not None), None)
         if chosen is not None:
             if not isinstance(chosen, str) or chosen not in ATTENTION_OF:
                 raise DpsimError(
                     f"{source}: attn_implementation must be one of {', '.join(ATTENTION_OF)}, "
                     f"but got {chosen!r}"
                 )
-            # A trace treats all fused attention alike, so use torch's own kernel.
-            kept[_SAID[0]] = "eager" if ATTENTION_OF[chosen] == "unfused" else "sdpa"
+            # A trace treats all fused attention the same.
+            kept[_ATTENTION_KEYS[0]] = "eager" if ATTENTION_OF[chosen] == "unfused" else "sdpa"
         return kind.from_dict(kept)
 
 
@@ -163,26 +161,26 @@ def _config_class(family: object, source: str) -> Any:
     known = importlib.import_module(f"{_AUTO}.configuration_auto").CONFIG_MAPPING
     if not isinstance(family, str) or family not in known:
         raise DpsimError(f"{source}: {UnknownNameError('model_type', family, known)}")
-    if family in _ELSEWHERE_FAMILIES:
+    if family in _EXTERNAL_FAMILIES:
         raise DpsimError(f"{source}: model_type {family} takes a model from another library")
     return known[family]
 
 
-def _admitted(values: Mapping[str, Any], kind: Any, source: str) -> dict[str, Any]:
-    """Return the ``values`` that a configuration of class ``kind`` reads, all plain data."""
-    for key in _ELSEWHERE:
+def _allowed(values: Mapping[str, Any], kind: Any, source: str) -> dict[str, Any]:
+    """Return the ``values`` that a configuration of class ``kind`` reads, as plain data."""
+    for key in _EXTERNAL_KEYS:
         if values.get(key):
             raise DpsimError(
                 f"{source}: {key} takes a model from elsewhere, which a configuration may not; "
                 "describe it in backbone_config"
             )
-    of_all = _keys(_base()) - {*_COMMON}
-    known = _keys(kind) - of_all
+    base_keys = _keys(_base()) - {*_BASE_KEYS}
+    known = _keys(kind) - base_keys
     kept = {
-        key: _data(value, key, kind, source)
+        key: _checked(value, key, kind, source)
         for key, value in values.items()
-        # Models look for further keys; a number cannot name a resource.
-        if key in known or (_is_number(value) and key not in of_all and not key.startswith("_"))
+        # Models read further keys; a number cannot name a resource.
+        if key in known or (_is_number(value) and key not in base_keys and not key.startswith("_"))
     }
     if isinstance(labels := values.get("id2label"), dict):
         kept["num_labels"] = len(labels)
@@ -198,27 +196,27 @@ def _is_number(value: Any) -> bool:
     )
 
 
-def _data(value: Any, key: str, kind: Any, source: str) -> Any:
+def _checked(value: Any, key: str, kind: Any, source: str) -> Any:
     """Return ``value``. Raises DpsimError if it might name an external resource."""
-    if isinstance(value, str) and _FOREIGN.search(value):
+    if isinstance(value, str) and _EXTERNAL_NAME.search(value):
         raise DpsimError(f"{source}: {key} must be a setting's name, but got {value!r}")
     if isinstance(value, list):
-        return [_data(each, key, kind, source) for each in value]
+        return [_checked(each, key, kind, source) for each in value]
     if isinstance(value, dict):
-        own = _part(value, key, kind, source)
+        own = _nested_class(value, key, kind, source)
         if own is not None:
-            return _admitted(value, own, source)
-        of_all = _keys(_base()) - {*_COMMON}
+            return _allowed(value, own, source)
+        base_keys = _keys(_base()) - {*_BASE_KEYS}
         return {
-            name: _data(each, name, None, source)
+            name: _checked(each, name, None, source)
             for name, each in value.items()
-            if name not in of_all
+            if name not in base_keys
         }
     return value
 
 
-def _part(value: Mapping[str, Any], key: str, kind: Any, source: str) -> Any:
-    """Return the class of a nested configuration in class ``kind``; None for a plain table."""
+def _nested_class(value: Mapping[str, Any], key: str, kind: Any, source: str) -> Any:
+    """Return the class of the nested configuration at ``key``, or None for a plain table."""
     if value.get("model_type") is not None:
         return _config_class(value["model_type"], source)
     own = getattr(kind, "sub_configs", {}).get(key)
@@ -230,8 +228,8 @@ def _base() -> Any:
 
 
 def _keys(kind: Any) -> frozenset[str]:
-    """Return the keys that the class ``kind`` reads, without those of the common base class."""
-    found = {*_COMMON, *getattr(kind, "attribute_map", {})}
+    """Return the keys that the class ``kind`` reads, of its base class only `_BASE_KEYS`."""
+    found = {*_BASE_KEYS, *getattr(kind, "attribute_map", {})}
     bases = kind.__mro__
     for each in bases[: bases.index(_base()) or 1]:
         found.update(vars(each).get("__annotations__", {}))
@@ -239,20 +237,20 @@ def _keys(kind: Any) -> frozenset[str]:
             if name not in vars(each):
                 continue
             code = inspect.unwrap(vars(each)[name]).__code__
-            # Its arguments, and the keys that it looks up.
+            # Arguments, and the keys that the code looks up.
             found.update(code.co_varnames[: code.co_argcount + code.co_kwonlyargcount])
             found.update(const for const in code.co_consts if isinstance(const, str))
     return frozenset(found)
 
 
-def _kind(config: Any, values: Mapping[str, Any], source: str) -> Any:
-    """Return the model's class: from ``architectures``, or the library's for this configuration."""
+def _model_class(config: Any, values: Mapping[str, Any], source: str) -> Any:
+    """Return the model's class: that of ``architectures``, or the library's default."""
     library = importlib.import_module("transformers")
     named = values.get("architectures")
     if isinstance(named, list) and named and named[0] in _models_of(values["model_type"]):
         return getattr(library, named[0])
-    for auto in _PAIRED if getattr(config, "is_encoder_decoder", False) else _SINGLE:
-        # The library's table from a configuration's class to one or several model classes.
+    for auto in _ENCODER_DECODER if getattr(config, "is_encoder_decoder", False) else _OTHER:
+        # Maps a configuration's class to one or several model classes.
         mapping = getattr(library, auto)._model_mapping
         if type(config) in mapping:
             found = mapping[type(config)]
@@ -261,7 +259,7 @@ def _kind(config: Any, values: Mapping[str, Any], source: str) -> Any:
 
 
 def _models_of(family: str) -> Iterator[str]:
-    """Yield the names of the classes that the library's tables hold for a family."""
+    """Yield the names of the library's model classes of a family."""
     for name, table in vars(importlib.import_module(f"{_AUTO}.modeling_auto")).items():
         if name.startswith("MODEL_") and name.endswith("_MAPPING_NAMES"):
             found = table.get(family, ())
@@ -274,7 +272,7 @@ def _main_input(kind: Any) -> str:
 
 
 def _inputs(config: Any, kind: Any, length: int | None) -> Inputs:
-    """Return the shapes of one sample of all inputs of the forward pass."""
+    """Return each input of the forward pass, as the shape and data type of a sample."""
     main = _main_input(kind)
     if main == "pixel_values":
         return {main: ((_first(config, "num_channels") or 3, *_side(config)), "float32")}
@@ -284,7 +282,7 @@ def _inputs(config: Any, kind: Any, length: int | None) -> Inputs:
     if main == "input_values":
         return {main: ((length,), "float32")}
     if main == "input_features":
-        # The second convolution in front of the encoder has stride 2.
+        # The encoder's second convolution has stride 2.
         frames = 2 * config.max_source_positions
         inputs[main] = ((config.num_mel_bins, frames), "float32")
     if getattr(config, "is_encoder_decoder", False):
@@ -295,12 +293,12 @@ def _inputs(config: Any, kind: Any, length: int | None) -> Inputs:
 
 
 def _first(config: Any, *keys: str) -> int | None:
-    """Return the first of the keys that the configuration has as a positive number."""
+    """Return the first value of ``keys`` that is a positive integer."""
     values = [getattr(config, key, None) for key in keys]
     return next((value for value in values if isinstance(value, int) and value > 0), None)
 
 
 def _side(config: Any) -> tuple[int, int]:
-    """Return height and width of an image; 224 where the configuration does not give them."""
+    """Return height and width of an image, by default 224."""
     size = getattr(config, "image_size", None) or 224
     return (size[0], size[1]) if isinstance(size, (list, tuple)) else (size, size)

@@ -1,7 +1,6 @@
-"""Inception-v3 (Szegedy et al. 2016) as torchvision has it, without the auxiliary head.
+"""Inception-v3 (Szegedy et al. 2016) as in torchvision, without the auxiliary head.
 
-23,834,568 parameters and 5.71 G multiply-adds; with the auxiliary head it would be 27,161,264
-parameters.
+23,834,568 parameters (27,161,264 with the auxiliary head) and 5.71 G multiply-adds.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Inception-v4 (Szegedy et al. 2017).
-
-42,679,816 parameters and 12.3 G multiply-adds, as timm and the paper have it.
-"""
+"""Inception-v4 (Szegedy et al. 2017), as in timm: 42,679,816 parameters, 12.3 G multiply-adds."""
 
 from __future__ import annotations
 
@@ -39,7 +36,6 @@ class _InceptionV4(Units):
         )
         self.b.concatenate(
             "mixed_4a.cat",
-            # The branches shrink the image equally, so that their outputs can be concatenated.
             lambda: self._narrowed("mixed_4a.branch0", (64, 1)),
             lambda: self._narrowed("mixed_4a.branch1", (64, 1), (64, (1, 7)), (64, (7, 1))),
         )

@@ -1,6 +1,6 @@
 """Jasper 10x5 with dense residuals (Li et al. 2019): 332,632,349 parameters.
 
-Convolutions over time, in ten blocks of five, each of which is joined with all blocks before it. A
+Ten blocks of five convolutions over time; each block adds the inputs of all blocks before it. A
 sample is 16.7 seconds of LibriSpeech, to which batches are padded.
 """
 
@@ -31,7 +31,7 @@ def jasper(name: str, frames: int) -> Model:
 
 
 def _block(b: Builder, name: str, channels: int, kernel: int, before: list[Shape]) -> None:
-    """Add five units; projections of all inputs ``before`` are added ahead of the last ReLU."""
+    """Add five units, and before the last ReLU projections of all previous blocks' inputs."""
     for unit in range(4):
         _unit(b, f"{name}.{unit}", channels, kernel)
     _normed(b, f"{name}.4", channels, kernel)

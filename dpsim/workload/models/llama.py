@@ -1,11 +1,10 @@
-"""LLaMA (Touvron et al. 2023) and its like.
+"""LLaMA (Touvron et al. 2023) and similar models.
 
-RMS norm, rotary positions, gated feed-forward, fused attention, no biases.
-
-LLaMA-7B has 6,738,415,616 parameters. With fewer groups of keys than heads: LLaMA-2 70B, LLaMA-3,
-Mistral. Qwen 2 has biases, Qwen 3 norms of queries and keys, OLMo norms without weights, OLMo 2
-norms after its layers, Gemma 2 and 3 both before and after, Phi-3 fewer and wider products, Mixtral
-experts in place of the feed-forward.
+They have RMS norms, rotary positions, a gated feed-forward, fused attention and no biases. LLaMA-7B
+has 6,738,415,616 parameters. LLaMA-2 70B, LLaMA-3 and Mistral have fewer groups of keys than heads,
+Qwen 2 has biases, Qwen 3 norms of queries and keys, OLMo norms without weights, OLMo 2 norms after
+its layers, Gemma 2 and 3 both before and after, Phi-3 fewer and wider products, Mixtral experts
+instead of the feed-forward.
 """
 
 from __future__ import annotations
@@ -21,12 +20,11 @@ from dpsim.workload.layer import Model
 class Llama:
     """The sizes of a model.
 
-    ``groups`` is the number of key and value heads, ``inner`` the feed-forward's width (one
-    expert's, where there are any), ``head`` the width of a head. ``query_norms``: queries and keys
-    are normalised per head, or over their whole width. ``packed``: queries, keys and values are one
-    product, and so are the two halves of the feed-forward. ``experts``: their number, and how many
-    of them a token uses. ``window``: the number of tokens that most layers attend to; each
-    ``global_every``-th attends to all.
+    ``groups`` is the number of key and value heads, ``inner`` the feed-forward's (or each expert's)
+    width, ``head`` the width of a head. ``query_norms``: queries and keys are normalised per head,
+    or over their whole width. ``packed``: queries, keys and values are one product, like the two
+    halves of the feed-forward. ``experts``: their number, and the number per token. ``window``: the
+    tokens that layers attend to, except each ``global_every``-th layer, which attends to all.
     """
 
     blocks: int
@@ -48,7 +46,7 @@ class Llama:
     global_every: int | None = None
 
     def window_of(self, block: int) -> int | None:
-        """Return the number of tokens that a block attends to; None for all."""
+        """Return the number of tokens that a block attends to, or None for all."""
         every = self.global_every
         return None if every is not None and (block + 1) % every == 0 else self.window
 
@@ -62,10 +60,7 @@ def llama(
     sequence_length: int,
     **more: Any,
 ) -> Model:
-    """Build a decoder over ``sequence_length`` tokens, with the loss over its words.
-
-    ``more`` are further fields of `Llama`.
-    """
+    """Build a decoder and its loss over ``sequence_length`` tokens; ``more``: fields of `Llama`."""
     sizes = Llama(blocks, width, heads, inner, **more)
     b = Builder((sequence_length,))
     b.embedding("embed_tokens", sizes.words, sizes.width)
@@ -98,17 +93,17 @@ def _block(b: Builder, name: str, sizes: Llama, window: int | None) -> None:
 
 def _attention(b: Builder, name: str, sizes: Llama, window: int | None) -> None:
     tokens = b.shape[0]
-    each = sizes.head or sizes.width // sizes.heads
+    head_width = sizes.head or sizes.width // sizes.heads
     groups = sizes.groups or sizes.heads
-    _projections(b, name, sizes, each)
+    _projections(b, name, sizes, head_width)
     if sizes.query_norms is not None:
         for part, heads in (("q", sizes.heads), ("k", groups)):
-            b.shape = (tokens, heads * each)
+            b.shape = (tokens, heads * head_width)
             b.rms_norm(f"{name}.{part}_norm", heads=heads if sizes.query_norms == "head" else None)
-    # Rotary positions rotate queries and keys; values are unchanged.
-    b.shape = (tokens, (sizes.heads + groups) * each)
+    # Of queries and keys.
+    b.shape = (tokens, (sizes.heads + groups) * head_width)
     b.activation(f"{name}.rotary", kept=True)
-    b.shape = (tokens, sizes.heads * each)
+    b.shape = (tokens, sizes.heads * head_width)
     if sizes.fused:
         b.fused_attention(name, sizes.heads, groups, window=window)
     else:
@@ -116,17 +111,16 @@ def _attention(b: Builder, name: str, sizes: Llama, window: int | None) -> None:
     b.linear(f"{name}.o_proj", sizes.width, bias=False, kept=False)
 
 
-def _projections(b: Builder, name: str, sizes: Llama, each: int) -> None:
+def _projections(b: Builder, name: str, sizes: Llama, head_width: int) -> None:
     """Add queries, keys and values: three products of the input, or one."""
     entering = b.shape
     groups = sizes.groups or sizes.heads
     if sizes.packed:
-        b.linear(f"{name}.qkv_proj", (sizes.heads + 2 * groups) * each, bias=sizes.biases)
+        b.linear(f"{name}.qkv_proj", (sizes.heads + 2 * groups) * head_width, bias=sizes.biases)
         return
     for part, heads in (("q", sizes.heads), ("k", groups), ("v", groups)):
-        # Each of the three uses the block's input.
         b.shape = entering
-        b.linear(f"{name}.{part}_proj", heads * each, bias=sizes.biases)
+        b.linear(f"{name}.{part}_proj", heads * head_width, bias=sizes.biases)
 
 
 def _feed_forward(b: Builder, name: str, sizes: Llama) -> None:
@@ -140,6 +134,6 @@ def _feed_forward(b: Builder, name: str, sizes: Llama) -> None:
         b.activation(f"{name}.silu", kept=True)
         b.shape = entering
         b.linear(f"{name}.up_proj", sizes.inner, bias=False)
-    # The gate is a product of two tensors, with the traffic of a sum.
+    # An element-wise product, with the traffic of a sum.
     b.add(f"{name}.gate", kept=True)
     b.linear(f"{name}.down_proj", sizes.width, bias=False, kept=False)

@@ -1,7 +1,4 @@
-"""Language models of LSTM layers.
-
-51,034,000 parameters in the two layers of 1,500 for Penn Treebank (Press and Wolf 2017).
-"""
+"""LSTM language models: 51,034,000 parameters in that for Penn Treebank (Press and Wolf 2017)."""
 
 from __future__ import annotations
 
@@ -10,10 +7,7 @@ from dpsim.workload.layer import Model
 
 
 def lstm_ptb(name: str, words: int, width: int, layers: int, sequence_length: int) -> Model:
-    """Build ``layers`` of LSTM over ``sequence_length`` tokens, with the loss over its words.
-
-    The output layer is tied to the embedding.
-    """
+    """Build ``layers`` of LSTM and the loss; the output layer is tied to the embedding."""
     b = Builder((sequence_length,))
     b.embedding("encoder", words, width)
     for index in range(layers):

@@ -1,7 +1,7 @@
-"""Mamba (Gu and Dao 2023): a state for each channel that goes over the tokens, in one fused kernel.
+"""Mamba (Gu and Dao 2023): a scan over tokens with a state per channel, in one fused kernel.
 
-``mamba-2.8b`` has 2,768,345,600 parameters. The scan computes no matrix products and counts as
-memory traffic; its exponentials may take as long again.
+``mamba-2.8b`` has 2,768,345,600 parameters. The scan has no matrix products and counts as memory
+traffic; its exponentials may double its time.
 """
 
 from __future__ import annotations
@@ -25,10 +25,11 @@ def mamba(
     words: int = 50_280,
     tied: bool = True,
 ) -> Model:
-    """Build Mamba over ``tokens``, with the loss over its words.
+    """Build Mamba over ``tokens``, with its loss.
 
-    ``widened`` channels inside (twice the width) have a state of ``state`` values each. ``rank`` is
-    the inner width of the two products that compute each token's step (a 16th of the width).
+    ``widened`` inner channels (default: twice the width) have ``state`` values each. ``rank`` is
+    the inner width of the two products that compute each token's step (default: a 16th of the
+    width).
     """
     inner, rank = widened or 2 * width, rank or ceil(width / 16)
     b = Builder((tokens,))
@@ -36,7 +37,7 @@ def mamba(
     for layer in (f"layers.{block}" for block in range(blocks)):
         b.rms_norm(f"{layer}.norm")
         b.linear(f"{layer}.mixer.in_proj", 2 * inner, bias=False)
-        # One half is convolved over the last tokens, channel by channel; the other is the gate.
+        # One half is convolved over the last tokens, per channel; the other is the gate.
         b.shape = (inner, tokens + kernel - 1)
         b.conv(f"{layer}.mixer.conv1d", inner, kernel, bias=True, groups=inner)
         b.shape = (tokens, inner)

@@ -1,7 +1,6 @@
-"""ModernBERT (Warner et al. 2024), without a task's head.
+"""ModernBERT (Warner et al. 2024): rotary positions, a gated feed-forward, no biases.
 
-Rotary positions, gated feed-forward, no biases. Two of three layers look at a window of 128 tokens
-alone. Base has 149,014,272 parameters.
+Two of three layers attend to a window of 128 tokens. Base has 149,014,272 parameters.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ def modernbert(
     """Build an encoder of ``blocks`` blocks over ``sequence_length`` tokens."""
     b = Builder((sequence_length,))
     b.embedding("embeddings.tok_embeddings", _WORDS, width)
-    b.rms_norm("embeddings.norm")  # a layer norm without bias costs as much
+    b.rms_norm("embeddings.norm")  # or a layer norm without bias, which costs the same
     for block in range(blocks):
         _block(b, block, heads, inner, fused)
     b.rms_norm("final_norm")
@@ -37,7 +36,7 @@ def modernbert(
 def _block(b: Builder, block: int, heads: int, inner: int, fused: bool) -> None:
     name = f"layers.{block}"
     tokens, width = b.shape
-    if block > 0:  # the first has its norm in the embeddings
+    if block > 0:  # the embeddings have the first block's norm
         b.rms_norm(f"{name}.attn_norm")
     b.linear(f"{name}.attn.Wqkv", 3 * width, bias=False)
     b.shape = (tokens, 2 * width)  # queries and keys
@@ -54,7 +53,7 @@ def _block(b: Builder, block: int, heads: int, inner: int, fused: bool) -> None:
     b.linear(f"{name}.mlp.Wi", 2 * inner, bias=False)
     b.shape = (tokens, inner)
     b.activation(f"{name}.mlp.gelu", kept=True)
-    # The gate is a product of two tensors, with the traffic of a sum.
+    # An element-wise product, with the traffic of a sum.
     b.add(f"{name}.mlp.gate", kept=True)
     b.linear(f"{name}.mlp.Wo", width, bias=False, kept=False)
     b.add(f"{name}.mlp.add", kept=True)

@@ -1,8 +1,8 @@
-"""MPT (MosaicML 2023) as llm-foundry trains it in its published tables of throughput.
+"""MPT (MosaicML 2023) as in llm-foundry's published tables of throughput.
 
-A GPT with fused attention, biases, and a table of positions as long as the sequences: ALiBi is off
-there. MPT-7B on 2,048 tokens has 6,658,859,008 parameters; the published checkpoint, with ALiBi and
-without biases, 6,649,286,656.
+A GPT with fused attention, biases, and a table of positions instead of ALiBi. MPT-7B on 2,048
+tokens has 6,658,859,008 parameters; the published checkpoint, with ALiBi and without biases,
+6,649,286,656.
 """
 
 from __future__ import annotations

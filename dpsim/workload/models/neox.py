@@ -1,9 +1,9 @@
 """GPT-NeoX and Pythia (Black et al. 2022, Biderman et al. 2023), and Phi 1.5 and 2.
 
-Attention and feed-forward of a block run in parallel on the same input, and their sum is added to
-it. Rotary positions on part of each head, biases everywhere, the output layer of its own weights.
-NeoX-20B has 20,554,567,680 parameters. Phi has one norm for both sides, separate queries, keys and
-values, and a bias of the output layer.
+Attention and feed-forward of a block run in parallel on the same input, and are added to it. Part
+of each head has rotary positions, all layers have biases, and the output layer is not tied.
+NeoX-20B has 20,554,567,680 parameters. Phi has one norm for both, separate queries, keys and
+values, and an output bias.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def neox(
         _attention(b, f"{layer}.attention", heads, width, fused)
         b.layer_norm(f"{layer}.post_attention_layernorm")
         _feed_forward(b, f"{layer}.mlp", inner or 4 * width)
-        # Both sides read the same input: one sum of the input and the two.
+        # One sum of the input and both outputs.
         b.add(f"{layer}.add", terms=3, kept=True)
     b.layer_norm("final_layer_norm")
     b.linear("embed_out", words, bias=False, kept=False)
@@ -52,7 +52,7 @@ def phi(
     inner: int | None = None,
     fused: bool = True,
 ) -> Model:
-    """Build it with one norm per block, three products for attention, and an output bias."""
+    """Build a decoder with one norm per block, three products for attention, and an output bias."""
     b = Builder((sequence_length,))
     b.embedding("embed_tokens", words, width)
     for block in range(blocks):

@@ -1,9 +1,7 @@
-"""NeuMF (He et al. 2017).
+"""NeuMF (He et al. 2017): a score for a user and an item.
 
-Two pairs of embedding tables, their product beside a small network, one score for a user and an
-item.
-
-31,832,577 parameters on MovieLens 20M as NVIDIA and MLPerf have it, almost all in the tables.
+One pair of embeddings is multiplied, another passes a small network. 31,832,577 parameters on
+MovieLens 20M as in NVIDIA's and MLPerf's versions, almost all in the tables.
 """
 
 from __future__ import annotations
@@ -13,10 +11,7 @@ from dpsim.workload.layer import Model
 
 
 def neumf(name: str, users: int, items: int, factors: int, widths: tuple[int, ...]) -> Model:
-    """Build NeuMF with ``factors`` in the product.
-
-    The network's first width is the sum of its two embeddings.
-    """
+    """Build NeuMF: ``factors`` in the product; network ``widths``, from its two embeddings on."""
     b = Builder((1,))
     for part, width in (("mf", factors), ("mlp", widths[0] // 2)):
         for table, entries in (("user", users), ("item", items)):

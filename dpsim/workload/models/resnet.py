@@ -1,10 +1,9 @@
-"""ResNet (He et al. 2016), in the 1.5 form of torchvision and NVIDIA.
+"""ResNet (He et al. 2016), version 1.5: a bottleneck's 3x3 convolution has the stride.
 
-A bottleneck's 3x3 convolution has the stride. ResNeXt (Xie et al. 2017) has wider ones in groups:
-32 of 4 channels each in a first stage of "32x4d". SE-ResNeXt (Hu et al. 2018) scales the channels.
-
-For CIFAR there are the paper's own narrow ones (269,722 parameters in ResNet-20) and the common
-ResNet-18 whose stem keeps the image's size (11,173,962).
+ResNeXt (Xie et al. 2017) has wider 3x3 convolutions in groups: "32x4d" has 32 of 4 channels in its
+first stage. SE-ResNeXt (Hu et al. 2018) scales the channels. For CIFAR there are the paper's narrow
+models (269,722 parameters in ResNet-20) and the common ResNet-18, whose stem keeps the image's size
+(11,173,962).
 """
 
 from __future__ import annotations
@@ -23,15 +22,15 @@ def resnet(name: str, depths: Sequence[int], *, basic: bool = False) -> Model:
     (3, 4, 6, 3) is ResNet-50. With ``basic`` blocks of two 3x3 convolutions (2, 2, 2, 2) is
     ResNet-18, and (3, 4, 6, 3) ResNet-34.
     """
-    return _of_imagenet(name, depths, basic_block if basic else bottleneck)
+    return _for_imagenet(name, depths, basic_block if basic else bottleneck)
 
 
 def resnext(name: str, depths: Sequence[int], *, squeeze: bool = False) -> Model:
     """Build ResNeXt "32x4d" with ``depths`` bottlenecks in its four stages, for 1,000 classes."""
-    return _of_imagenet(name, depths, partial(bottleneck, widening=2, groups=32, squeeze=squeeze))
+    return _for_imagenet(name, depths, partial(bottleneck, widening=2, groups=32, squeeze=squeeze))
 
 
-def _of_imagenet(name: str, depths: Sequence[int], block: Callable[..., None]) -> Model:
+def _for_imagenet(name: str, depths: Sequence[int], block: Callable[..., None]) -> Model:
     b = Builder((3, 224, 224))
     stem(b)
     stages(b, depths, block)
@@ -41,8 +40,8 @@ def _of_imagenet(name: str, depths: Sequence[int], block: Callable[..., None]) -
 def resnet_cifar(name: str, depths: Sequence[int], width: int, *, projected: bool = True) -> Model:
     """Build ResNet of basic blocks for CIFAR-10: a 3x3 stem of stride 1, without a pool.
 
-    (2, 2, 2, 2) blocks, 64 channels at first, are the common ResNet-18. n blocks in each of three
-    stages, 16 channels at first, and shortcuts not ``projected`` are the paper's of 6 n + 2 layers.
+    (2, 2, 2, 2) blocks from 64 channels are the common ResNet-18. (n, n, n) blocks from 16
+    channels, with shortcuts not ``projected``, are the paper's models of 6 n + 2 layers.
     """
     b = Builder((3, 32, 32))
     _unit(b, "conv1", "bn1", width, 3, padding=1)
@@ -52,7 +51,7 @@ def resnet_cifar(name: str, depths: Sequence[int], width: int, *, projected: boo
 
 
 def stem(b: Builder) -> None:
-    """Add the stem before the first stage: a 7x7 convolution and a pool, each of stride 2."""
+    """Add the stem: a 7x7 convolution and a pool, each of stride 2."""
     _unit(b, "conv1", "bn1", 64, 7, stride=2, padding=3)
     b.activation("relu")
     b.pool("maxpool", 3, 2, 1)
@@ -61,9 +60,9 @@ def stem(b: Builder) -> None:
 def stages(
     b: Builder, depths: Sequence[int], block: Callable[..., None], width: int = 64
 ) -> list[Shape]:
-    """Add stages of ``block(b, name, width, stride)``; return their outputs.
+    """Add stages of ``block(b, name, width, stride)``; return their output shapes.
 
-    Each but the first halves the image and doubles the ``width``.
+    All but the first halve the image and double the ``width``.
     """
     outputs: list[Shape] = []
     for stage, depth in enumerate(depths):
@@ -83,9 +82,9 @@ def _classified(b: Builder, classes: int, name: str, sample: str) -> Model:
 
 
 def basic_block(b: Builder, name: str, width: int, stride: int, *, projected: bool = True) -> None:
-    """Add two 3x3 convolutions beside a shortcut.
+    """Add two 3x3 convolutions and a shortcut.
 
-    The shortcut is ``projected`` to the new shape, or else strided and padded with zeros.
+    The shortcut is ``projected`` to a new shape, or else strided and padded with zeros.
     """
     entering = b.shape
     _unit(b, f"{name}.conv1", f"{name}.bn1", width, 3, stride=stride, padding=1)
@@ -108,7 +107,7 @@ def bottleneck(
     squeeze: bool = False,
     strided_first: bool = False,
 ) -> None:
-    """Add 1x1, 3x3 and 1x1 convolutions, the last of 4 x ``width`` channels, beside a shortcut.
+    """Add 1x1, 3x3 and 1x1 convolutions, the last of 4 x ``width`` channels, and a shortcut.
 
     The 3x3 convolution has ``widening`` times ``width`` channels, in ``groups``.
     ``strided_first``: the first convolution has the stride, as in the paper.
@@ -131,7 +130,7 @@ def bottleneck(
 def _shortcut(b: Builder, name: str, entering: Shape, channels: int, stride: int) -> None:
     b.shape = entering
     b.conv(f"{name}.downsample.0", channels, 1, stride)
-    # No ReLU follows that would keep the output, and a sum needs neither of its terms in backward.
+    # Backward of a sum does not need its terms, and no ReLU follows.
     b.batch_norm(f"{name}.downsample.1", kept=False)
 
 

@@ -1,8 +1,8 @@
 """RetinaNet (Lin et al. 2017): a feature pyramid, and two heads of four convolutions on each level.
 
-``retinanet`` is MLPerf's, on ResNeXt-50 32x4d and images of 800x800 for 264 classes of Open Images.
-``ssd320-resnet50-fpn`` is TensorFlow's SSD of the same design, on ResNet-50 and images of 320x320;
-the levels share their heads' weights, but not the norms.
+``retinanet`` is MLPerf's, on ResNeXt-50 32x4d and 800x800 images, for 264 classes of Open Images.
+``ssd320-resnet50-fpn`` is TensorFlow's SSD of the same design, on ResNet-50 and 320x320 images; its
+levels share the heads' weights, but not the norms.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ def ssd320(name: str) -> Model:
 
 
 def _heads(b: Builder, levels: list[Shape], *, boxes: int, classes: int, normed: bool) -> None:
-    """Predict the class and sides of ``boxes`` at each place, with the loss over all."""
-    places = boxes * sum(prod(level[1:]) for level in levels)
+    """Predict the class and sides of ``boxes`` boxes at each pixel, with the loss over all."""
+    all_boxes = boxes * sum(prod(level[1:]) for level in levels)
     for name, outputs in (("classes", classes), ("sides", 4)):
 
         def head(level: str, tied: bool, name: str = name, outputs: int = outputs) -> None:
@@ -52,7 +52,7 @@ def _heads(b: Builder, levels: list[Shape], *, boxes: int, classes: int, normed:
 
         over_levels(b, levels, head)
         # The outputs of all levels are copied into one tensor.
-        b.shape = (places, outputs)
+        b.shape = (all_boxes, outputs)
         b.add(f"{name}.cat", terms=1, kept=True)
         if name == "classes":
             b.cross_entropy("loss")

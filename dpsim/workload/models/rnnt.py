@@ -1,7 +1,8 @@
 """RNN-T (Graves 2012), as MLPerf trains it on LibriSpeech: 49.1 M parameters.
 
-Two LSTM layers of 1,024 on frames of sound, three on every two of theirs side by side; two of 512
-on the text; and a joint network that sees each pair of a frame and a piece of the text.
+The encoder has two LSTM layers of 1,024 over frames of sound, and three over pairs of their
+outputs; the prediction network two of 512 over the text; a joint network processes each pair of a
+frame and a word piece.
 """
 
 from __future__ import annotations
@@ -13,9 +14,8 @@ from dpsim.workload.layer import Model
 
 _PIECES = 1024  # including the blank
 _SPLICED = 3  # frames of 10 ms whose 80 values are concatenated
-# LibriSpeech has 9.4 M words in 960 h. Assumes 1.65 pieces of a vocabulary of 1,023 per word:
-# one every 22 frames.
-_FRAMES_A_PIECE = 22
+# LibriSpeech has 9.4 M words in 960 h; assumes 1.65 pieces per word.
+_FRAMES_PER_PIECE = 22
 
 
 def rnnt(name: str, frames: int) -> Model:
@@ -31,8 +31,7 @@ def rnnt(name: str, frames: int) -> Model:
         _recurrent(b, f"encoder.post_rnn.l{layer}", 1024)
     sound = b.shape
 
-    # One more for the start of the text.
-    pieces = ceil(frames / _FRAMES_A_PIECE) + 1
+    pieces = ceil(frames / _FRAMES_PER_PIECE) + 1  # one for the start of the text
     b.shape = (pieces,)
     b.embedding("prediction.embed", _PIECES - 1, 512)
     for layer in range(2):
@@ -42,7 +41,7 @@ def rnnt(name: str, frames: int) -> Model:
     b.linear("joint_enc", 512)
 
     b.shape = (vectors * pieces, 512)
-    b.activation("joint_net.relu", kept=True)  # of the sum, with the dropout: one kernel
+    b.activation("joint_net.relu", kept=True)  # with the sum and dropout in one kernel
     b.linear("joint_net.out", _PIECES)
     b.cross_entropy("loss")
     return b.build(name, f"{frames} frames of 10 ms")

@@ -1,7 +1,7 @@
 """The U-Net of Stable Diffusion 2 (Rombach et al. 2022): 865,910,724 parameters.
 
-It is trained on latents of 64x64 for images of 512x512, with the text as 77 vectors of 1,024. The
-encoders of images and text are frozen, and their outputs are stored before training.
+It is trained on 64x64 latents of 512x512 images, with the text as 77 vectors of 1,024. The encoders
+of images and text are frozen, and their outputs are computed before training.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _HEAD = 64
 def unet(name: str, *, fused: bool = True) -> Model:
     """Build the U-Net of v2 for latents of 4x64x64."""
     b = Builder((320,))
-    # The step as sines, then two linear layers; each residual block has its own projection of it.
+    # The embedding of the diffusion step, which each residual block projects.
     b.linear("time_embedding.linear_1", _TIME)
     b.activation("time_embedding.act", kept=True)
     b.linear("time_embedding.linear_2", _TIME)
@@ -36,7 +36,7 @@ def unet(name: str, *, fused: bool = True) -> Model:
 
 
 class _Unet:
-    """The downward and upward paths; ``skips`` are the skip connections."""
+    """The downward and upward paths."""
 
     def __init__(self, b: Builder, fused: bool) -> None:
         self._b = b
@@ -59,7 +59,7 @@ class _Unet:
         self._residual("mid_block.resnets.1", _CHANNELS[-1])
 
     def up(self) -> None:
-        """Add three residual blocks per level, each joined with a skip connection."""
+        """Add three residual blocks per level, each with a skip connection as input."""
         for level, channels in enumerate(reversed(_CHANNELS)):
             for block in range(3):
                 self._join(f"up_blocks.{level}.cat.{block}")
@@ -79,7 +79,7 @@ class _Unet:
             self._transformer(f"{name}.attentions.{block}", channels)
 
     def _residual(self, name: str, channels: int) -> None:
-        """Add norm, SiLU, convolution, twice, with the step added in between, and a shortcut."""
+        """Add norm, SiLU and convolution twice, with the step added in between, and a shortcut."""
         b, entering = self._b, self._b.shape
         b.group_norm(f"{name}.norm1")
         b.activation(f"{name}.silu1", kept=True)
@@ -98,7 +98,7 @@ class _Unet:
         b.add(f"{name}.add", kept=True)
 
     def _transformer(self, name: str, channels: int) -> None:
-        """Add self-attention over places, cross-attention to the text, and a gated feed-forward."""
+        """Add self-attention over pixels, cross-attention to the text, and a gated feed-forward."""
         b, image = self._b, self._b.shape
         b.group_norm(f"{name}.norm")
         b.shape = (image[1] * image[2], channels)
@@ -109,7 +109,7 @@ class _Unet:
         b.layer_norm(f"{block}.norm3")
         b.linear(f"{block}.ff.proj", 8 * channels)
         b.shape = (b.shape[0], 4 * channels)
-        # GELU of one half, times the other half.
+        # GELU of one half times the other.
         b.add(f"{block}.ff.geglu", kept=True)
         b.linear(f"{block}.ff.out", channels, kept=False)
         b.add(f"{block}.ff.add", kept=True)

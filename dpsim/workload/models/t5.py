@@ -1,7 +1,7 @@
 """T5 (Raffel et al. 2020): an encoder and a decoder with RMS norms and learned distances.
 
-Distances of tokens add to the scores of attention, so that these are written out. ``t5-base`` has
-222,903,552 parameters; ``t5-v1.1`` has gated feed-forwards, and an output of its own.
+Distances of tokens add to the scores of attention, which are therefore materialised. ``t5-base``
+has 222,903,552 parameters; ``t5-v1.1`` has gated feed-forwards and an output layer of its own.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ _INPUTS, _TARGETS = 512, 114
 
 @dataclass(frozen=True, slots=True)
 class _Sizes:
-    """The sizes of a block: ``each`` is the width of a head, ``inner`` of a feed-forward."""
+    """The sizes of a block; ``inner`` is the feed-forward's width."""
 
     width: int
     heads: int
     inner: int
-    each: int
+    head_width: int
     gated: bool
 
 
@@ -36,14 +36,11 @@ def t5(
     inner: int,
     tokens: int,
     *,
-    each: int = 64,
+    head_width: int = 64,
     newer: bool = False,
 ) -> Model:
-    """Build T5 over ``tokens`` of a text; the cut-out spans are the target.
-
-    ``each`` is the width of a head; ``newer``: version 1.1.
-    """
-    sizes = _Sizes(width, heads, inner, each, gated=newer)
+    """Build T5 over ``tokens`` of a text, its cut-out spans as target; ``newer``: version 1.1."""
+    sizes = _Sizes(width, heads, inner, head_width, gated=newer)
     targets = max(1, round(tokens * _TARGETS / _INPUTS))
     b = Builder((tokens,))
     b.embedding("shared", _WORDS, width)
@@ -71,7 +68,7 @@ def _stack(b: Builder, name: str, blocks: int, sizes: _Sizes, encoded: int | Non
 
 def _attention(b: Builder, name: str, sizes: _Sizes, encoded: int | None) -> None:
     tokens = b.shape[0]
-    inner = sizes.heads * sizes.each
+    inner = sizes.heads * sizes.head_width
     b.rms_norm(f"{name}.layer_norm")
     for part in "qkv":
         # Cross-attention takes keys and values from the encoder's vectors.
@@ -91,7 +88,7 @@ def _feed_forward(b: Builder, name: str, sizes: _Sizes) -> None:
         b.activation(f"{name}.act", kept=True)
         b.shape = entering
         b.linear(f"{name}.wi_1", sizes.inner, bias=False)
-        # The gate is a product of two tensors, with the traffic of a sum.
+        # An element-wise product, with the traffic of a sum.
         b.add(f"{name}.gate", kept=True)
     else:
         b.linear(f"{name}.wi", sizes.inner, bias=False)

@@ -1,7 +1,7 @@
 """The encoder and decoder of Vaswani et al. 2017.
 
-As fairseq and NVIDIA have the big one for WMT English-German: 210 M parameters. One table of words
-serves the encoder, the decoder and the output; positions are sines.
+The big one for WMT English-German, as in fairseq, has 210 M parameters. The encoder, the decoder
+and the output share a table of words; positions are sines.
 """
 
 from __future__ import annotations
@@ -13,10 +13,7 @@ _WORDS = 33_708
 
 
 def transformer(name: str, blocks: int, width: int, heads: int, sequence_length: int) -> Model:
-    """Build ``blocks`` of encoder and of decoder, for pairs of sentences.
-
-    Each sentence has ``sequence_length`` tokens.
-    """
+    """Build ``blocks`` of encoder and of decoder; a sentence has ``sequence_length`` tokens."""
     b = Builder((sequence_length,))
     b.embedding("embed_tokens", _WORDS, width)
     b.add("embed.positions", kept=True)

@@ -1,11 +1,9 @@
-"""Transformer-XL (Dai et al. 2019) as NVIDIA's DeepLearningExamples train it on WikiText-103.
+"""Transformer-XL (Dai et al. 2019) as in NVIDIA's DeepLearningExamples, for WikiText-103.
 
-Base 192 M parameters, large 285 M.
-
-Queries look at their own segment and at a memory as long as it, by content and by relative
-position. The words are in four clusters by frequency; the output computes the first for all tokens
-and each other one only for its own. (The paper's large model is quoted with 257 M parameters; its
-published checkpoint of 1.14 GB holds the 285 M that are counted here.)
+Base has 192 M parameters, large 285 M, as in the paper's checkpoint of 1.14 GB, although it is
+quoted with 257 M. Queries attend to their segment and to an equally long memory, by content and by
+relative position. Words are in four clusters by frequency; the output computes the first cluster
+for all tokens, and each other cluster only for its tokens.
 """
 
 from __future__ import annotations
@@ -13,8 +11,7 @@ from __future__ import annotations
 from dpsim.workload.builder import Builder
 from dpsim.workload.layer import Model
 
-# Words of each cluster, and its share of WikiText-103's tokens: 93 % in the first is an estimate,
-# as are the rest.
+# Words of each cluster, and its estimated share of WikiText-103's tokens.
 _CLUSTERS = ((19_997, 0.93), (20_000, 0.03), (160_000, 0.035), (67_738, 0.005))
 
 
@@ -27,13 +24,12 @@ def transformer_xl(
     shrink: int,
     sequence_length: int,
 ) -> Model:
-    """Build a decoder over segments of ``sequence_length`` tokens with a memory of as many.
+    """Build a decoder and its loss over segments of ``sequence_length`` tokens.
 
-    It ends with the loss over its words. Each cluster of words is ``shrink`` times narrower than
-    the previous one.
+    Each cluster of words is ``shrink`` times narrower than the previous one.
     """
     b = Builder((sequence_length,))
-    _words(b, width, shrink)
+    _embeddings(b, width, shrink)
     b.parameter("r_w_bias", width)
     b.parameter("r_r_bias", width)
     for block in range(blocks):
@@ -43,17 +39,14 @@ def transformer_xl(
     return b.build(name, f"{sequence_length} tokens")
 
 
-def _words(b: Builder, width: int, shrink: int) -> None:
-    """Add tables of words.
-
-    Narrow tables are widened by a matrix each; the output shares all but the first.
-    """
+def _embeddings(b: Builder, width: int, shrink: int) -> None:
+    """Add the clusters' tables, each widened by a matrix; the output shares them."""
     tokens = b.shape[0]
     if shrink == 1:
         b.embedding("word_emb", sum(words for words, _ in _CLUSTERS), width)
         return
     for index, (words, share) in enumerate(_CLUSTERS):
-        # The mean number of tokens of a cluster; each cluster has its own table.
+        # The mean number of tokens of the cluster.
         b.shape = (max(1, round(tokens * share)),)
         b.embedding(f"word_emb.{index}", words, width // shrink**index)
         b.linear(f"word_emb.{index}.proj", width, bias=False)

@@ -1,8 +1,7 @@
 """3D U-Net (Cicek et al. 2016; Isensee et al. 2019), as MLPerf trains it on KiTS19.
 
 Patches of 128^3 in, three classes out. Convolutions with instance norms halve the patch five times,
-transposed ones double it again; activations of the same size on the way down are concatenated on
-the way up.
+and transposed convolutions double it again, concatenated with the activations of the same size.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ def unet3d(name: str) -> Model:
 
 
 def _unit(b: Builder, name: str, channels: int, stride: int = 1) -> None:
-    """Add a convolution, instance norm, ReLU."""
+    """Add a convolution, instance norm and ReLU."""
     b.conv(f"{name}.conv", channels, 3, stride, 1)
     b.group_norm(f"{name}.norm")
     b.activation(f"{name}.relu")

@@ -1,9 +1,7 @@
-"""VGG (Simonyan and Zisserman 2015) without batch norm, as torchvision has it.
+"""VGG (Simonyan and Zisserman 2015) as in torchvision: 138,357,544 parameters in VGG-16.
 
-VGG-16 has 138,357,544 parameters.
-
-The one for CIFAR has batch norm and a single linear layer, as is common (14,728,266 parameters in
-VGG-16).
+It has no batch norms. The version for CIFAR has them, and a single linear layer: 14,728,266
+parameters in VGG-16.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Vision transformers (Dosovitskiy et al. 2021) as torchvision has them, with fused attention.
-
-86,567,656 parameters in B/16.
-"""
+"""Vision transformers (Dosovitskiy et al. 2021) as in torchvision: 86,567,656 in ViT-B/16."""
 
 from __future__ import annotations
 
@@ -22,12 +19,9 @@ def vit(
     channels: int = 3,
     fused: bool = True,
 ) -> Model:
-    """Build an encoder of ``blocks`` blocks over an image's patches and a class token.
-
-    Only the class token is classified.
-    """
+    """Build an encoder over an image's patches and a class token, which is classified."""
     b = Builder((channels, image, image))
-    # First, as torch lists a module's own parameters before its children's.
+    # First: torch lists a module's own parameters before its children's.
     b.parameter("class_token", width)
     b.conv("conv_proj", width, patch, patch, bias=True)
     tokens = b.shape[1] * b.shape[2] + 1

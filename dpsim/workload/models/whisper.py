@@ -1,8 +1,8 @@
 """Whisper (Radford et al. 2022): an encoder of 30 seconds of sound and a decoder of their text.
 
-Two convolutions make 1,500 vectors of 3,000 frames of 80 bands. Positions are tables, sines in the
-encoder, learned in the decoder; keys have no bias; the output is tied to the words. Small has
-241,734,912 parameters.
+Two convolutions turn 3,000 frames of 80 bands into 1,500 vectors. Tables of positions are sines in
+the encoder and learned in the decoder; keys have no bias; the output is tied to the embedding.
+Small has 241,734,912 parameters.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def whisper(
 ) -> Model:
     """Build ``blocks`` of encoder and of decoder, for a text of ``sequence_length`` tokens."""
     b = Builder((_BANDS, 1, _FRAMES))
-    # Convolutions over time only: images of one row, with bands as channels.
+    # Convolutions over time: images of one row, with bands as channels.
     b.conv("encoder.conv1", width, (1, 3), (1, 1), (0, 1), bias=True)
     b.activation("encoder.gelu1", kept=True)
     b.conv("encoder.conv2", width, (1, 3), (1, 2), (0, 1), bias=True)

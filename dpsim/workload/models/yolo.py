@@ -1,4 +1,4 @@
-"""YOLOv3 (Redmon and Farhadi 2018): Darknet-53 and three heads; 32.9 G multiply-adds.
+"""YOLOv3 (Redmon and Farhadi 2018): Darknet-53 and three heads.
 
 61,949,149 parameters for the 80 classes of COCO, 61,626,049 for the 20 of VOC.
 """
@@ -10,7 +10,7 @@ from dpsim.workload.layer import Model
 from dpsim.workload.layer_stack import Shape
 
 _DEPTHS = (1, 2, 8, 8, 4)
-_BOXES = 3  # per cell and scale, each with four sides, an objectness and the classes
+_BOXES = 3  # per cell and scale, each with four sides, an objectness and class scores
 
 
 def yolov3(name: str, classes: int) -> Model:
@@ -19,7 +19,7 @@ def yolov3(name: str, classes: int) -> Model:
     scales = _darknet53(b)
     outputs = _BOXES * (5 + classes)
     for scale, width in enumerate((512, 256, 128)):
-        # The first head sees the coarsest grid; each further one a grid twice as fine.
+        # The first head is on the coarsest grid, each other on one twice as fine.
         if scale > 0:
             _neck(b, f"neck{scale}", width, finer=scales[-1 - scale])
         _head(b, f"head{scale}", width, outputs)
@@ -42,7 +42,7 @@ def _darknet53(b: Builder) -> list[Shape]:
 
 
 def _neck(b: Builder, name: str, width: int, finer: Shape) -> None:
-    """Upsample the input to the size of a ``finer`` stage, and concatenate the two."""
+    """Upsample the input, and concatenate it with a ``finer`` stage's output."""
     _unit(b, f"{name}.reduce", width, 1)
     b.upsample(f"{name}.upsample", 2)
     deeper = b.shape
@@ -51,24 +51,21 @@ def _neck(b: Builder, name: str, width: int, finer: Shape) -> None:
 
 
 def _head(b: Builder, name: str, width: int, outputs: int) -> None:
-    """Add five units that end in ``width`` channels, and the predictions of this scale.
-
-    The next head continues from the units, not from the predictions.
-    """
+    """Add five units, from which the next head continues, and the predictions of this scale."""
     for index in range(5):
-        # Kernels of 1 (narrower) and 3 (wider) alternate, as in the backbone.
+        # Kernels of 1 and 3 alternate, as in the backbone.
         if index % 2 == 0:
             _unit(b, f"{name}.conv{index}", width, 1)
         else:
             _unit(b, f"{name}.conv{index}", 2 * width, 3)
-    onward = b.shape
+    continued = b.shape
     _unit(b, f"{name}.out0", 2 * width, 3)
     b.conv(f"{name}.out1", outputs, 1, bias=True)
-    b.shape = onward
+    b.shape = continued
 
 
 def _unit(b: Builder, name: str, channels: int, kernel: int, stride: int = 1) -> None:
-    """Add a convolution, batch norm, leaky ReLU."""
+    """Add a convolution, batch norm and leaky ReLU."""
     b.conv(f"{name}.conv", channels, kernel, stride, kernel // 2)
     b.batch_norm(f"{name}.bn")
     b.activation(f"{name}.relu")
