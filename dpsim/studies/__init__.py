@@ -1,6 +1,6 @@
-"""Studies that take many runs, or none of a whole step: one module or package each.
+"""Studies: questions that take many runs, or none of a whole step, a module or package each.
 
-They know the engine, not how answers look.
+They use the engine, and do not know how answers are displayed.
 """
 
 __all__: list[str] = []

@@ -1,4 +1,4 @@
-"""Cautions about several results, each listed once with the results that it applies to."""
+"""Cautions about several results, each once, with the results that it applies to."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _MOST = 4  # names that are listed
 
 
 def cautions(results: Iterable[tuple[str, Result]]) -> list[str]:
-    """Return extrapolations and warnings of named results, with their names unless all have it."""
+    """Return extrapolations and warnings of named results, with the names unless all have them."""
     listed = list(results)
     names_by_caution: dict[str, list[str]] = {}
     for name, result in listed:
@@ -27,7 +27,7 @@ def cautions(results: Iterable[tuple[str, Result]]) -> list[str]:
     ]
 
 
-def unlike_batches(batches: Mapping[str, int]) -> list[str]:
+def unequal_batches(batches: Mapping[str, int]) -> list[str]:
     """Return a caution if global batches (samples a step) differ; ``batches`` is by name."""
     low, high = (
         f"{size:,} ({_listed([name for name in batches if batches[name] == size])})"
@@ -42,6 +42,6 @@ def unlike_batches(batches: Mapping[str, int]) -> list[str]:
 
 
 def _listed(names: list[str]) -> str:
-    # Semicolons, because the name of a variant of several values has commas.
+    # Semicolons, because names of variants may have commas.
     more = len(names) - _MOST
     return "; ".join(names[:_MOST]) + (f"; and {more:,} more" if more > 0 else "")

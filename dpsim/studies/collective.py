@@ -1,7 +1,4 @@
-"""One collective alone, over sizes.
-
-The rows of ``dpsim collective``, with the columns of nccl-tests.
-"""
+"""One collective over sizes: the rows of ``dpsim collective``, with the columns of nccl-tests."""
 
 from __future__ import annotations
 
@@ -45,15 +42,12 @@ _MOST_BYTES = 2**50
 
 @dataclass(frozen=True, slots=True)
 class CollectiveRow:
-    """The times of one algorithm at one size.
+    """The time of one algorithm at one size: s from time 0 until the last rank is done.
 
-    Times are in s from time 0 until the last rank is done, rates in B/s, traffic in bytes.
-
-    ``used`` is the algorithm that ``auto`` chose at this size, otherwise ``algorithm`` itself.
-    ``max_utilisation`` is the busiest link's share of its rate over that time. ``interval`` is the
-    interval of the time; None on a switch that is described by its numbers. ``nearest_machines``
-    are the measured machines whose residuals correct the model; None for a model without such a
-    correction.
+    Rates are in B/s, traffic in bytes. ``used`` is the algorithm that ``auto`` chose at this size,
+    otherwise ``algorithm``. ``max_utilisation`` is the busiest link's share of its rate.
+    ``interval`` is that of the time, None on a switch described by its numbers.
+    ``nearest_machines`` are the measured machines whose residuals correct the model, if any do.
     """
 
     bytes: int
@@ -84,7 +78,7 @@ class CollectiveRow:
 
 @dataclass(frozen=True, slots=True)
 class CollectiveTimes(Shown):
-    """The times of one or several algorithms over sizes, in the order asked for."""
+    """The times of algorithms over sizes, in the requested order."""
 
     rows: tuple[CollectiveRow, ...]
 
@@ -99,9 +93,9 @@ class CollectiveTimes(Shown):
 
 
 def algorithms_named(names: str, operation: str) -> list[str]:
-    """Return the algorithms in a list with commas, or all of the operation for "all"."""
+    """Return the algorithms in a comma-separated list, or all of the operation for "all"."""
     known = algorithm_names(operation)
-    # The default is a ring, even for an operation whose only algorithm has another name.
+    # "ring" is the default, even for an operation whose only algorithm has another name.
     only_one = operation != "all-reduce" and len(known) == 1
     if names == "all" or (names == "ring" and only_one):
         return list(known)
@@ -120,7 +114,7 @@ def collective_times(
     starts: FloatArray | None = None,
     itemsize: int = 4,
 ) -> CollectiveTimes:
-    """Time ``algorithms`` as `collective_rows` does, by default the library's choice.
+    """Time ``algorithms``, by default the library's choice, like `collective_rows`.
 
     ``library``: by default "ideal" for named algorithms, which are compared as schedules, otherwise
     "auto", which is resolved for each algorithm.
@@ -128,18 +122,18 @@ def collective_times(
     named = list(algorithms or ())
     library = library or ("ideal" if named else "auto")
 
-    def of(algorithm: str) -> str:
+    def library_for(algorithm: str) -> str:
         if library != "auto":
             return library
-        # A network model requested by name belongs to no library.
+        # A requested network model belongs to no library.
         if kind != "auto":
             return "ideal"
         return automatic_library(algorithm, network, operation=operation).library
 
     with limited():
-        chosen = [(name, of(name)) for name in named]
+        chosen = [(name, library_for(name)) for name in named]
         if not chosen:
-            found = of("auto")
+            found = library_for("auto")
             chosen = [(algorithms_named(default_algorithm(found), operation)[0], found)]
         rows: list[CollectiveRow] = []
         for name, found in chosen:
@@ -202,7 +196,7 @@ def _row(
     outcome = model.finish(begin, size)
     time = float(outcome.finishes.max())
     rate = size / time if time > 0 else 0.0
-    # Seconds that the busiest link takes for its bytes; divided by the whole time, its utilisation.
+    # Seconds that the busiest link needs for its bytes.
     busy = float((outcome.loads / model.network.capacities).max(initial=0.0))
     moved = model.traffic(size)
     # Models were measured on clusters, not on switches described by their numbers.
@@ -218,7 +212,7 @@ def _row(
         bytes_sent_and_received_busiest=moved.busiest_both_ways,
         bytes_sent_total=moved.total,
         library=library,
-        # Counted from the first start: nothing is sent before it.
+        # Nothing is sent before the first start.
         max_utilisation=busy / (time - float(begin.min())) if busy else 0.0,
         interval=model.model_error(size).around(time) if measured else None,
         nearest_machines=model.nearest_machines,
@@ -247,7 +241,7 @@ def named_scenario(name: str, nodes: int | None, overrides: Sequence[str] = ()) 
         own = [] if nodes is None else [f"cluster.nodes={nodes}"]
         return load_scenario(name, [*own, *overrides])
     known_nodes()[name]  # raises for an unknown node
-    # A scenario requires a model, though a single collective does not use it.
+    # A scenario requires a model, although the collective does not use it.
     values = {
         "name": name,
         "cluster": {"nodes": nodes or 1, "node": name},

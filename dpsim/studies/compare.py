@@ -1,7 +1,4 @@
-"""Compare variants of one scenario, several scenarios, or numbers of nodes.
-
-Variants are ranked by one figure, such as the time per sample.
-"""
+"""Compare variants of a scenario, scenarios, or numbers of nodes, ranked by one figure."""
 
 from __future__ import annotations
 
@@ -16,17 +13,17 @@ from dpsim.base.lazy import Shown
 from dpsim.base.uncertainty import CONFIDENCE
 from dpsim.engine import Result, try_simulate
 from dpsim.scenario import Document, Override, Scenario, apply_overrides, load_yaml, validate
-from dpsim.studies.cautions import cautions, unlike_batches
+from dpsim.studies.cautions import cautions, unequal_batches
 from dpsim.studies.kept_scale import is_of_calibration, kept_scale
 from dpsim.studies.ranking import RANKINGS, Ranking
 from dpsim.studies.variants import Variant, parse_vary, variants
 
-_OTHERS = "--alternative"
+_ALTERNATIVE = "--alternative"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Compared:
-    """A simulated variant; ``values`` are its overrides by path, none for the file as it is.
+    """A simulated variant; ``values`` are its overrides by path, none for the unchanged file.
 
     If several files are compared, the first value is ``file``.
     """
@@ -67,9 +64,9 @@ class LeftOut:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Comparison(Shown):
-    """Simulated variants, best first by ``ranking``; variants with an unknown figure come last.
+    """Simulated variants, best first by ``ranking``, those with an unknown figure last.
 
-    ``partial``: for some, this machine's time or memory did not suffice.
+    ``partial``: this machine's time or memory did not suffice for some.
     """
 
     rows: tuple[Compared, ...]
@@ -89,7 +86,7 @@ class Comparison(Shown):
     def change(self, row: Compared) -> float | None:
         """Return a variant's figure relative to the best's, minus 1; None if it is unknown."""
         best, own = self.ranking.read(self.best.result), self.ranking.read(row.result)
-        # A best of 0, such as no bytes sent, allows no ratio.
+        # No ratio to a best of 0, such as no bytes sent.
         return None if not best or own is None else own / best - 1
 
     def is_best_too(self, row: Compared) -> bool | None:
@@ -98,17 +95,17 @@ class Comparison(Shown):
         None if the ranking's figure has no such error.
         """
         best, own = self.ranking.read(self.best.result), self.ranking.read(row.result)
-        # Intervals are of ratios, which a price of 0 does not allow.
+        # Intervals are of ratios, so no figure may be 0.
         if not self.ranking.of_time or not best or not own:
             return None
         return self.best.result.indistinguishable_from(row.result, best, own)
 
     @property
     def notes(self) -> list[str]:
-        """Remarks on the order, and cautions about its rows, a sentence each."""
-        alike = [row for row in self.rows[1:] if self.is_best_too(row)]
+        """Notes on the order and cautions about the rows, a sentence each."""
+        indistinguishable = [row for row in self.rows[1:] if self.is_best_too(row)]
         notes = []
-        if alike:
+        if indistinguishable:
             notes.append(
                 f"~ cannot be told from the best within the models' errors ({CONFIDENCE:.0%}); "
                 "errors that both share (the same GPU, the same network) cancel in differences"
@@ -120,7 +117,7 @@ class Comparison(Shown):
                 "a library's overhead (strategy.aggregation.library=ideal compares schedules)"
             )
         if self.ranking.of_samples:
-            notes += unlike_batches({row.name: row.scenario.global_batch for row in self.rows})
+            notes += unequal_batches({row.name: row.scenario.global_batch for row in self.rows})
         notes += cautions((row.name, row.result) for row in self.rows)
         return notes + [str(each) for each in self.left_out]
 
@@ -151,14 +148,13 @@ def compare(
 ) -> Comparison:
     """Simulate variants of the scenario at ``path`` and rank them.
 
-    ``vary``: ``key=a,b`` texts; every combination of their values is a variant. ``alternatives``:
-    ``key=a,key=b`` texts, each a variant of its own beside the file as it is and beside every
-    combination. ``others``: more scenario files, whose variants are ranked together with those of
-    the first. ``by``: one of `RANKINGS`. ``overrides``: ``key=value`` of all variants. ``progress``
-    gets the number of variants done. Compute times scaled to a measured step keep the scale that
-    the file as it is has. If all take more than a few seconds, ``say`` gets a forecast
-    and each result as soon as it is known. Variants that cannot be simulated are left out, also
-    for lack of time.
+    ``vary``: ``key=a,b`` texts, every combination of whose values is a variant. ``alternatives``:
+    ``key=a,key=b`` texts, each an additional variant of the file and of every combination.
+    ``others``: more scenario files, whose variants are ranked together with those of the first.
+    ``by``: one of `RANKINGS`. ``overrides``: ``key=value`` of all variants. ``progress`` gets the
+    number of variants done. Compute times that are scaled to a measured step keep the unchanged
+    file's scale. If a study takes more than a few seconds, ``say`` gets a forecast and each result.
+    Variants that cannot be simulated, or for which no time is left, are left out.
 
     Raises DpsimError for a bad text and if every variant is left out, ScenarioError for a variant
     that is not a valid scenario.
@@ -168,9 +164,11 @@ def compare(
     chosen, varied = variants(axes, alternatives), dict(map(parse_vary, axes))
 
     def given(variant: Variant) -> list[Override]:
-        """Return the values of a variant, each with the option that it is from."""
+        """Return the values of a variant, each with its command-line option."""
         return [
-            Override.parse(f"{key}={value}", "--vary" if value in varied.get(key, ()) else _OTHERS)
+            Override.parse(
+                f"{key}={value}", "--vary" if value in varied.get(key, ()) else _ALTERNATIVE
+            )
             for key, value in variant.items()
         ]
 
@@ -178,14 +176,16 @@ def compare(
         scenarios = [
             ({"file": os.fspath(file), **variant} if len(files) > 1 else variant, scenario)
             for file in files
-            for variant, scenario in _scaled_to_measured_step(_based(file, fixed), chosen, given)
+            for variant, scenario in _scaled_to_measured_step(
+                _base_document(file, fixed), chosen, given
+            )
         ]
     rows, left_out, partial = _simulated(scenarios, budget, progress, say)
     if all(ranking.read(row.result) is None for row in rows):
         raise DpsimError(f"--by {by}: must be known for at least one variant, but is for none")
     if ranking.of_money:
         _check_currency(by, (row.result for row in rows))
-    rows.sort(key=lambda row: _place(ranking, row))
+    rows.sort(key=lambda row: _sort_key(ranking, row))
     return Comparison(tuple(rows), ranking, tuple(left_out), partial)
 
 
@@ -199,13 +199,13 @@ def _check_currency(by: str, results: Iterable[Result]) -> None:
         )
 
 
-def _place(ranking: Ranking, row: Compared) -> tuple[bool, float]:
+def _sort_key(ranking: Ranking, row: Compared) -> tuple[bool, float]:
     figure = ranking.read(row.result)
-    # Variants with an unknown figure come last, in the given order: sorting is stable.
+    # Unknown figures last; sorting keeps their order.
     return figure is None, figure or 0.0
 
 
-def _based(path: str | os.PathLike[str], overrides: Iterable[str]) -> Document:
+def _base_document(path: str | os.PathLike[str], overrides: Iterable[str]) -> Document:
     return apply_overrides(load_yaml(path), overrides, Scenario)
 
 
@@ -218,8 +218,8 @@ def _scaled_to_measured_step(
 ) -> list[tuple[Variant, Scenario]]:
     """Return the variants of a file, with compute times scaled to its measured step.
 
-    Variants that change the calibration itself keep theirs. Raises ScenarioError for an invalid
-    variant, before minutes are spent on the others.
+    Variants that change the calibration keep their own scale. Raises ScenarioError for an invalid
+    variant, before minutes are spent on others.
     """
     scenarios = [(variant, _with(document, given(variant))) for variant in chosen]
     of_step = [
@@ -243,7 +243,7 @@ def _simulated(
     *,
     quick: bool = False,
 ) -> tuple[list[Compared], list[LeftOut], bool]:
-    """Simulate each variant, and return results, failures, and whether time or memory ended.
+    """Simulate each variant; return results, failures, and whether time or memory ran out.
 
     ``progress`` gets the number done, ``say`` each result of a long study. ``quick`` is that of
     `run_scenario`. Raises DpsimError if none can be simulated.
@@ -267,9 +267,9 @@ def _simulated(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Scaling(Shown):
-    """A scenario on several numbers of nodes, in the order asked for.
+    """A scenario on several numbers of nodes, in the requested order.
 
-    ``partial``: for some, this machine's time or memory did not suffice.
+    ``partial``: this machine's time or memory did not suffice for some.
     """
 
     nodes: tuple[int, ...]
@@ -292,7 +292,7 @@ class Scaling(Shown):
 
     @property
     def notes(self) -> list[str]:
-        """Cautions about the rows, and what was left out and why, a sentence each."""
+        """Cautions about the rows, and the reason of each left-out row, a sentence each."""
         names = (f"{count} nodes" for count in self.nodes)
         notes = cautions(zip(names, self.results, strict=True))
         return notes + [str(each) for each in self.left_out]
@@ -324,16 +324,16 @@ def scale(
 ) -> Scaling:
     """Simulate the scenario at ``path`` on each number of nodes.
 
-    The vector engine simulates it wherever it is exact, even if the file asks for events.
-    ``overrides``: ``key=value`` for all of them. ``progress`` gets the number done. If all take
-    more than a few seconds, ``say`` gets a forecast and each result as soon as it is known. Numbers
-    for which no time is left are left out.
+    The vector engine is used where it is exact, even if the file asks for events. ``overrides``:
+    ``key=value`` for all. ``progress`` gets the number done. If the study takes more than a few
+    seconds, ``say`` gets a forecast and each result. Numbers for which no time is left are left
+    out.
 
     Raises ScenarioError for an invalid scenario, DpsimError if none can be simulated.
     """
     budget = Budget()
     with budget.part():
-        document = _based(path, overrides)
+        document = _base_document(path, overrides)
         scenarios = [
             (
                 {"cluster.nodes": str(count)},
@@ -342,8 +342,7 @@ def scale(
             for count in nodes
         ]
     rows, left_out, partial = _simulated(scenarios, budget, progress, say, quick=True)
-    # Not ``nodes``: some may have been left out.
-    counts = tuple(int(row.values["cluster.nodes"]) for row in rows)
+    counts = tuple(int(row.values["cluster.nodes"]) for row in rows)  # some may be left out
     return Scaling(counts, tuple(row.result for row in rows), tuple(left_out), partial)
 
 
@@ -352,6 +351,6 @@ def saturation(curve: list[tuple[int, float]]) -> int | None:
 
     ``curve`` has pairs of (nodes, samples/s).
     """
-    # max takes the first of equal throughputs, so a flat curve saturates at its start.
+    # max returns the first of equal throughputs: a flat curve saturates at its start.
     nodes, _ = max(curve, key=lambda point: point[1])
     return None if nodes == max(point[0] for point in curve) else nodes

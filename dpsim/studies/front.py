@@ -13,8 +13,7 @@ def pareto_front(
 ) -> list[T]:
     """Return the Pareto-optimal points, fastest first.
 
-    No other point is at least as good in both time and cost and better in one. The first of equal
-    points is kept.
+    No other point is at least as good in both and better in one. Of equal points the first is kept.
     """
     front: list[T] = []
     for point in sorted(points, key=lambda each: (time(each), cost(each))):

@@ -11,7 +11,7 @@ from dpsim.engine import Recording, run_scenario
 from dpsim.engine.calls import planned
 from dpsim.studies.advise import StepParts, advise
 from dpsim.studies.advise.buckets import DEFAULT, MIB, Backward, Gradient, filled
-from dpsim.studies.advise.line import Line, through
+from dpsim.studies.advise.line import Line, fit_line
 from dpsim.studies.advise.units import Passes, Sharding, Unit
 from dpsim.workload import MeasuredCollective, MeasuredTimes, ModelProfile, ProfileLayer
 
@@ -54,13 +54,13 @@ def traced(choice, line, each=1e-3):
 
 def test_the_line_goes_through_calls_that_lie_on_one():
     calls = [call(size, 0.0, 2e-4 + 1e-10 * size) for size in (10**6, 10**7, 10**8, 10**8)]
-    line = through(calls)
+    line = fit_line(calls)
     assert (line.latency, line.per_byte) == (pytest.approx(2e-4), pytest.approx(1e-10))
     assert line.error == pytest.approx(0, abs=1e-9)
 
 
 def test_one_size_does_not_determine_the_latency():
-    line = through([call(10**7, 0.0, 2e-3), call(10**7, 0.1, 6e-3), call(10**7, 0.2, 2e-3)])
+    line = fit_line([call(10**7, 0.0, 2e-3), call(10**7, 0.1, 6e-3), call(10**7, 0.2, 2e-3)])
     assert (line.latency, line.per_byte) == (0.0, pytest.approx(2e-10))
 
 

@@ -10,12 +10,12 @@ from typing import Any, NamedTuple
 from dpsim.base.errors import DpsimError
 from dpsim.base.units import TIME, human
 from dpsim.studies.advise import buckets, units
-from dpsim.studies.advise.line import through
+from dpsim.studies.advise.line import fit_line
 from dpsim.workload import MeasuredCollective, MeasuredTimes, ModelProfile
 
 _REDUCE, _GATHER, _SCATTER = "allreduce", "allgather", "reducescatter"
-_LEAST_ERROR = 0.005  # of a step: two traces of one program differ by as much
-_LAGS = 0.5  # of the number of scatters: this many more gathers mean a second gather for backward
+_LEAST_ERROR = 0.005  # of a step: the difference of two traces of one program
+_EXTRA_GATHERS = 0.5  # of the number of scatters: more mean that backward gathers again
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,7 +73,7 @@ class StepParts(NamedTuple):
 
 
 def advise(profile: ModelProfile, parts: StepParts | None = None) -> Advice:
-    """Recommend a change to the program whose step ``profile`` holds.
+    """Recommend a change to the program whose step was traced as ``profile``.
 
     ``parts`` are the parts of the traced step, if the trace shows them. Raises DpsimError if the
     trace has no collectives with sizes, or no layer times.
@@ -90,12 +90,12 @@ def advise(profile: ModelProfile, parts: StepParts | None = None) -> Advice:
     else:
         raise DpsimError(
             f"{profile.name}: must have collectives of gradients, with their sizes: profile a step "
-            f"on two GPUs or more, with record_shapes=True{_known_without_sizes(profile, parts)}; "
+            f"on two GPUs or more, with record_shapes=True{_times_without_sizes(profile, parts)}; "
             "dpsim import kineto says where the time of any step goes"
         )
     if parts is None:
         return found
-    # The model has no gaps between kernels, which the change leaves as they are.
+    # The model has no gaps between kernels, which the change does not affect.
     return replace(
         found,
         best_s=max(0.0, parts.step_s - (found.step_s - found.best_s)),
@@ -104,7 +104,7 @@ def advise(profile: ModelProfile, parts: StepParts | None = None) -> Advice:
     )
 
 
-def _known_without_sizes(profile: ModelProfile, parts: StepParts | None) -> str:
+def _times_without_sizes(profile: ModelProfile, parts: StepParts | None) -> str:
     """Return the communication times of a trace whose collectives have no sizes."""
     if not profile.collectives or parts is None:
         return ""
@@ -121,10 +121,10 @@ def _called(kind: str, calls: Sequence[MeasuredCollective]) -> list[MeasuredColl
 def _advise_ddp(
     profile: ModelProfile, measured: MeasuredTimes, calls: list[MeasuredCollective]
 ) -> Advice:
-    line = through(calls)
+    line = fit_line(calls)
     sizes = [call.payload_bytes for call in calls]
     notes: list[str] = []
-    # DistributedDataParallel sends every gradient once: the calls carry all layers' gradients.
+    # DistributedDataParallel sends every gradient once.
     weights = _weights(profile, sum(sizes), notes)
     ready = measured.gradient_ready_s[0]
 
@@ -137,18 +137,18 @@ def _advise_ddp(
     )
     backward = buckets.Backward(gradients, end, line)
 
-    # Neither overlaps with communication: forward needs the new weights, the update all gradients.
+    # Forward and update do not overlap with communication.
     rest = sum(measured.forward_s[0]) + (measured.optimizer() or 0.0)
     traced = max(end, *(call.start_s + call.duration_s for call in calls))
     now, best = backward.as_measured(sizes), backward.best()
-    # The traced buckets may not be among the choices, but can always be kept.
+    # The traced buckets, which may not be among the choices, can be kept.
     after = min(now, backward.with_buckets(best))
     step = rest + now
     error = max(_LEAST_ERROR, abs(now - traced) / (rest + traced))
     if line.smallest == line.largest:
         notes.append("all calls have one size: what a call costs beside its bytes cannot be told")
-        # Calls of a single size do not determine the latency. The error grows by how far the answer
-        # would move if half of a call were latency.
+        # Calls of one size do not determine the latency: add the change of the answer if half of a
+        # call were latency.
         half = replace(backward, line=line.half_latent())
         error += abs(half.with_buckets(best) - after) / step
     return Advice(
@@ -175,29 +175,29 @@ def _advise_fsdp(
         call.model_copy(update={"payload_bytes": call.payload_bytes * ranks}) for call in gathers
     ]
 
-    # Weights freed after forward are gathered a second time for backward, whereas gradients are
-    # scattered once: then there are about twice as many gathers.
-    again = len(gathers) - len(scatters) > _LAGS * len(scatters)
-    gathered = sum(call.payload_bytes for call in whole) / (2 if again else 1)
+    # If weights are freed after forward, backward gathers them again: there are about twice as many
+    # gathers as scatters.
+    regathers = len(gathers) - len(scatters) > _EXTRA_GATHERS * len(scatters)
+    gathered = sum(call.payload_bytes for call in whole) / (2 if regathers else 1)
     reduced = sum(call.payload_bytes for call in scatters)
     notes: list[str] = []
     weights = _weights(profile, gathered, notes)
     layers = _layers(measured, weights, reduced / max(gathered, 1))
-    passes = units.Passes(layers, through(whole), through(scatters))
-    # A program's units are seldom all equal; the median represents the requested size.
+    passes = units.Passes(layers, fit_line(whole), fit_line(scatters))
+    # Units are rarely all equal; the median stands for the requested size.
     size = median(call.payload_bytes for call in whole)
     traced = _span(measured, [*whole, *scatters])
-    # Calls do not show how far ahead units were gathered: take the value that best matches the
-    # traced step, and torch's default if several match.
+    # Calls do not show the prefetching: take the value that best matches the traced step, and
+    # torch's default if several do.
     used = min(
-        (units.Sharding(size, ahead, again) for ahead in (1, 0, 2)),
+        (units.Sharding(size, ahead, regathers) for ahead in (1, 0, 2)),
         key=lambda choice: max(_LEAST_ERROR * traced, abs(passes.seconds(choice) - traced)),
     )
     best = passes.best(used)
     now, after = passes.seconds(used), passes.seconds(best)
     update = measured.optimizer() or 0.0
     error = max(_LEAST_ERROR, abs(now - traced) / (traced + update))
-    if not best.reshard and again:
+    if not best.reshard and regathers:
         notes.append(f"keeping weights takes {gathered / buckets.MIB:,.0f} MiB more on each GPU")
     return Advice(
         strategy="fsdp",
@@ -217,7 +217,7 @@ def _layers(
 ) -> tuple[units.Unit, ...]:
     """Return the layers as units; gradients have ``share`` times the bytes of the weights.
 
-    Weights and gradients may travel in different precisions, the same ones for all layers.
+    Weights and gradients may be sent in different precisions.
     """
     passes = zip(measured.forward_s[0], measured.backward_s[0], weights, strict=True)
     return tuple(
@@ -226,7 +226,7 @@ def _layers(
 
 
 def _width(profile: ModelProfile, gathered: float) -> float:
-    """Return the bytes of a weight as it is sent; ``gathered`` is the total of all weights."""
+    """Return the bytes of a sent weight; ``gathered`` is the total of all weights."""
     elements = sum(sum(layer.parameters) for layer in profile.layers)
     # Without shapes in the trace, assume fp32.
     return gathered / elements if elements else 4.0
@@ -234,7 +234,7 @@ def _width(profile: ModelProfile, gathered: float) -> float:
 
 def _span(measured: MeasuredTimes, calls: Sequence[MeasuredCollective]) -> float:
     """Return the time (s) from the start of forward and gathers to the end of the step."""
-    # Trace times count from the start of the backward pass, so forward lies below 0.
+    # Trace times count from the start of the backward pass, so forward is below 0.
     begin = min(0.0, *(call.start_s for call in calls))
     forward = sum(measured.forward_s[0])
     end = max(sum(measured.backward_s[0]), *(call.start_s + call.duration_s for call in calls))
@@ -242,10 +242,7 @@ def _span(measured: MeasuredTimes, calls: Sequence[MeasuredCollective]) -> float
 
 
 def _weights(profile: ModelProfile, total: float, notes: list[str]) -> list[float]:
-    """Return the bytes that each layer sends, ``total`` in all.
-
-    They are proportional to its parameters, or to its backward time if the trace has no shapes.
-    """
+    """Divide ``total`` bytes by the layers' parameters, or backward times without shapes."""
     parts = [float(sum(layer.parameters)) for layer in profile.layers]
     if not any(parts):
         assert profile.measured is not None

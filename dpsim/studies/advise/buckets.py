@@ -17,14 +17,14 @@ MIB = 2**20
 DEFAULT = (25.0, 1.0)  # MiB: torch's bucket_cap_mb, and its first bucket
 _CAPS = (1, 2, 4, 5, 8, 10, 16, 20, 25, 32, 40, 50, 64, 80, 100, 128, 160, 200, 256, 400, 512, 1024)
 _FIRSTS = (1, 2, 5, 10, 25)
-_SAME = 1e-3  # of the step: choices this close are equal, and the more usual one is taken
+_SAME = 1e-3  # of the step: choices closer than this are equal
 
 Choice = tuple[float, float]  # MiB of a bucket and of the first
 
 
 @dataclass(frozen=True, slots=True)
 class Gradient:
-    """The bytes of a layer's gradients, and when they are ready (s after backward begins)."""
+    """The bytes of a layer's gradients, and when they are ready (s after the start of backward)."""
 
     nbytes: float
     ready: float
@@ -46,7 +46,7 @@ class Backward:
         return max(self.end, free)
 
     def with_buckets(self, choice: Choice) -> float:
-        """Return the end with buckets as torch fills them: closed once they reach the limit."""
+        """Return the end with buckets that torch fills."""
         return self.ends(filled(self.gradients, choice))
 
     def as_measured(self, sizes: Sequence[int]) -> float:
@@ -54,14 +54,14 @@ class Backward:
         return self.ends(_cut(self.gradients, sizes))
 
     def best(self) -> Choice:
-        """Return the choice with the earliest end; of equal choices, the most usual."""
+        """Return the choice with the earliest end; of equal ones, that nearest to the default."""
         found = {choice: self.with_buckets(choice) for choice in self._choices()}
         least = min(found.values()) * (1 + _SAME)
-        alike = [choice for choice, end in found.items() if end <= least]
-        return min(alike, key=_unusual)
+        fastest = [choice for choice, end in found.items() if end <= least]
+        return min(fastest, key=_distance_from_default)
 
     def _choices(self) -> Iterator[Choice]:
-        """Yield the sizes, except those far below all measured calls, where the line fails."""
+        """Yield the sizes, except those far below all calls, where the fit is unreliable."""
         least = min(self.line.smallest / 2 / MIB, DEFAULT[1])
         caps = [float(cap) for cap in _CAPS if cap >= least]
         firsts = [float(first) for first in _FIRSTS if first >= least]
@@ -70,38 +70,37 @@ class Backward:
 
 
 def filled(gradients: Sequence[Gradient], choice: Choice) -> Iterator[tuple[float, float]]:
-    """Yield (bytes, ready) of each bucket, in the order in which gradients become ready."""
+    """Yield (bytes, ready) of each bucket; a bucket is closed when it reaches the limit."""
     cap, limit = choice[0] * MIB, choice[1] * MIB
-    held = ready = 0.0
+    filled_bytes = ready = 0.0
     for gradient in gradients:
-        held, ready = held + gradient.nbytes, max(ready, gradient.ready)
-        if held >= limit:
-            yield held, ready
-            held, limit = 0.0, cap
-    if held:
-        yield held, ready
+        filled_bytes, ready = filled_bytes + gradient.nbytes, max(ready, gradient.ready)
+        if filled_bytes >= limit:
+            yield filled_bytes, ready
+            filled_bytes, limit = 0.0, cap
+    if filled_bytes:
+        yield filled_bytes, ready
 
 
 def _cut(gradients: Sequence[Gradient], sizes: Sequence[int]) -> Iterator[tuple[float, float]]:
     """Yield the buckets of the given sizes; each is ready with the last gradient it contains."""
     left = list(gradients)
-    carried = 0.0  # bytes of the front gradient that are in buckets already
+    used = 0.0  # bytes of the first gradient that are in previous buckets
     ready = 0.0
     for size in sizes:
-        # The traced bytes and the layers' bytes may differ slightly, so a gradient may be split
-        # over two buckets here, which torch would not do.
+        # Unlike torch, split gradients: the traced bytes and the layers' may differ slightly.
         missing = float(size)
-        while left and missing > 0.5:  # half a byte: sums of floats
-            part = min(missing, left[0].nbytes - carried)
-            ready, missing, carried = max(ready, left[0].ready), missing - part, carried + part
-            if carried >= left[0].nbytes - 0.5:
+        while left and missing > 0.5:  # half a byte, because of rounding
+            part = min(missing, left[0].nbytes - used)
+            ready, missing, used = max(ready, left[0].ready), missing - part, used + part
+            if used >= left[0].nbytes - 0.5:
                 left.pop(0)
-                carried = 0.0
+                used = 0.0
         yield float(size), ready
 
 
-def _unusual(choice: Choice) -> tuple[float, float]:
-    """Return the distance from torch's default sizes."""
+def _distance_from_default(choice: Choice) -> tuple[float, float]:
+    """Return the logarithmic distances from torch's default sizes."""
     cap, first = choice
     return abs(log(cap / DEFAULT[0])), abs(log(first / DEFAULT[1]))
 

@@ -1,4 +1,4 @@
-"""The time of a collective by its bytes: a line through the calls of a trace."""
+"""The time of a collective by its bytes: a line fitted to the calls of a trace."""
 
 from __future__ import annotations
 
@@ -24,24 +24,20 @@ class Line:
     largest: int
 
     def half_latent(self) -> Line:
-        """Return the line on which latency is half of the largest call's time.
-
-        Calls of a single size do not determine the latency.
-        """
+        """Return the line whose latency is half of the largest call's time."""
         whole = self.seconds(self.largest)
         return replace(self, latency=whole / 2, per_byte=whole / 2 / self.largest)
 
     def seconds(self, nbytes: float) -> float:
-        """Return the time of a call on ``nbytes``, in s."""
+        """Return the seconds of a call on ``nbytes`` bytes."""
         return self.latency + self.per_byte * nbytes
 
 
-def through(calls: Sequence[MeasuredCollective]) -> Line:
-    """Fit a line through the ``calls``, all with bytes and seconds; neither part is below zero.
+def fit_line(calls: Sequence[MeasuredCollective]) -> Line:
+    """Fit a line with nonnegative parts to ``calls``, all with bytes and seconds.
 
-    Calls of one size count once, by their median, since some waited for other ranks. With a single
-    size the latency cannot be determined and is taken as zero. Sizes are weighted so that relative
-    errors count.
+    Calls of one size count once, by their median, because some waited for other ranks. With a
+    single size the latency is unknown and taken as zero. Sizes are weighted by relative errors.
     """
     sizes = sorted({call.payload_bytes for call in calls})
     taken = [
@@ -51,14 +47,15 @@ def through(calls: Sequence[MeasuredCollective]) -> Line:
     x, y = np.array(sizes, dtype=float), np.array(taken)
     latency, per_byte = 0.0, float(np.median(y / x))
     if len(sizes) > 1:
-        # Solves (latency + per_byte x) / y = 1 for all sizes: each row's residual is its relative
-        # error, so that small messages count as much as large ones.
+        # (latency + per_byte x) / y = 1 for all sizes: residuals are relative errors.
         weighted = np.stack([1 / y, x / y], axis=1)
         solved = np.linalg.lstsq(weighted, np.ones(len(y)), rcond=None)[0]
-        # If only the latency came out below zero, keep the line through the origin from above.
+        # If only the latency is negative, keep the line through the origin.
         if solved.min() >= 0:
             latency, per_byte = map(float, solved)
-        elif solved[1] < 0:  # larger calls took no longer
+        elif solved[1] < 0:  # larger calls did not take longer
             latency, per_byte = float(np.median(y)), 0.0
-    off = [abs((latency + per_byte * call.payload_bytes) / call.duration_s - 1) for call in calls]
-    return Line(latency, per_byte, float(np.median(off)), sizes[0], sizes[-1])
+    errors = [
+        abs((latency + per_byte * call.payload_bytes) / call.duration_s - 1) for call in calls
+    ]
+    return Line(latency, per_byte, float(np.median(errors)), sizes[0], sizes[-1])

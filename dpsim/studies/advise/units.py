@@ -1,9 +1,9 @@
 """Choose units, prefetching and resharding for a step of fully sharded data parallelism.
 
-A unit's weights are gathered before its forward pass and, if they were freed after it, again before
-its backward pass, ``ahead`` units early; its gradients are scattered after that. In the forward
-pass the host always launches the next unit's gather early. Computing and communication are two
-streams, each in order.
+A unit's weights are gathered before its forward pass, and again before its backward pass if they
+were freed, ``ahead`` units early; its gradients are scattered after backward. In the forward pass
+the host always launches the next unit's gather early. Computing and communication are two streams,
+each in order.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from dpsim.studies.advise.buckets import MIB
 from dpsim.studies.advise.line import Line
 
 _SIZES = (16, 32, 64, 100, 128, 256, 512, 1024, 2048)  # MiB of gathered weights
-_AHEAD = (1, 0, 2)  # torch's default first: it wins among equal choices
+_AHEAD = (1, 0, 2)  # torch's default first, because it wins among equal choices
 _SAME = 1e-3
 
 
 @dataclass(frozen=True, slots=True)
 class Sharding:
-    """How a model is sharded: ``size`` bytes per unit, units gathered ``ahead``, freed or not."""
+    """A sharding: ``size`` bytes per unit, units prefetched, whether weights are freed."""
 
     size: float
     ahead: int
@@ -51,22 +51,22 @@ class Passes:
         """Return the time from the start of forward to the end of both streams, in s."""
         units = list(grouped(self.layers, sharding.size))
         count = len(units)
-        places = [*range(count), *reversed(range(count))]
-        # A place is a unit's turn to compute: all of them forward, then all of them backward.
-        gathers = places if sharding.reshard else places[:count]
+        turns = [*range(count), *reversed(range(count))]
+        # Units compute in these turns: all forward, then all backward.
+        gathers = turns if sharding.reshard else turns[:count]
         computed = free = 0.0
-        there: list[float] = []  # when each gather has ended
-        for place, index in enumerate(places):
-            ahead = sharding.ahead if place >= count else max(sharding.ahead, 1)
-            wanted = min(place + ahead + 1, len(gathers))
-            for each in gathers[len(there) : wanted]:
-                # Launched by the unit whose turn it is, after the unit before has computed.
+        gathered: list[float] = []  # when each gather has ended
+        for turn, index in enumerate(turns):
+            ahead = sharding.ahead if turn >= count else max(sharding.ahead, 1)
+            launched = min(turn + ahead + 1, len(gathers))
+            for each in gathers[len(gathered) : launched]:
+                # Launched after the previous unit has computed.
                 free = max(free, computed) + self.gather.seconds(units[each].weights)
-                there.append(free)
-            if place < len(gathers):
-                computed = max(computed, there[place])
+                gathered.append(free)
+            if turn < len(gathers):
+                computed = max(computed, gathered[turn])
 
-            if place < count:
+            if turn < count:
                 computed += units[index].forward
                 continue
             computed += units[index].backward
@@ -74,19 +74,18 @@ class Passes:
         return max(computed, free)
 
     def best(self, used: Sharding) -> Sharding:
-        """Return the fastest choice; of equal ones, the one that changes and holds least."""
+        """Return the fastest choice; of equal ones, that with least changes and memory."""
         sizes = (used.size, *(float(size) * MIB for size in self._sizes()))
         choices = [
             used,
             *(Sharding(*each) for each in product(sizes, _AHEAD, (True, False))),
         ]
-        # The model also times `used`, instead of taking the trace's time, so that its errors cancel
-        # out between the choices.
+        # `used` is also timed by the model, so that the model's errors cancel between choices.
         found = {choice: self.seconds(choice) for choice in choices}
         least = min(found.values()) * (1 + _SAME)
-        alike = [choice for choice, taken in found.items() if taken <= least]
+        equal = [choice for choice, taken in found.items() if taken <= least]
         return min(
-            alike,
+            equal,
             key=lambda choice: (
                 choice != used,
                 not choice.reshard,
@@ -96,7 +95,7 @@ class Passes:
         )
 
     def _sizes(self) -> Iterator[int]:
-        """Yield the sizes, except those far below all measured gathers, where the line fails."""
+        """Yield the sizes, except those far below all gathers, where the fit is unreliable."""
         yield from (size for size in _SIZES if size * MIB >= self.gather.smallest / 2)
 
 
@@ -105,7 +104,7 @@ def grouped(layers: Sequence[Unit], size: float) -> Iterator[Unit]:
     parts: list[Unit] = []
     for index, layer in enumerate(layers, 1):
         parts.append(layer)
-        # The rest at the end is a unit too, however small.
+        # The last layers are a unit of any size.
         if sum(part.weights for part in parts) < size and index < len(layers):
             continue
         yield Unit(

@@ -1,7 +1,4 @@
-"""Fit step constants of a cluster to measured steps, and propose steps to measure.
-
-It knows the engine, and nothing of tables of published steps.
-"""
+"""Fit step constants of a cluster to measured steps, and propose steps to measure."""
 
 from dpsim.studies.calibrate.answer import Calibration, calibrate
 from dpsim.studies.calibrate.fit import Fitted, MeasuredRun, exposed_seconds, fitted

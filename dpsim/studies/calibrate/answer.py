@@ -1,4 +1,4 @@
-"""A calibration: the fit to measured runs, and its consequences for a scenario."""
+"""The answer of a calibration: the fit to measured runs, and what it means for a scenario."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from dpsim.studies.calibrate.profile import (
     spread_of,
 )
 
-_NO_NODES = (
+_SINGLE_NODES = (
     "no run went over several nodes, so nothing is known of the network between them: measure two "
     "full nodes before you believe a prediction beyond one"
 )
@@ -31,10 +31,7 @@ _HIGH = 0.07  # with larger residuals, the model's form does not describe the cl
 
 @dataclass(frozen=True)
 class Calibration:
-    """The constants ``found`` from measured runs, for predictions of ``target`` and similar runs.
-
-    ``apart`` are the runs that were held out.
-    """
+    """The constants ``found`` from measured runs, to predict ``target`` and similar runs."""
 
     found: Fitted
     target: Scenario
@@ -52,14 +49,14 @@ class Calibration:
 
     @cached_property
     def held_out(self) -> tuple[dict[str, Any], ...]:
-        """The held-out runs with `dpsim run`'s predictions by the profile."""
+        """The held-out runs, with the predictions of `dpsim run` with the profile."""
         rows = []
         for run in self.apart:
             given = run.scenario.model_copy(update={"calibration": self.profile})
             result = simulate(given)
-            around = result.interval
-            ends = (None, None) if around is None else (around.low, around.high)
-            rows.append(_row(run, result.step_time_s["mean"], *ends))
+            interval = result.interval
+            bounds = (None, None) if interval is None else (interval.low, interval.high)
+            rows.append(_row(run, result.step_time_s["mean"], *bounds))
         return tuple(rows)
 
     @property
@@ -75,19 +72,19 @@ class Calibration:
 
     @cached_property
     def disturbance(self) -> tuple[dict[str, Any] | None, list[dict[str, float]]]:
-        """The ``disturbance`` that single steps show, and their quantiles; None without any."""
+        """The ``disturbance`` that single steps show (None without any), and their quantiles."""
         return disturbance_of(self.found.runs) or (None, [])
 
     @property
     def warnings(self) -> list[str]:
-        """Warnings about runs that cannot be so, unknown constants, and a poor fit."""
+        """Warnings about impossible runs, unknown constants, and a poor fit."""
         found = self.found
         warnings = [
             each for each in map(links_too_slow, found.runs, found.jobs) if each is not None
         ]
         several = sum(part.nodes for part in self.target.cluster.parts) > 1
         if several and not any_multi_node(found.known):
-            warnings.append(_NO_NODES)
+            warnings.append(_SINGLE_NODES)
         rms = float((found.residuals**2).mean() ** 0.5)
         if rms > _HIGH:
             warnings.append(
@@ -169,9 +166,6 @@ def _errors(errors: Sequence[float | None]) -> dict[str, Any]:
 
 
 def calibrate(runs: Sequence[MeasuredRun], target: Scenario) -> Calibration:
-    """Fit the constants to the ``runs`` that are not held out, for ``target``.
-
-    Raises DpsimError if there are none.
-    """
+    """Fit the constants to the runs that are not held out. Raises DpsimError if there are none."""
     known = [run for run in runs if not run.held_out]
     return Calibration(fitted(known), target, tuple(run for run in runs if run.held_out))

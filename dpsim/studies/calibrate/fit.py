@@ -1,9 +1,9 @@
 """Fit step constants of a cluster to a few measured steps: maximum a posteriori, by the engine.
 
-Each measured run is a scenario; the engine predicts its step with trial constants. The fitted
-constants minimise the squares of ln(predicted / measured) and of the distances from the priors. The
-posterior is approximated by a normal distribution (of logarithms), from the curvature there. Nearby
-runs share a part of their residuals (`dpsim.engine.known_residuals`).
+Each measured run is a scenario, whose step the engine predicts with trial constants. The fit
+minimises the squares of ln(predicted / measured) and of the distances from the priors. The
+posterior is approximated by a normal distribution of logarithms, from the curvature at the optimum.
+Nearby runs share a part of their residuals (`dpsim.engine.known_residuals`).
 """
 
 from __future__ import annotations
@@ -36,23 +36,21 @@ from dpsim.engine import (
 from dpsim.hardware import KnownRun, StepConstants
 from dpsim.scenario import Scenario
 
-NINE_IN_TEN = 1.645  # standard deviations of a normal distribution
+NINETY_PERCENT = 1.645  # standard deviations of a normal distribution
 _MOST_STEPS = 20  # of a disturbed run, in the fit
 _EVALUATIONS = 15
 _ROUNDING = 0.02  # of a measured step
 _SHARES = ("overlap",)
-_SOLE_EVIDENCE = (
-    0.2  # of a run's own variance to that without it: with less, it alone fixes a constant
-)
-_IDENTIFIED = 0.5  # of the prior's spread: the most that an identified constant has left
+_SOLE_EVIDENCE = 0.2  # a run's variance over that without it: below, it alone fixes a constant
+_IDENTIFIED = 0.5  # the largest spread of an identified constant, over its prior's
 
 
 @dataclass(frozen=True, slots=True)
 class MeasuredRun:
     """A run as a scenario, and its measured step time (s).
 
-    ``exposed`` is its exposed communication (s), ``steps`` are its single steps and ``by_rank`` the
-    times of each rank, if they were measured. A ``held_out`` run is not fitted.
+    If measured, ``exposed`` is its exposed communication (s), ``steps`` its single steps and
+    ``by_rank`` the times of each rank. A ``held_out`` run is not fitted.
     """
 
     scenario: Scenario
@@ -72,12 +70,11 @@ class MeasuredRun:
 class Fitted:
     """Fitted constants with their posterior, and their predictions of the runs.
 
-    ``jobs`` are the jobs of the ``runs``, without step constants. ``free`` are the priors of the
-    fitted constants, ``at`` is the posterior's centre in their units (logarithms, logits) and
-    ``covariance`` its covariance. ``residuals`` are ln(measured / predicted) of the runs by the
-    constants alone, and ``slopes`` the derivatives of the predictions' logarithms by ``at``.
-    ``noise`` is the unexplained spread of a run, and ``shared`` the prior of the residual that
-    nearby runs share.
+    ``jobs``: of the ``runs``, without step constants. ``free``: priors of the fitted constants.
+    ``at``, ``covariance``: the posterior, of logarithms or logits. ``residuals``: ln(measured /
+    predicted) of the runs by the constants alone. ``slopes``: derivatives of the predictions'
+    logarithms by ``at``. ``noise``: the unexplained spread of a run. ``shared``: the prior of the
+    residual that nearby runs share.
     """
 
     runs: tuple[MeasuredRun, ...]
@@ -109,7 +106,7 @@ class Fitted:
 
     @cached_property
     def seconds(self) -> FloatArray:
-        """The predicted steps of the runs, corrected by the residuals nearby (s)."""
+        """The predicted steps (s) of the runs, corrected by the residuals of nearby runs."""
         return np.array([mean_step(adjusted(job, each)) for job, each in self._corrected])
 
     @property
@@ -120,7 +117,7 @@ class Fitted:
 
     @cached_property
     def _corrected(self) -> list[tuple[Job, StepConstants]]:
-        """Each run's job, and the constants that predict it."""
+        """Each run's job, and its constants, corrected by the residuals of nearby runs."""
         pairs = zip(self.jobs, self.known, strict=True)
         return [
             (job, corrected(self.constants, self.known, run, self.shared)) for job, run in pairs
@@ -128,21 +125,21 @@ class Fitted:
 
     @property
     def _weights(self) -> FloatArray:
-        """The residuals, multiplied by the inverse of their covariance."""
+        """The residuals times the inverse of their covariance."""
         return np.asarray(np.linalg.solve(self._covariance_of_runs, self.residuals))
 
     @cached_property
     def _precision(self) -> FloatArray:
-        """One over the variance of each run's logarithm as predicted from all other runs."""
+        """1 / the variance of each run's logarithm, if predicted from all other runs."""
         inverse = np.linalg.inv(self._covariance_of_runs)
         by_constants = self.slopes @ self.covariance @ self.slopes.T
         return np.asarray(np.diag(inverse - inverse @ by_constants @ inverse))
 
     @property
     def left_out(self) -> FloatArray:
-        """The ln(measured / predicted) of each run, fitted without it, linear around the posterior.
+        """ln(measured / predicted) of each run by a fit without it, linear around the posterior.
 
-        NaN for a run that alone determines a constant: without it, only the prior does.
+        NaN for a run that alone determines a constant.
         """
         own = np.diag(self._covariance_of_runs)
         return np.where(
@@ -153,17 +150,17 @@ class Fitted:
     def intervals(self) -> list[tuple[float, float]]:
         """The 90 % interval of each run's step (s), by the posterior and the noise."""
         variances = 2 * self.noise**2 - self.noise**4 * self._precision
-        wide = np.exp(NINE_IN_TEN * np.sqrt(variances))
-        return [(float(s / w), float(s * w)) for s, w in zip(self.seconds, wide, strict=True)]
+        width = np.exp(NINETY_PERCENT * np.sqrt(variances))
+        return [(float(s / w), float(s * w)) for s, w in zip(self.seconds, width, strict=True)]
 
     def interval(self, index: int) -> tuple[float, float]:
         """Return the 90 % interval of a fitted constant."""
-        prior, wide = self.free[index], NINE_IN_TEN * self.covariance[index, index] ** 0.5
-        low, high = self.at[index] - wide, self.at[index] + wide
+        prior, width = self.free[index], NINETY_PERCENT * self.covariance[index, index] ** 0.5
+        low, high = self.at[index] - width, self.at[index] + width
         return _decoded(prior.name, low), _decoded(prior.name, high)
 
     def is_identified(self, index: int) -> bool:
-        """Return whether the runs determine a constant much more closely than its prior."""
+        """Return whether the runs determine a constant much better than its prior."""
         return bool(self.covariance[index, index] ** 0.5 < _IDENTIFIED * self.free[index].spread)
 
 
@@ -190,7 +187,7 @@ def fitted(runs: Sequence[MeasuredRun]) -> Fitted:
 
     def residuals(at: FloatArray) -> FloatArray:
         predicted, constants = logarithms(at), _constants(free, fixed, at)
-        # Relative to the step and not as logarithms: a run may have no exposed communication.
+        # Relative to the step, not as logarithms, because exposed communication may be 0.
         exposed = [
             (exposed_seconds(job, constants, step) - run.exposed) / run.step_time
             for run, job, step in zip(runs, jobs, np.exp(predicted), strict=True)
@@ -215,7 +212,7 @@ def fitted(runs: Sequence[MeasuredRun]) -> Fitted:
 
 
 def links_too_slow(run: MeasuredRun, job: Job) -> str | None:
-    """Return a sentence if the links of a run's ``job`` are too slow for the bytes of its step."""
+    """Return a sentence if the described links are too slow for the measured step, else None."""
     if len(job.calls_of) > 1:
         return None  # steps differ in what they send
     loads, capacities = link_loads(job).bytes, job.cluster.capacities
@@ -252,7 +249,7 @@ def slopes_of(found: Fitted, scenario: Scenario) -> FloatArray:
 
 
 def _plain(scenario: Scenario) -> Scenario:
-    """Return the scenario without step constants, and with one step if it is undisturbed."""
+    """Return the scenario without step constants, and with one step unless it is disturbed."""
     profile, run = scenario.profile, scenario.run
     tuned = scenario.cluster.model_copy(update={"condition": "tuned"})
     changes: dict[str, Any] = {"cluster": tuned}

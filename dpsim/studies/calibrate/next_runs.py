@@ -15,11 +15,11 @@ from dpsim.scenario import Scenario
 from dpsim.studies.calibrate.fit import Fitted, slopes_of
 
 _MOST = 4
-_WORTH = 0.02  # of the spread: a run that narrows it by less is not proposed
+_LEAST_GAIN = 0.02  # of the variance: a run that reduces it by less is not proposed
 
 
 class Proposed(NamedTuple):
-    """A run to measure, and the share of the target's spread left after it (None in a plan)."""
+    """A run to measure, and the share of the target's spread ``left`` after it (None in a plan)."""
 
     run: KnownRun
     left: float | None = None
@@ -35,10 +35,10 @@ class Proposed(NamedTuple):
 
 
 def plan(scenario: Scenario) -> tuple[Proposed, ...]:
-    """Return four runs that determine most about a cluster.
+    """Return four runs that determine most constants of a cluster.
 
-    They are one GPU with the smallest and with the largest batch, then one full node and two full
-    nodes with a middle batch. On a single node, the last is half of its GPUs.
+    One GPU with the smallest and with the largest batch, then one full node and two full nodes (or
+    half of a single node) with a middle batch.
     """
     part, batch = scenario.cluster.parts[0], scenario.workload.batch_per_gpu
     full = part.gpus
@@ -72,7 +72,7 @@ def measure_next(found: Fitted, target: Scenario) -> tuple[Proposed, ...]:
             if variance < left:
                 best, left, narrowed = run, variance, updated
         before = float(slope @ covariance @ slope)
-        if best is None or left > before * (1 - _WORTH):
+        if best is None or left > before * (1 - _LEAST_GAIN):
             break
         covariance = narrowed
         chosen.append(Proposed(best, float((left / start) ** 0.5)))
@@ -80,7 +80,7 @@ def measure_next(found: Fitted, target: Scenario) -> tuple[Proposed, ...]:
 
 
 def _updated(covariance: FloatArray, slope: FloatArray, noise: float) -> FloatArray:
-    """Return the covariance after a run of that slope (Kalman's update)."""
+    """Return the covariance after a run with that slope (Kalman's update)."""
     gain = covariance @ slope
     return covariance - np.outer(gain, gain) / (noise**2 + slope @ gain)
 
@@ -96,13 +96,13 @@ def _candidates(target: Scenario) -> Iterator[KnownRun]:
 
 
 def _slope(found: Fitted, target: Scenario, run: KnownRun) -> FloatArray | None:
-    """Return the slope of a run, None if the target's description does not allow it."""
+    """Return the slope of a run, or None if the target's description does not allow it."""
     workload = target.workload
     if workload.global_batch is not None:
         return None
     batch = workload.model_copy(update={"batch_per_gpu": run.batch})
     try:
-        there = resized(target, run.nodes * run.gpus_per_node, run.nodes)
-        return slopes_of(found, there.model_copy(update={"workload": batch}))
+        run_scenario = resized(target, run.nodes * run.gpus_per_node, run.nodes)
+        return slopes_of(found, run_scenario.model_copy(update={"workload": batch}))
     except (DpsimError, ValueError):
         return None

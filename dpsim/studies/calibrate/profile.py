@@ -19,10 +19,10 @@ def profile_of(
 ) -> CalibrationProfile:
     """Return the profile of a cluster; ``base`` is its earlier profile.
 
-    Each constant is in ``step`` and, with the interval of its posterior, in ``step_intervals``; the
-    jitter of runs that were logged step by step is in ``spreads``.
+    The constants are in ``step``, with their posterior intervals in ``step_intervals``; the jitter
+    of runs that were logged step by step is in ``spreads``.
     """
-    # Without the correction by runs nearby: how well the constants describe the cluster.
+    # Without the correction by nearby runs, to show how well the constants describe the cluster.
     residuals = Residuals.of(np.expm1(-found.residuals), "fitted rows")
     step = found.constants
     intervals = {
@@ -38,7 +38,7 @@ def profile_of(
     spreads = () if jitter is None else (jitter,)
     if base is not None:
         changes: dict[str, Any] = {"step": step, "step_intervals": intervals, "known": found.known}
-        # Ranks timed one by one are more precise than whole steps.
+        # The base's ranks were timed separately, which is more precise than whole steps.
         changes["spreads"] = base.spreads or spreads
         changes |= {"kind": STEPS, "residuals": residuals} if base.kind in (STEPS, COMPUTE) else {}
         return base.model_copy(update=changes)
@@ -65,8 +65,8 @@ def spread_of(run: MeasuredRun) -> float | None:
 def jitter_of(runs: Sequence[MeasuredRun]) -> RankSpread | None:
     """Fit the jitter of runs whose steps were logged one by one.
 
-    None if no run has enough steps for a fit. Whole steps do not distinguish ranks: the jitter is
-    the job's, the same for every number of ranks.
+    None if no run has enough steps. Whole steps do not distinguish ranks, so the jitter is the
+    job's, for any number of ranks.
     """
     logged = _logged(runs)
     if not logged:
@@ -80,17 +80,17 @@ def jitter_of(runs: Sequence[MeasuredRun]) -> RankSpread | None:
 def disturbance_of(
     runs: Sequence[MeasuredRun],
 ) -> tuple[dict[str, Any], list[dict[str, float]]] | None:
-    """Fit a scenario's ``disturbance`` to single steps, with quantiles as measured and as drawn.
+    """Fit a scenario's ``disturbance`` to single steps, with measured and drawn quantiles.
 
-    Where ranks were timed one by one, those of the runs with most ranks count, and slow ranks are
-    found. None if no run has enough steps for a fit.
+    If ranks were timed separately, the runs with most ranks count, and slow ranks are found. None
+    if no run has enough steps.
     """
-    apart = [run.by_rank for run in runs if run.by_rank is not None]
+    timed_ranks = [run.by_rank for run in runs if run.by_rank is not None]
     jobs = [_job(run) for run in _logged(runs)]
-    if apart:
-        first = max(apart, key=lambda job: len(job.ranks))
-        alike = (first.ranks, first.nodes)
-        jobs = [job for job in apart if (job.ranks, job.nodes) == alike]
+    if timed_ranks:
+        first = max(timed_ranks, key=lambda job: len(job.ranks))
+        placement = (first.ranks, first.nodes)
+        jobs = [job for job in timed_ranks if (job.ranks, job.nodes) == placement]
     if not jobs:
         return None
     times, nodes = pooled(jobs)

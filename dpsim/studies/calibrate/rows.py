@@ -1,9 +1,9 @@
-"""Read measured steps of one's own cluster from a table of scenario fields.
+"""Read measured steps of a cluster from a table of scenario fields.
 
-The header names fields by their paths (``cluster.nodes``, ``workload.batch_per_gpu``). Each row has
-their values and ``step_time_ms``, the ``log`` of a training program or a profiler's ``trace``, and
-``exposed_ms`` if its exposed communication was measured. ``placement`` is the GPUs of each node,
-``4+3+1``. A row is the scenario with those fields set; a row marked ``held_out`` is not fitted.
+The header names fields by their paths (``cluster.nodes``, ``workload.batch_per_gpu``). A row is the
+scenario with these fields set. It has ``step_time_ms``, the ``log`` of a training program or a
+profiler's ``trace``, and optionally ``exposed_ms`` (exposed communication), ``placement`` (the GPUs
+of each node, ``4+3+1``) and ``held_out``, so that it is not fitted.
 """
 
 from __future__ import annotations
@@ -47,12 +47,13 @@ def measured_runs(
 def runs_of_table(
     table: Path, load: Load, readers: Readers | None = None, most: int = _MOST_ROWS
 ) -> list[MeasuredRun]:
-    """Return the runs of ``table``, loading each by ``load`` with the row's fields set.
+    """Return the runs of ``table``; ``load`` returns the scenario with a row's fields set.
 
-    A table with the time of each step is a run of the scenario itself.
+    A table of single steps is a run of the scenario itself.
 
-    ``readers`` read a row's log or trace, a path relative to the table; None refuses both. Raises
-    DpsimError with file, line and column for invalid values, and for more than ``most`` rows.
+    ``readers`` read a row's log or trace, whose path is relative to the table; None refuses both.
+    Raises DpsimError with file, line and column for invalid values, and for more than ``most``
+    rows.
     """
     rows = strict_csv_rows(table, _MOST_BYTES, ())
     names = rows[0][1].keys()
@@ -77,7 +78,7 @@ def own_run(column: str, path: Path, scenario: Scenario, readers: Readers) -> Me
 
 
 class _Reader(NamedTuple):
-    """A reader that makes a run from each row."""
+    """Makes a run from each row."""
 
     folder: Path
     base: Scenario
@@ -86,7 +87,7 @@ class _Reader(NamedTuple):
 
     def run(self, row: Mapping[str, str], where: str) -> MeasuredRun:
         sets = [
-            _placed(self.base, value, f"{where}: {PLACEMENT}")
+            _placement_override(self.base, value, f"{where}: {PLACEMENT}")
             if name == PLACEMENT
             else f"{name}={value}"
             for name, value in row.items()
@@ -103,7 +104,7 @@ class _Reader(NamedTuple):
         timed = [each for each in (log, trace) if each is not None]
         steps: tuple[float, ...] = ()
         if stated:
-            step = _within(_number(stated) * 1e-3, f"{where}: {STEP}", stated)
+            step = _plausible(_number(stated) * 1e-3, f"{where}: {STEP}", stated)
         elif timed:
             step, steps = _median(timed[0], f"{where}: {TRACE if log is None else LOG}")
         else:
@@ -117,7 +118,7 @@ class _Reader(NamedTuple):
     def _read(
         self, column: str, row: Mapping[str, str], scenario: Scenario, where: str
     ) -> StepLog | None:
-        """Return the steps in the file that a row names in ``column``; None if it names none."""
+        """Return the steps in the file that a row names in ``column``, if any."""
         name = row.get(column, "").strip()
         if not name:
             return None
@@ -143,13 +144,13 @@ def _check(found: StepLog, column: str, scenario: Scenario, where: str) -> None:
 
 
 def _median(found: StepLog, where: str) -> tuple[float, tuple[float, ...]]:
-    """Return the seconds of the median step, and of each if the readings are single steps."""
-    step = _within(found.median, where, f"{found.median * 1e3:.6g}")
+    """Return the seconds of the median step, and of all steps if each reading is one step."""
+    step = _plausible(found.median, where, f"{found.median * 1e3:.6g}")
     return step, found.seconds if found.single else ()
 
 
 def _exposed(text: str, trace: StepLog | None, step: float, where: str) -> float | None:
-    """Return the seconds of exposed communication, None if they were not measured."""
+    """Return the seconds of exposed communication, if measured."""
     if text and trace is not None:
         raise DpsimError(f"{where}: must have a value for {EXPOSED} or for {TRACE}, but has both")
     value = None if trace is None else trace.exposed
@@ -167,8 +168,8 @@ def _is_held_out(text: str, where: str) -> bool:
     return text.strip() == "yes"
 
 
-def _placed(base: Scenario, value: str, where: str) -> str:
-    """Return the override for a cluster with the given GPUs on each of its nodes."""
+def _placement_override(base: Scenario, value: str, where: str) -> str:
+    """Return the override of the cluster for the given GPUs of each node."""
     counts = [part.strip() for part in value.split("+")]
     if not all(part.isdecimal() and int(part) for part in counts):
         raise DpsimError(f"{where}: must be GPUs of each node, such as 4+3+1, but got {value!r}")
@@ -183,8 +184,8 @@ def _placed(base: Scenario, value: str, where: str) -> str:
     return f"cluster={json.dumps({**kept, 'groups': groups})}"
 
 
-def _within(seconds: float, where: str, given: str) -> float:
-    """Return a step's ``seconds`` if they are plausible. Raises DpsimError otherwise."""
+def _plausible(seconds: float, where: str, given: str) -> float:
+    """Return a step's ``seconds``. Raises DpsimError if they are implausible."""
     if not seconds > 0:
         raise DpsimError(f"{where}: must be a number above 0, but got {given!r}")
     if not _SHORTEST <= seconds <= _LONGEST:

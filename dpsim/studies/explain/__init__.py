@@ -1,14 +1,14 @@
-"""Explain what a step's time consists of: its critical path, and the effect of each knob."""
+"""Explain a step's time: its critical path, and the effect of each knob."""
 
 from dpsim.studies.explain.critical_path import CriticalPath, Segment, critical_path
 from dpsim.studies.explain.explanation import Explanation, explain
 from dpsim.studies.explain.knob import Change, Knob, as_options, changed
 from dpsim.studies.explain.knobs import KNOBS
 from dpsim.studies.explain.stragglers import (
+    Alternative,
     Cause,
     StragglerCost,
     WaitedFor,
-    Way,
     straggler_cost,
 )
 from dpsim.studies.explain.trust import Measure, Trust, trust
@@ -18,6 +18,7 @@ from dpsim.studies.explain.verdict import link_words, verdict
 
 __all__ = [
     "KNOBS",
+    "Alternative",
     "Cause",
     "Change",
     "CriticalPath",
@@ -31,7 +32,6 @@ __all__ = [
     "UncertainInput",
     "Uncertainty",
     "WaitedFor",
-    "Way",
     "as_options",
     "changed",
     "critical_path",

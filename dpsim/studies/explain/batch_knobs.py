@@ -1,4 +1,4 @@
-"""Knobs of a step's samples: the batch, its accumulated passes, and activation checkpointing."""
+"""Knobs of a step's samples: batch, gradient accumulation and activation checkpointing."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ def _doubled(scenario: Scenario, values: dict[str, Any]) -> dict[str, Any]:
     global_batch = scenario.workload.global_batch
     if global_batch is None:
         return values
-    # First, since values are set one by one, and the number of passes must stay whole in between.
+    # First, because values are set one by one, and passes must stay whole in between.
     return {"workload.global_batch": 2 * global_batch, **values}
 
 
 def passes(scenario: Scenario) -> Options:
-    """Take the samples of a step in fewer, larger passes."""
+    """Divide a step's samples into fewer, larger passes."""
     now = scenario.workload.gradient_accumulation
     if now == 1:
         return "a step is one pass"
@@ -48,7 +48,7 @@ def passes(scenario: Scenario) -> Options:
 
 
 def checkpoint(scenario: Scenario) -> Options:
-    """Keep more activations; if memory does not suffice, with smaller passes of as many samples."""
+    """Keep more activations, in smaller passes if memory does not suffice."""
     workload = scenario.workload
     if workload.recompute is None:
         return "all activations are kept already"
@@ -59,18 +59,18 @@ def checkpoint(scenario: Scenario) -> Options:
         if kept != now:
             values = {**older, "workload.checkpoint": kept}
             words = f"checkpoint {now if isinstance(now, str) else 'in part'} -> {kept}"
-            found.append(_that_fits(scenario, Change(words, values)))
+            found.append(_fitting(scenario, Change(words, values)))
     return tuple(found)
 
 
-def _that_fits(scenario: Scenario, change: Change) -> Change:
-    """Return the change with the largest passes that fit; as it is if it fits, or none do."""
-    turned = changed(scenario, change.values)
-    if memory_use(turned).fits:
+def _fitting(scenario: Scenario, change: Change) -> Change:
+    """Return the change with the largest passes that fit, or unchanged if none do."""
+    trial = changed(scenario, change.values)
+    if memory_use(trial).fits:
         return change
-    now = turned.workload.gradient_accumulation
-    for number, split in _in_passes(turned):
-        for suffix, way in (("", {}), (", which divide their gradients", _synced(turned))):
+    now = trial.workload.gradient_accumulation
+    for number, split in _in_passes(trial):
+        for suffix, way in (("", {}), (", which divide their gradients", _synced(trial))):
             values = {**change.values, **split, **way}
             if number >= now and memory_use(changed(scenario, values)).fits:
                 passes = "1 pass" if number == 1 else f"{number} passes"
@@ -79,16 +79,16 @@ def _that_fits(scenario: Scenario, change: Change) -> Change:
 
 
 def _synced(scenario: Scenario) -> dict[str, Any]:
-    """Return the values with which sharded gradients are not kept whole over passes."""
+    """Return the values that keep sharded gradients divided over passes."""
     sharded = scenario.strategy.aggregation.sharding_stage is not None
     return {_SYNCED: True} if sharded else {}
 
 
 def _in_passes(scenario: Scenario) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yield each number of passes in which a step's samples can come, and its values."""
+    """Yield each possible number of passes of a step's samples, and the values."""
     workload = scenario.workload
     samples = workload.batch_per_gpu * workload.gradient_accumulation
-    # The batch and its passes then say the same, and may differ from it in between.
+    # The batch and its passes determine it, and may differ from it in between.
     stated = {} if workload.global_batch is None else {"workload.global_batch": None}
     for number in range(1, samples + 1):
         if samples % number == 0:

@@ -1,8 +1,7 @@
-"""The critical path of a step: a chain of intervals in which each waits for the one before.
+"""The critical path of a step: a chain of intervals, each of which waits for the previous one.
 
-From a worker's end of the step the path goes back through whatever ended last: computing, a
-transfer, or a wait. A collective of all workers begins with the last of them, so there the path
-moves to that worker.
+From a worker's end of the step the path follows back what ended last: computing, a transfer, or a
+wait. A collective starts when the last worker enters it, so the path moves to that worker.
 """
 
 from __future__ import annotations
@@ -22,10 +21,7 @@ _CLOSE = 1e-9  # of the step: closer times are equal
 
 
 class Segment(NamedTuple):
-    """A segment of the path: ``worker`` spent ``seconds`` on ``name``.
-
-    ``start_s`` is in s after the step began; ``kind`` is one of `KINDS`.
-    """
+    """A segment of the path: ``worker`` spent ``seconds`` on ``name``, of a kind in `KINDS`."""
 
     kind: str
     name: str
@@ -72,19 +68,17 @@ class CriticalPath:
 def critical_path(run: Run, step: int) -> CriticalPath:
     """Return the critical path of the recorded step ``step`` of ``run``, over all workers.
 
-    It ends at the worker that ends last, or at a typical one if workers do not wait for one
-    another.
+    It ends at the last worker, or at a typical one if workers are independent.
     """
     number = run.scenario.run.warmup + step
     lengths = run.all_steps.step[number]
     ends = run.all_steps.step[: number + 1].sum(axis=0)
-    # Asynchronous workers have no common end: the last one is merely the slowest, and no other
-    # waited for it.
+    # No other worker waited for the last one.
     if run.job.independent_workers:
         chosen = int(np.abs(lengths - np.median(lengths)).argmin())
     else:
         chosen = int(ends.argmax())
-    # In gossip, transfers of one name are meetings of neighbours, not one collective.
+    # In gossip, transfers of one name are between neighbours, not one collective.
     of_neighbours = not run.scenario.strategy.aggregation.one_version
     segments = walk_back(
         run.intervals(step),
@@ -92,7 +86,7 @@ def critical_path(run: Run, step: int) -> CriticalPath:
         float(ends[chosen]),
         chosen,
         _CLOSE * float(lengths.max()),
-        meets_all=not run.job.independent_workers and not of_neighbours,
+        is_collective=not run.job.independent_workers and not of_neighbours,
     )
     return CriticalPath(step, chosen, segments)
 
@@ -102,7 +96,7 @@ class _StepIntervals:
 
     def __init__(self, intervals: Sequence[Interval], close: float) -> None:
         self.close = close
-        self._of = {
+        self._by_worker = {
             worker: list(own) for worker, own in groupby(intervals, lambda each: each.worker)
         }
         self._called: dict[str, list[Interval]] = {}
@@ -112,26 +106,25 @@ class _StepIntervals:
 
     def ending(self, worker: int, time: float) -> Interval | None:
         """Return the interval of ``worker`` that ended at ``time``, preferably computing."""
-        there = []
-        for each in self._of.get(worker, ()):
-            # An interval without length does not lead back in time: the walk would not end.
+        candidates = []
+        for each in self._by_worker.get(worker, ()):
+            # Not an interval without length, or the walk would not end.
             if abs(each.end - time) <= self.close < time - each.start:
-                there.append(each)
-        if not there:
+                candidates.append(each)
+        if not candidates:
             return None
 
-        # If several end at once, take the one that began last, so that the walk takes short steps
-        # and skips nothing in between.
-        return min(there, key=lambda each: (each.stream == "communication", -each.start))
+        # The latest start, so that the walk skips nothing in between.
+        return min(candidates, key=lambda each: (each.stream == "communication", -each.start))
 
     def before(self, worker: int, time: float) -> float:
         """Return the last end of an interval of ``worker`` before ``time``."""
-        ends = [each.end for each in self._of.get(worker, ())]
+        ends = [each.end for each in self._by_worker.get(worker, ())]
         return max((end for end in ends if end < time - self.close), default=-np.inf)
 
     def last_to_enter(self, collective: Interval) -> Interval:
         """Return the interval of the last worker to enter a collective."""
-        # An interval that begins after the end is another collective of the same name.
+        # Intervals that begin after the end are of another collective with this name.
         latest = collective.end - self.close
         entered = [each for each in self._called[collective.name] if each.start < latest]
         return max(entered, key=lambda each: each.start, default=collective)
@@ -144,19 +137,17 @@ def walk_back(
     worker: int,
     close: float,
     *,
-    meets_all: bool,
+    is_collective: bool,
 ) -> tuple[Segment, ...]:
     """Return the path from ``time`` at ``worker`` back to the start of the step, earliest first.
 
-    Consecutive segments of one kind and name are merged.
-
     ``starts`` (s): when each worker began the step. Times closer than ``close`` are equal.
-    ``meets_all``: transfers of one name are one collective of all workers.
+    ``is_collective``: transfers of one name are one collective of all workers.
     """
     step, found = _StepIntervals(intervals, close), list[Segment]()
     begin = float(starts.min())
 
-    # Each iteration leads back in time by more than `close`, or to a worker's start: the walk ends.
+    # Each iteration goes back by more than `close`, or to a worker's start, so the walk ends.
     while time > starts[worker] + step.close:
         ended = step.ending(worker, time)
         if ended is None:
@@ -164,9 +155,9 @@ def walk_back(
             found.append(Segment("waiting", "waiting", worker, since - begin, time - since))
             time = since
             continue
-        if ended.stream == "communication" and meets_all:
+        if ended.stream == "communication" and is_collective:
             ended = step.last_to_enter(ended)
-        # A transfer may have begun in the step before; this step's path begins with the step.
+        # A transfer may have begun in the previous step.
         since = max(ended.start, float(starts[ended.worker]))
         found.append(Segment(_kind(ended), ended.name, ended.worker, since - begin, time - since))
         time, worker = since, ended.worker
@@ -182,7 +173,7 @@ def _kind(interval: Interval) -> str:
 def _merged(segments: Sequence[Segment]) -> list[Segment]:
     found = []
     for _, group in groupby(segments, lambda each: (each.kind, each.name, each.worker)):
-        alike = list(group)
-        seconds = sum(each.seconds for each in alike)
-        found.append(alike[0]._replace(seconds=seconds))
+        merged = list(group)
+        seconds = sum(each.seconds for each in merged)
+        found.append(merged[0]._replace(seconds=seconds))
     return found

@@ -1,7 +1,4 @@
-"""Turn every knob of a scenario, one at a time, with the same seed.
-
-The answer states the gain of each knob, and the reason if there is none.
-"""
+"""Turn every knob of a scenario, one at a time with the same seed: its gain, or why it has none."""
 
 from __future__ import annotations
 
@@ -41,9 +38,9 @@ from dpsim.studies.explain.verdict import verdict
 Predict = Callable[[Scenario], Result]
 
 _STEADY = 1e-9
-_FEW = 2  # steps, if all are alike
-_SOME = 10
-_TRIAL = 4  # steps to compare several ways to turn a knob; the best is simulated in full
+_EQUAL_STEPS = 2  # enough if all steps are equal
+_SLOW_STEPS = 10  # enough if each takes long to simulate
+_TRIAL = 4  # steps in which a knob's options are compared; the best is simulated in full
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -70,7 +67,7 @@ class Explanation(Shown):
 
     @property
     def advice_by_heading(self) -> dict[str, list[str]]:
-        """The advice, in groups by their heading."""
+        """The advice by heading."""
         turned = [turn for turn in self.by_updates if turn.change is not None]
         helps = [turn for turn in turned if turn.gains]
         return {
@@ -83,8 +80,8 @@ class Explanation(Shown):
 
     @property
     def by_updates(self) -> list[Turn]:
-        """The knobs with gains that leave the updates as they are first, then other gains."""
-        # Another global batch alone changes updates less than a part of the strategy does.
+        """The knobs, first those with gains that do not change the updates, then other gains."""
+        # A different global batch changes updates less than a part of the strategy does.
         return sorted(
             self.turns,
             key=lambda turn: (
@@ -129,15 +126,14 @@ def explain(
 ) -> Explanation:
     """Explain what limits ``scenario``, and with ``uncertainty`` also what determines its interval.
 
-    ``progress`` gets the number of knobs turned so far; ``found`` gets the critical path, and each
-    knob as soon as it is turned, the quickest first; ``tick`` is called at every simulated step.
-    If the first simulation takes more than a few seconds, ``say`` gets a forecast of it; if turning
-    all knobs does, the step time, a forecast of the remaining time, and then the effect of each
-    knob as soon as it is known. Knobs for which no time is left are not turned. The vector engine
-    simulates wherever it is exact, even if the scenario asks for events.
+    ``progress`` gets the number of turned knobs; ``found`` gets the critical path, and each turned
+    knob, the quickest first; ``tick`` is called at every simulated step. If the first simulation
+    takes more than a few seconds, ``say`` gets a forecast of it; if all knobs do, the step time, a
+    forecast of the remaining time, and the effect of each knob. Knobs for which no time is left are
+    not turned. The vector engine is used where it is exact, even if the scenario asks for events.
 
-    Compute times that are scaled to a measured step keep their scale while knobs are turned. Raises
-    DpsimError as `simulate` does.
+    Compute times that are scaled to a measured step keep their scale. Raises DpsimError like
+    `simulate`.
     """
     budget = Budget()
 
@@ -156,31 +152,31 @@ def explain(
     begun = thread_time()
     with budget.part(), prepared_by(jobs.prepare):
         run = run_scenario(scenario, Recording(steps=None), first, quick=True)
-    # This run keeps all intervals, since the critical path is read off them.
+    # This run keeps all intervals, from which the critical path is read.
     base, pinned = run.result, _pinned(run)
     path = critical_path(run, _typical(run))
     found(path)
     fixed = changed(scenario, pinned)
-    tried = with_quick_engine(_shorter(fixed, _enough(base, fixed)), run.job)
-    # Turned knobs are compared with a run of as many steps, so that chance does not decide.
+    tried = with_quick_engine(_shorter(fixed, _steps_needed(base, fixed)), run.job)
+    # Turned knobs are compared with a run of equally many steps, so that chance does not decide.
     before = base
     if tried != fixed:
         begun = thread_time()
         before = predict(tried)
     options = {name: knob.options(fixed) for name, knob in KNOBS.items()}
-    forecast = budget.forecast(sum(map(_ways, options.values())), thread_time() - begun)
+    forecast = budget.forecast(sum(map(_count, options.values())), thread_time() - begun)
     if forecast is not None:
         say(f"a step takes {human(base.mean_step, TIME)}; turning knobs: {forecast}")
     turns: dict[str, Turn] = {}
-    # The quickest knobs come first: their answers are early, and there may be no time for the rest.
-    for name in sorted(options, key=lambda name: _ways(options[name])):
+    # The quickest knobs first: there may be no time for the others.
+    for name in sorted(options, key=lambda name: _count(options[name])):
         turn = turns[name] = _turn(name, options[name], tried, before, pinned, predict)
         if forecast is not None and turn.change is not None:
             say(f"{turn.change.words}: {percent(turn.change_per_sample)} per sample")
         found(turn)
         progress(len(turns))
 
-    # The most negative change gains most; knobs that cannot be turned come last.
+    # Largest gain first; knobs that cannot be turned last.
     ranked = sorted(
         (turns[name] for name in KNOBS),
         key=lambda turn: (turn.change is None, turn.change_per_sample),
@@ -194,8 +190,8 @@ def explain(
     return Explanation(base, path, tuple(_with_reasons(ranked)), stragglers, uncertain)
 
 
-def _ways(options: Options) -> int:
-    """Return the number of ways to turn a knob."""
+def _count(options: Options) -> int:
+    """Return the number of a knob's options."""
     return 0 if isinstance(options, str) else len(options)
 
 
@@ -205,17 +201,14 @@ def _pinned(run: Run) -> Values:
     return {} if factor is None else {"calibration": factor}
 
 
-def _enough(base: Result, scenario: Scenario) -> int:
-    """Return the number of steps that shows the effect of a knob.
-
-    Few if all steps are alike, not all if each takes long to simulate.
-    """
-    # Compared along each worker's steps: workers may differ, steps may not.
+def _steps_needed(base: Result, scenario: Scenario) -> int:
+    """Return how many steps show the effect of a knob."""
+    # Steps of one worker must be equal; workers may differ.
     times = base.steps.step
     if not base.independent_workers and np.ptp(times, axis=0).max() <= _STEADY * times.mean():
-        return _FEW
+        return _EQUAL_STEPS
     by_flows = not base.independent_workers and scenario.strategy.aggregation.timed_by_flows
-    return _SOME if by_flows else scenario.run.steps
+    return _SLOW_STEPS if by_flows else scenario.run.steps
 
 
 def _shorter(scenario: Scenario, steps: int, warmup: int | None = None) -> Scenario:
@@ -239,7 +232,7 @@ def _turn(
     knob = KNOBS[name]
     if isinstance(options, str):
         return Turn(name, knob, base, None, None, options)
-    # If models are averaged periodically, steps differ, and a few of them are not representative.
+    # With periodic averaging a few steps are not representative.
     several = len(options) > 1 and scenario.strategy.sync.one_version
     trial = _shorter(scenario, _TRIAL, 1) if several else scenario
     found, refused = _simulated(options, trial, predict)
@@ -249,19 +242,19 @@ def _turn(
     if not found:
         return Turn(name, knob, base, None, None, f"{options[0].words} cannot be: {refused}")
     best, result = _best(found)
-    # The pinned scale is among the values: setting them by hand gives the same result.
+    # With the pinned scale, so that setting the values by hand gives the same result.
     return Turn(name, knob, base, replace(best, values={**pinned, **best.values}), result, None)
 
 
 def _simulated(
     options: Iterable[Change], scenario: Scenario, predict: Predict
 ) -> tuple[list[tuple[Change, Result]], str]:
-    """Return the possible changes with their results, and why the last of the others is refused."""
+    """Return the possible changes with their results, and why the last other one is refused."""
     found, refused = [], ""
     for change in options:
         try:
             found.append((change, predict(changed(scenario, change.values))))
-        # FailedError too: a knob that takes too much time or memory must not stop the others.
+        # FailedError too: a knob that takes too much time or memory does not stop the others.
         except DpsimError as error:
             refused = without_remedies(error).partition("\n")[0]
     return found, refused
@@ -281,7 +274,7 @@ def _typical(run: Run) -> int:
 def _with_reasons(turns: Iterable[Turn]) -> list[Turn]:
     """Add the reason to each turn that gains nothing."""
     listed = list(turns)
-    # In reverse, so that the knob with the largest gain of a part is the one kept.
+    # Reversed, so that the knob with the largest gain wins for each part.
     helpers = {turn.knob.part: turn.knob.title for turn in reversed(listed) if turn.gains}
     found = []
     for turn in listed:
@@ -289,9 +282,9 @@ def _with_reasons(turns: Iterable[Turn]) -> list[Turn]:
             found.append(turn)
             continue
         if turn.unclear:
-            why = f"means of so few steps scatter by {turn.nothing:.0%}: more run.steps tell"
+            why = f"means of so few steps scatter by {turn.threshold:.0%}: more run.steps tell"
         else:
-            instead = helpers.get(turn.knob.part)
-            why = reason(turn.knob, turn.change, turn.base, turn.result, instead)
+            better_knob = helpers.get(turn.knob.part)
+            why = reason(turn.knob, turn.change, turn.base, turn.result, better_knob)
         found.append(replace(turn, why=why))
     return found

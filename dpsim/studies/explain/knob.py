@@ -1,7 +1,6 @@
-"""A knob: a property of a scenario that can be changed.
+"""A knob: a property of a scenario that can be changed, and the part of a step on which it acts.
 
-It states its possible changes, and the part of a step on which it acts. A change is made on the
-validated scenario without its file, as ``--set`` does.
+A change is made on the validated scenario without its file, like ``--set``.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ Values = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One way to turn a knob: in words, and as values by path.
+    """An option of a knob: in words, and as values by path.
 
     ``factor`` multiplies the knob's number; None if it is not a number.
     """
@@ -33,7 +32,7 @@ class Change:
     factor: float | None = None
 
 
-# The ways to turn a knob, or the reason, in words, why there is nothing to turn.
+# The options of a knob, or the reason, in words, why there are none.
 Options = tuple[Change, ...] | str
 
 
@@ -41,7 +40,7 @@ Options = tuple[Change, ...] | str
 class Knob:
     """A knob: its ``title``, the ``part`` of a step on which it acts, and its ``options``.
 
-    ``options`` returns the ways to turn it in a scenario.
+    ``options`` returns its options in a scenario.
     """
 
     title: str
@@ -55,9 +54,9 @@ def changed(scenario: Scenario, values: Values) -> Scenario:
     Raises DpsimError if the result is not a valid scenario.
     """
     for path, value in values.items():
-        way = path.replace("[", ".").replace("]", "").split(".")
+        path_parts = path.replace("[", ".").replace("]", "").split(".")
         try:
-            scenario = _put(scenario, way, value)
+            scenario = _put(scenario, path_parts, value)
         except ValidationError as error:
             raise DpsimError(f"{path}: {first_problem(error)._replace(where='')}") from None
     return scenario
@@ -68,17 +67,16 @@ def as_options(values: Values) -> list[str]:
     return [f"{path}={json.dumps(value)}" for path, value in values.items()]
 
 
-def _put(part: Any, way: list[str], value: Any) -> Any:
-    """Return a part of a scenario, a model or a tuple of models, with the value set."""
-    if not way:
+def _put(part: Any, path_parts: list[str], value: Any) -> Any:
+    """Return a part of a scenario, a model or tuple of models, with the value set."""
+    if not path_parts:
         return value
-    name, *rest = way
+    name, *rest = path_parts
     if isinstance(part, tuple):
         number = int(name)
         return (*part[:number], _put(part[number], rest, value), *part[number + 1 :])
-    # Nested models are passed on unchanged, since they were validated when they were made. The
-    # others are validated anew, quantities as text, so that the rules between fields hold for the
-    # new value too.
+    # Nested models stay as validated. All other fields are validated again, quantities as text, so
+    # that the rules between fields also hold for the new value.
     given = {each: getattr(part, each) for each in part.model_fields_set}
     models = {each: held for each, held in given.items() if _holds_models(held)}
     content = {**part.model_dump(mode="json", exclude_unset=True, exclude={*models}), **models}

@@ -1,4 +1,4 @@
-"""All knobs of a scenario, by name: hardware that can be bought, and choices of strategy."""
+"""All knobs of a scenario by name: of hardware, software and strategy."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ _FUSED = ("fused", "sharded")
 def _gpu_speed(scenario: Scenario) -> Options:
     """Double the figures of the GPUs; if compute times were measured, halve those times."""
     if _is_measured(scenario):
-        # Measured times contain no GPU figures to double. A worker that is "slow" by a factor of
-        # one half takes half of them.
+        # Measured times have no GPU figures to double, so make all workers "slow" by a factor of
+        # one half.
         slow: list[Any] = [
             entry.model_dump(mode="json", exclude_unset=True) for entry in scenario.disturbance.slow
         ]
@@ -72,16 +72,13 @@ def _gpu(gpu: Gpu, arithmetic: float, memory: float) -> dict[str, Any]:
         "memory_bandwidth": bandwidth,
     }
     if gpu.power is not None:
-        # The power grows with the arithmetic rate, otherwise the board would not keep its clock.
+        # Power must grow with the arithmetic rate, or the clock would fall.
         changed["power"] = {"value": exact(gpu.power.value * arithmetic, POWER), "source": SOURCE}
     return changed
 
 
 def _jitter(scenario: Scenario) -> Options:
-    """Halve the spread of the jitter.
-
-    A heavy tail and a measured histogram have no single spread; they can only be removed.
-    """
+    """Halve the spread of the jitter, or remove jitter without a single spread."""
     jitter = scenario.disturbance.jitter
     if jitter is None:
         return "compute times do not vary in this scenario"
@@ -154,12 +151,12 @@ def _bucket_size(scenario: Scenario) -> Options:
 def _overlap(scenario: Scenario) -> Options:
     """Return the other overlap policies.
 
-    Policies that send hundreds of messages are left out if each message is timed flow by flow,
-    which takes minutes.
+    Policies that send hundreds of messages are left out if messages are timed by flows, which would
+    take minutes.
     """
     now = scenario.strategy.overlap.kind
     left_out = {"wfbp"} | ({"priority"} if scenario.strategy.aggregation.timed_by_flows else set())
-    # mg-wfbp does the same as wfbp if that pays off.
+    # mg-wfbp includes wfbp.
     names = [kind for kind in kinds_of(OverlapConfig) if kind not in left_out]
     return tuple(
         Change(f"overlap {now} -> {name}", {"strategy.overlap": {"kind": name}})
@@ -208,7 +205,7 @@ def _memory_format(scenario: Scenario) -> Options:
 
 
 def _condition(scenario: Scenario) -> Options:
-    """Take links and hosts as tuned, like vendors' benchmarks."""
+    """Assume tuned links and hosts, like vendors' benchmarks."""
     if scenario.condition == "tuned":
         return "links and hosts are assumed tuned, or were measured"
     if scenario.profile is not None and scenario.profile.step is not None:

@@ -31,10 +31,7 @@ def network_bandwidth(scenario: Scenario) -> Options:
 
 
 def latency(scenario: Scenario) -> Options:
-    """Halve the latency of a message on every link, including those inside nodes.
-
-    For a measured transport, halve the measured latency.
-    """
+    """Halve the latency of every link, also inside nodes, or of a measured transport."""
     measured = None if scenario.profile is None else scenario.profile.measured_transport
     if measured is not None and measured.latency:
         profile = _json(scenario.calibration)
@@ -53,7 +50,7 @@ def latency(scenario: Scenario) -> Options:
 
 
 def node_bandwidth(scenario: Scenario) -> Options:
-    """Double the rate of the links inside nodes, and of other limits on traffic there."""
+    """Double the rates of the links and other traffic limits inside nodes."""
     if scenario.testbed is not None:
         return "each rank of the testbed has a host to itself"
     values = _nodes(scenario.cluster, rate=2.0)
@@ -61,7 +58,7 @@ def node_bandwidth(scenario: Scenario) -> Options:
 
 
 def of_each(cluster: ClusterConfig, field: str, value: Callable[[Any], Json]) -> Json:
-    """Return the values that set ``field`` of a cluster of one kind of node, or of each group."""
+    """Return the values that set ``field`` of the cluster, or of each of its groups."""
     if cluster.node is not None:
         return {f"cluster.{field}": value(cluster)}
     groups = enumerate(cluster.groups)
@@ -69,7 +66,7 @@ def of_each(cluster: ClusterConfig, field: str, value: Callable[[Any], Json]) ->
 
 
 def _scaled(link: Link, rate: float, latency: float) -> Json:
-    """Return ``link`` with its rate or its latency multiplied."""
+    """Return ``link`` with its rate or latency multiplied."""
     changed = {"value": exact(link.rate.value * rate, RATE), "source": SOURCE}
     if rate != 1.0:
         return {**_json(link), "rate": changed}
@@ -92,7 +89,7 @@ def _inside_one_node(scenario: Scenario) -> bool:
 
 def _cards(cluster: ClusterConfig, rate: float = 1.0, latency: float = 1.0) -> Json:
     """Return the values that scale the link of every network card."""
-    # The most specific setting holds: a group's card, the network's, the node's own.
+    # In order of precedence: a group's card, the network's, the node's.
     own = cluster.network.nic
     if cluster.node is not None:
         link = own or cluster.node.nics.link
@@ -105,7 +102,7 @@ def _cards(cluster: ClusterConfig, rate: float = 1.0, latency: float = 1.0) -> J
 
 
 def _network(cluster: ClusterConfig, *, rate: float = 1.0, latency: float = 1.0) -> Json:
-    """Return the values that scale the network's rates and latencies, other than the cards'."""
+    """Return the values that scale the network's rates and latencies, except the cards'."""
     network = cluster.network
     values: Json = {}
     for names, factor, dimension in (
@@ -138,7 +135,7 @@ def _edge(edge: Any, rate: float, latency: float) -> Json:
 
 
 def _nodes(cluster: ClusterConfig, rate: float = 1.0, latency: float = 1.0) -> Json:
-    """Return the values that scale the links and other limits inside every kind of node."""
+    """Return the values that scale links and other limits inside every kind of node."""
     return of_each(cluster, "node", lambda part: _node(part.node, rate, latency))
 
 

@@ -1,4 +1,4 @@
-"""Explain in words why a knob gains nothing: the parts of the step before and after."""
+"""Explain in words why a knob gains nothing, by the parts of the step before and after."""
 
 from __future__ import annotations
 
@@ -7,25 +7,27 @@ from dpsim.engine import PARTS, Result
 from dpsim.studies.explain.knob import Change, Knob
 
 _LITTLE = 0.01  # of a step: a smaller part is negligible
-_MINOR = 0.1  # of a step: below this, the largest other part is named
+_MINOR = 0.1  # of a step: below, the largest part is named instead
 _SAME = 1e-6  # of a step: a smaller change may be rounding
-_SHIFTED = 0.5  # of the saving of one part: another part takes this much of it
+_SHIFTED = 0.5  # of one part's saving: another part takes at least this much
 
 
-def reason(knob: Knob, change: Change, before: Result, after: Result, instead: str | None) -> str:
+def reason(
+    knob: Knob, change: Change, before: Result, after: Result, better_knob: str | None
+) -> str:
     """Explain why ``after`` is no faster than ``before``.
 
-    ``instead`` is another knob that shortens the same part, if there is one.
+    ``better_knob`` is another knob that shortens the same part, if any.
     """
     step = before.mean_step
     step_after = after.mean_step
-    # A knob without a factor chooses among algorithms; the choice may be the one in use.
+    # A knob without a factor makes a choice, which may be the present one.
     if change.factor is None and abs(step_after / step - 1) < _SAME:
         return _same(after)
     shifted = _shift(before, after, step)
     if shifted is not None:
         return shifted
-    return _share(knob, before, step, instead)
+    return _share(knob, before, step, better_knob)
 
 
 def _same(after: Result) -> str:
@@ -34,7 +36,7 @@ def _same(after: Result) -> str:
 
 
 def _shift(before: Result, after: Result, step: float) -> str | None:
-    """Return the part that grows by as much as another saves; None if no part grows."""
+    """Return the part that grows by about what another saves, or None if no part grows."""
     moved = {part: after.parts_s[part] - before.parts_s[part] for part in PARTS}
     saves = min(PARTS, key=lambda part: moved[part])
     takes = max(PARTS, key=lambda part: moved[part])
@@ -42,7 +44,6 @@ def _shift(before: Result, after: Result, step: float) -> str | None:
     taken = moved[takes]
     least = _LITTLE * step / 2
     more = f"takes {human(taken, TIME, 2)} more"
-    # Parts add up to the step: if one shrinks and the step does not, others grow.
     if saved > least and taken > _SHIFTED * saved:
         already = before.parts_s[takes] / step
         return (
@@ -52,14 +53,18 @@ def _shift(before: Result, after: Result, step: float) -> str | None:
     return f"{PARTS[takes].words} {more}" if taken > least else None
 
 
-def _share(knob: Knob, before: Result, step: float, instead: str | None) -> str:
+def _share(knob: Knob, before: Result, step: float, better_knob: str | None) -> str:
     """Return how much of the step the knob could act on."""
     share = before.parts_s[knob.part] / step
     words = PARTS[knob.part].words
     if share < _LITTLE:
         part = f"only {share:.1%}" if share else "no part"
-        return f"{words} is {part} of a step{_hidden(knob, before)}"
-    other = f"; the knob that shortens it is {instead}" if instead and instead != knob.title else ""
+        return f"{words} is {part} of a step{_overlapped(knob, before)}"
+    other = (
+        f"; the knob that shortens it is {better_knob}"
+        if better_knob and better_knob != knob.title
+        else ""
+    )
     largest = max(PARTS, key=lambda part: before.parts_s[part])
     if largest != knob.part and share < _MINOR:
         most = f"{PARTS[largest].words} already is {before.parts_s[largest] / step:.0%}"
@@ -67,9 +72,9 @@ def _share(knob: Knob, before: Result, step: float, instead: str | None) -> str:
     return f"{words} is {share:.0%} of a step, but hardly depends on {knob.title}{other}"
 
 
-def _hidden(knob: Knob, before: Result) -> str:
+def _overlapped(knob: Knob, before: Result) -> str:
     """Return how much communication is overlapped, for a knob of communication."""
     if knob.part != "exposed_comm" or before.overlapped_comm_s <= 0:
         return ""
-    hidden = human(before.overlapped_comm_s, TIME, 2)
-    return f": {hidden} of communication overlap with computing"
+    overlapped = human(before.overlapped_comm_s, TIME, 2)
+    return f": {overlapped} of communication overlap with computing"

@@ -1,8 +1,8 @@
 """The cost of stragglers: waiting times, the workers and causes behind them, and other strategies.
 
-A step's whole waiting time is attributed to the worker that waits least in it, since the last to
+A step's total waiting time is attributed to the worker that waits least in it, because the last to
 arrive at a collective does not wait. The cost of a cause is the change of the step without it, with
-the same seed. Costs of causes need not add up, since the slowest worker hides the others.
+the same seed. Costs need not add up, because the slowest worker hides the others.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class WaitedFor:
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """A disturbance of the scenario, and the mean step (s) with all other disturbances only."""
+    """A disturbance of the scenario, and the mean step (s) without it."""
 
     title: str
     path: str
@@ -49,13 +49,12 @@ class Cause:
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
-    """Another way to synchronise under the same stragglers.
+class Alternative:
+    """Another synchronisation under the same stragglers.
 
-    ``options`` are its arguments for ``--set``. ``changes`` says how it affects the updates, None
-    if they equal those of synchronous training. ``refused`` is the reason why it is impossible;
-    then there are no numbers. ``rule`` is the reason alone, the same for all ways that a rule of
-    `dpsim.strategy` forbids, and None for other reasons.
+    ``options`` are its arguments for ``--set``. ``changes`` says how it changes the updates of
+    synchronous training, if it does. ``refused`` is the reason if it is impossible; then there are
+    no numbers. ``rule`` is the reason of the rule of `dpsim.strategy` that forbids it, if one does.
     """
 
     title: str
@@ -70,9 +69,9 @@ class Way:
 
 @dataclass(frozen=True, slots=True)
 class StragglerCost:
-    """The cost of stragglers, in seconds as means over steps and workers.
+    """The cost of stragglers, in seconds: means over steps and workers.
 
-    ``without_s`` is the step without any disturbance of computing.
+    ``without_s`` is the step without disturbances of computing.
     """
 
     step_time_s: float
@@ -81,7 +80,7 @@ class StragglerCost:
     workers: tuple[WaitedFor, ...]
     nodes: tuple[WaitedFor, ...]
     causes: tuple[Cause, ...]
-    ways: tuple[Way, ...]
+    ways: tuple[Alternative, ...]
 
     @property
     def slow_down(self) -> float:
@@ -99,9 +98,9 @@ class StragglerCost:
 def straggler_cost(
     run: Run, scenario: Scenario, base: Result, predict: Callable[[Scenario], Result]
 ) -> StragglerCost | None:
-    """Return the cost of stragglers in ``run``, None if no worker is slow or waits for another.
+    """Return the cost of stragglers in ``run``, or None if no worker is slow or waits.
 
-    Changed scenarios are simulated by ``predict`` from ``scenario``, whose own result is ``base``.
+    ``predict`` simulates changes of ``scenario``, whose own result is ``base``.
     """
     disturbances = dict(_disturbances(scenario))
     wait = float(run.steps.straggler_wait.mean())
@@ -112,7 +111,6 @@ def straggler_cost(
         without = predict(changed(scenario, _UNDISTURBED))
 
     def left_out(path: str, left: Any) -> Result:
-        # Without the only disturbance, none is left.
         return without if len(disturbances) == 1 else predict(changed(scenario, {path: left}))
 
     causes = [
@@ -128,19 +126,19 @@ def straggler_cost(
         without.mean_step,
         _most(waited, "worker"),
         _most(by_node, "node"),
-        # The step without the costliest cause is the shortest.
+        # The costliest first.
         tuple(sorted(causes, key=lambda cause: cause.step_time_s)),
-        tuple(_ways(scenario, base, predict)),
+        tuple(_alternatives(scenario, base, predict)),
     )
 
 
 def _disturbances(scenario: Scenario) -> Iterator[tuple[str, tuple[str, Any]]]:
-    """Yield each disturbance of computing: its name, its path, and the value left without it."""
-    met = scenario.disturbance
-    if met.jitter is not None:
+    """Yield each disturbance of computing: its name, its path, and the path's value without it."""
+    disturbance = scenario.disturbance
+    if disturbance.jitter is not None:
         yield "jitter", ("disturbance.jitter", None)
     for name, title in (("slow", "slow workers"), ("transient", "slow-downs that come and go")):
-        entries = getattr(met, name)
+        entries = getattr(disturbance, name)
         for number in range(len(entries)):
             left = [*entries[:number], *entries[number + 1 :]]
             which = f" {number}" if len(entries) > 1 else ""
@@ -149,23 +147,22 @@ def _disturbances(scenario: Scenario) -> Iterator[tuple[str, tuple[str, Any]]]:
 
 def _waited_for(wait: FloatArray, compute: FloatArray) -> FloatArray:
     """Return the seconds waited for each worker; both arrays have shape (steps, workers)."""
-    # Among workers that wait equally little, the one that computes longest arrived last. The last
-    # key of lexsort is the primary one. Each row of `order` ranks the workers of a step.
+    # Of workers that wait equally little, the one that computes longest arrived last. lexsort's
+    # last key is the primary one.
     order = np.lexsort((-compute, wait), axis=1)
     last = order[:, 0]
     waited = np.zeros(wait.shape[1])
-    # A worker may be the last in many steps: a plain `waited[last] +=` would count only one of
-    # them.
+    # `waited[last] +=` would count only one step of each worker.
     np.add.at(waited, last, wait.sum(axis=1))
     return waited
 
 
 def _most(waited: FloatArray, word: str) -> tuple[WaitedFor, ...]:
-    """Return the workers or nodes that are waited for most, in descending order."""
+    """Return the workers or nodes that are waited for most, the most first."""
     total = float(waited.sum())
     if total == 0.0:
         return ()
-    # Stable, so that among equal workers the lowest number is named, on every machine.
+    # Stable, so that the lowest number of equal workers is named on every machine.
     order = np.argsort(-waited, kind="stable")[:_MOST_NAMED]
     return tuple(
         WaitedFor(f"{word} {number}", float(waited[number]) / total)
@@ -174,35 +171,37 @@ def _most(waited: FloatArray, word: str) -> tuple[WaitedFor, ...]:
     )
 
 
-def _ways(scenario: Scenario, base: Result, predict: Callable[[Scenario], Result]) -> Iterator[Way]:
-    """Yield the scenario's own way, then every other in fewer steps, set by its name only."""
+def _alternatives(
+    scenario: Scenario, base: Result, predict: Callable[[Scenario], Result]
+) -> Iterator[Alternative]:
+    """Yield the scenario's own synchronisation, then all others, in fewer steps and by defaults."""
     own = scenario.strategy
     steps = min(scenario.run.steps, _STEPS)
-    yield _way(f"{own.sync.kind} (the file's)", (), scenario, base)
-    for title, change in _other_ways(own):
+    yield _alternative(f"{own.sync.kind} (the file's)", (), scenario, base)
+    for title, change in _other_kinds(own):
         options = tuple(f"strategy.{part}.kind={kind}" for part, kind in change.items())
         named = {part: {"kind": kind} for part, kind in change.items()}
-        # Both parts at once, since one of them alone may conflict with the rest.
+        # Both parts at once, because one alone may conflict with the rest.
         whole = own.model_dump(mode="json", exclude_unset=True) | named
         try:
             other = changed(scenario, {"strategy": whole, "run.steps": steps})
-            yield _way(title, options, other, predict(other))
+            yield _alternative(title, options, other, predict(other))
         except DpsimError as error:
             why = str(error).partition("\n")[0].removeprefix("strategy: ")
-            yield Way(title, options, refused=why, rule=_forbidden_by(own, change))
+            yield Alternative(title, options, refused=why, rule=_forbidden_by(own, change))
 
 
 def _forbidden_by(own: StrategyConfig, change: Mapping[str, str]) -> str | None:
-    """Return the reason of the rule that forbids ``own`` with the changed kinds, if one does."""
+    """Return the reason of the rule that forbids ``own`` with the changed kinds, if any does."""
     shape = shape_of(StrategyConfig)
     parts = {part: shape.below(part).kinds()[kind](kind=kind) for part, kind in change.items()}
-    # A copy is not validated: validation would refuse it with a message only.
+    # A copy is not validated; validation would only give a message.
     rule = rule_against(own.model_copy(update=parts))
     return None if rule is None else rule.why
 
 
-def _other_ways(own: StrategyConfig) -> Iterator[tuple[str, dict[str, str]]]:
-    """Yield title and kinds: other synchronisation, then synchronous and asynchronous gossip."""
+def _other_kinds(own: StrategyConfig) -> Iterator[tuple[str, dict[str, str]]]:
+    """Yield titles and kinds: other synchronisation, then synchronous and asynchronous gossip."""
     for kind in shape_of(SyncConfig).kinds():
         if kind != own.sync.kind:
             yield kind, {"sync": kind}
@@ -211,8 +210,10 @@ def _other_ways(own: StrategyConfig) -> Iterator[tuple[str, dict[str, str]]]:
             yield title, {"aggregation": "gossip", "sync": kind}
 
 
-def _way(title: str, options: tuple[str, ...], scenario: Scenario, result: Result) -> Way:
-    return Way(
+def _alternative(
+    title: str, options: tuple[str, ...], scenario: Scenario, result: Result
+) -> Alternative:
+    return Alternative(
         title,
         options,
         result.throughput_samples_per_s,

@@ -1,7 +1,6 @@
 """Knobs of the strategy: library, sharding, codec, and how often models are averaged.
 
-Each way is tried in a few steps. With many workers only the first ways are tried, so that one knob
-does not take as long as all the others.
+With many workers only the first options are tried, so that no knob takes as long as all others.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from dpsim.scenario import Scenario, shape_of
 from dpsim.strategy.compression import Codec, CompressionConfig
 from dpsim.studies.explain.knob import Change, Options, changed
 
-_AFFORDABLE = 2**16  # workers times ways that are tried
+_AFFORDABLE = 2**16  # workers times options
 _PERIODS = (4, 16)  # steps between two averagings of models
 _STAGES = (1, 2, 3)
 
@@ -24,11 +23,11 @@ def _affordable(changes: list[Change], scenario: Scenario) -> Options:
 
 
 def library(scenario: Scenario) -> Options:
-    """Switch to the library that auto would choose, or to links without any."""
+    """Switch to the library that auto would choose, or from a library to none."""
     aggregation = scenario.strategy.aggregation
     if "library" not in type(aggregation).model_fields:
         return "what is communicated is no library's collective"
-    # The library as resolved for these GPUs: the scenario may say auto.
+    # Resolved, because the scenario may say auto.
     now = prepare(scenario).setting.library
     path = "strategy.aggregation.library"
     if now != "ideal":
@@ -42,7 +41,7 @@ def library(scenario: Scenario) -> Options:
 
 
 def sharding(scenario: Scenario) -> Options:
-    """Switch to another ZeRO stage, or from an all-reduce to any stage."""
+    """Switch to another ZeRO stage, or from an all-reduce to a stage."""
     aggregation = scenario.strategy.aggregation
     now = aggregation.sharding_stage
     if now is None and aggregation.all_reduce is None:
@@ -73,7 +72,7 @@ def codec(scenario: Scenario) -> Options:
             {"strategy.compression": {"kind": kind}},
         )
         for kind, model in models.items()
-        # The other codecs hardly change the updates; they have a knob of their own.
+        # Other codecs hardly change the updates, and have a knob of their own.
         if model.takes_more_steps
     ]
     return _affordable(changes, scenario)
@@ -86,11 +85,11 @@ def averaging(scenario: Scenario) -> Options:
     """
     sync = scenario.strategy.sync
     if sync.has_groups:
-        return _affordable(_between_groups(scenario), scenario)
+        return _affordable(_outer_steps(scenario), scenario)
     if sync.difference:
         return f"workers do not meet in every step already ({sync.kind})"
     if scenario.strategy.aggregation.sharding_stage is not None:
-        return _affordable(_whole_models_of_nodes(scenario), scenario) or (
+        return _affordable(_sharded_in_nodes(scenario), scenario) or (
             "the workers of one node divide the model, and no other node has one"
         )
     changes = [
@@ -103,8 +102,8 @@ def averaging(scenario: Scenario) -> Options:
     return _affordable(changes, scenario)
 
 
-def _whole_models_of_nodes(scenario: Scenario) -> list[Change]:
-    """Give each node a model of its own, sharded among its workers, averaged periodically."""
+def _sharded_in_nodes(scenario: Scenario) -> list[Change]:
+    """Shard a model in each node, and average the nodes' models periodically."""
     if sum(part.nodes for part in scenario.cluster.parts) == 1:
         return []
     groups = {"kind": "local-sgd", "every": 1, "group": "node"}
@@ -117,8 +116,8 @@ def _whole_models_of_nodes(scenario: Scenario) -> list[Change]:
     ]
 
 
-def _between_groups(scenario: Scenario) -> list[Change]:
-    """Take outer steps half as often, or overlap them with half a period's steps."""
+def _outer_steps(scenario: Scenario) -> list[Change]:
+    """Take outer steps half as often, or overlap them with half a period of steps."""
     outer = scenario.strategy.sync.outer_step
     assert outer is not None, "groups have an outer step"
     rarely = Change(

@@ -1,4 +1,4 @@
-"""How reliable a prediction is: the sources of its error, and measurements that reduce them."""
+"""The reliability of a prediction: sources of its error, and measurements that reduce it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from dpsim.studies.explain.uncertainty import Uncertainty, uncertainty_of
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """A possible measurement, and the interval that the prediction would then have."""
+    """A possible measurement, and the interval of the prediction after it."""
 
     what: str
     how: str
@@ -34,7 +34,7 @@ class Measure:
 
 @dataclass(frozen=True, slots=True)
 class Trust:
-    """The interval of a step, its sources, and measurements to narrow it, the best first."""
+    """The interval of a step, its sources, and measurements that narrow it, the best first."""
 
     name: str
     step_time_s: float
@@ -62,7 +62,7 @@ class Trust:
 
 
 def trust(run: Run) -> Trust:
-    """Return the sources of the interval of the run's mean step, and measurements to narrow it."""
+    """Return what determines the interval of the run's mean step, and what would narrow it."""
     interval = run.result.interval
     assert interval is not None
     found = sorted(_measures(run, interval.width), key=lambda each: each.interval.width)
@@ -70,7 +70,7 @@ def trust(run: Run) -> Trust:
 
 
 def _measures(run: Run, width: float) -> Iterator[Measure]:
-    """Yield measurements that narrow the interval and are not made yet."""
+    """Yield the measurements, not made yet, that narrow the interval."""
     job, errors = run.job, step_errors(run.job, run.steps)
     if job.model.measured is not None:
         return

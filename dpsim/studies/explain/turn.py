@@ -1,4 +1,4 @@
-"""A turned knob: its change, the result, and the words that describe them."""
+"""A turned knob: its change, its result, and their description."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import Any
 from dpsim.engine import Result
 from dpsim.studies.explain.knob import Change, Knob, as_options
 
-_NOTHING = 0.005  # a smaller change counts as none
+_NEGLIGIBLE = 0.005  # a smaller change counts as none
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Turn:
-    """A turned knob: its best change and the result.
+    """A turned knob: its best change and the result, or None if the knob does not apply.
 
-    Both are None if the knob does not apply; ``why`` is the reason if nothing is gained.
+    ``why`` is the reason if nothing is gained.
     """
 
     name: str
@@ -28,34 +28,33 @@ class Turn:
 
     @property
     def step_change(self) -> float:
-        """The relative change of the step time; 0 if nothing is turned."""
+        """The relative change of the step time; 0 if the knob does not apply."""
         return 0.0 if self.result is None else self.result.mean_step / self.base.mean_step - 1
 
     @property
     def change_per_sample(self) -> float:
         """The relative change of the time per sample over all workers.
 
-        Equal to the step's change, unless the batch or the workers' pace differ.
+        It differs from the step's change if the batch or the workers' speeds change.
         """
         if self.result is None:
             return 0.0
         return self.base.throughput_samples_per_s / self.result.throughput_samples_per_s - 1
 
     @property
-    def nothing(self) -> float:
+    def threshold(self) -> float:
         """The threshold below which a change counts as none.
 
         Half a percent; for asynchronous workers at least the 95 % interval of the means.
         """
-        # Asynchronous workers are chaotic: another seed gives other steps, and so does a knob
-        # without effect.
+        # Asynchronous workers are chaotic: even a knob without effect changes their steps.
         if self.result is None or not self.base.independent_workers:
-            return _NOTHING
-        return max(_NOTHING, math.hypot(_scatter(self.base), _scatter(self.result)))
+            return _NEGLIGIBLE
+        return max(_NEGLIGIBLE, math.hypot(_scatter(self.base), _scatter(self.result)))
 
     @property
     def within_error(self) -> bool:
-        """Whether the gain is within the models' errors; errors common to both runs cancel."""
+        """Whether the gain is within the models' errors, except those common to both runs."""
         if self.result is None:
             return False
         before, after = (1 / each.throughput_samples_per_s for each in (self.base, self.result))
@@ -64,11 +63,11 @@ class Turn:
     @property
     def gains(self) -> bool:
         """Whether the change makes training faster."""
-        return self.change_per_sample <= -self.nothing
+        return self.change_per_sample <= -self.threshold
 
     @property
     def changed_strategy(self) -> list[str]:
-        """The parts of the changed strategy that change the model's updates, in words."""
+        """How the changed strategy changes the model's updates, in words."""
         if self.result is None:
             return []
         own = self.base.job.scenario.strategy.inexact
@@ -76,7 +75,7 @@ class Turn:
 
     @property
     def changes_updates(self) -> list[str]:
-        """The changes that affect the model's updates, in words: strategy and global batch."""
+        """How strategy and global batch change the model's updates, in words."""
         if self.result is None:
             return []
         before, after = (each.job.scenario.global_batch for each in (self.base, self.result))
@@ -85,15 +84,12 @@ class Turn:
 
     @property
     def unclear(self) -> bool:
-        """Whether the scatter of the means is larger than the effect of the change."""
-        return _NOTHING <= abs(self.change_per_sample) < self.nothing
+        """Whether the means scatter more than the change has effect."""
+        return _NEGLIGIBLE <= abs(self.change_per_sample) < self.threshold
 
     @property
     def elasticity(self) -> float | None:
-        """The percentage of step time per percent of the knob, over the whole change.
-
-        An arc elasticity: log(step after / before) / log(factor).
-        """
+        """The arc elasticity of the step time: log(step after / before) / log(factor)."""
         if self.change is None or self.change.factor is None:
             return None
         return math.log1p(self.step_change) / math.log(self.change.factor)
@@ -111,7 +107,7 @@ class Turn:
             "step_change": self.step_change,
             "change_per_sample": self.change_per_sample,
             "changes_updates": self.changes_updates,
-            "nothing_below": self.nothing,
+            "nothing_below": self.threshold,
             "within_error": self.within_error,
             "interval_s": None
             if self.result is None or self.result.interval is None
@@ -126,25 +122,25 @@ def gain(turn: Turn) -> str:
     assert turn.change is not None
     caveats = ", which the models' errors leave open" if turn.within_error else ""
     before, after = (_memory_warnings(each) for each in (turn.base, turn.result))
-    # Warnings that the unchanged scenario has, too, are not due to the knob.
+    # Not warnings that the unchanged scenario has too.
     caveats += "".join(f"; {each}" for each in after) if not before else ""
-    if abs(turn.step_change - turn.change_per_sample) < _NOTHING:
+    if abs(turn.step_change - turn.change_per_sample) < _NEGLIGIBLE:
         return f"{turn.change.words}: {percent(turn.step_change)}{caveats}"
     per_sample, step = percent(turn.change_per_sample), percent(turn.step_change)
     return f"{turn.change.words}: {per_sample} per sample (step {step}){caveats}"
 
 
 def no_gain(turn: Turn) -> str:
-    """Return the effect of a change that gains nothing or too little to measure, and why."""
+    """Return the effect of a change without a clear gain, and why."""
     assert turn.change is not None
     size = "no gain"
-    if turn.unclear or turn.change_per_sample >= turn.nothing:
+    if turn.unclear or turn.change_per_sample >= turn.threshold:
         size = f"{percent(turn.change_per_sample)} per sample"
     return f"{turn.change.words}: {size}, {turn.why}"
 
 
 def percent(change: float) -> str:
-    """Return a relative change in per cent, with two digits and its sign."""
+    """Return a relative change in per cent, with sign and two digits."""
     return f"{change * 100:+.2g} %" if abs(change) < 0.1 else f"{change * 100:+.0f} %"
 
 
@@ -153,6 +149,6 @@ def _memory_warnings(result: Result | None) -> list[str]:
 
 
 def _scatter(result: Result) -> float:
-    """Return half of the 95 % interval of the mean step, relative to the mean."""
+    """Return half the 95 % interval of the mean step, relative to the mean."""
     step = result.step_time_s
     return (step["high"] - step["low"]) / 2 / step["mean"]

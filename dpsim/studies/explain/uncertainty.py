@@ -1,7 +1,6 @@
-"""Attribute the interval of a step to uncertain inputs.
+"""Attribute the interval of a step to uncertain inputs, by Sobol's indices of the variance.
 
-The inputs are those from which the interval is drawn, with the same distributions, and the draws of
-jitter. The contribution of each is measured by Sobol's indices of the variance.
+The inputs are those of the interval, with the same distributions, and the draws of jitter.
 """
 
 from __future__ import annotations
@@ -17,9 +16,9 @@ from dpsim.base.uncertainty import CONFIDENCE, ENDS, ModelError
 from dpsim.engine import Job, Run, step_errors
 
 _SAMPLES = 2**13  # a power of 2, as Sobol's sequence requires; indices are accurate to about 0.01
-_NONE = 1e-12  # of a step: less is rounding
-# By input: its title, the unit of its interval, and how to narrow that.
-_TOLD = {
+_ROUNDING = 1e-12  # of a step: less is rounding
+# By input: title, unit of its interval, and how to narrow it.
+_DESCRIPTIONS = {
     "computing": (
         "efficiency of computing: measured over predicted time",
         "1",
@@ -47,9 +46,9 @@ class UncertainInput:
     """An uncertain input, and its contribution to the variance of the mean step.
 
     ``low`` and ``high`` are its 90 % interval in ``unit``. ``alone_s`` is the step's interval if
-    only this input were uncertain, ``without_s`` if only all others were. ``first_order`` is the
-    share of the variance that vanishes if the input is known, ``total`` the share that remains if
-    all others are known; None if nothing is uncertain.
+    only this input were uncertain, ``without_s`` if only the others were. ``first_order`` is the
+    share of the variance that would vanish if the input were known, ``total`` the share that would
+    remain if all others were; None if nothing is uncertain.
     """
 
     name: str
@@ -69,9 +68,8 @@ class UncertainInput:
 class Uncertainty:
     """The sources of a step's interval, the largest contribution first.
 
-    ``low`` to ``high`` (s) is the interval with all of them and the draws of jitter.
-    ``latency_share`` is the share of the communication time that remains with almost nothing to
-    send; None without communication.
+    ``low`` to ``high`` (s) is the interval. ``latency_share`` is the share of the communication
+    time that remains if almost nothing is sent; None without communication.
     """
 
     step_time_s: float
@@ -102,7 +100,7 @@ class Uncertainty:
 def uncertainty_of(run: Run) -> Uncertainty:
     """Attribute the interval of the run's mean step to its uncertain inputs.
 
-    First-order and total indices (Sobol 2001; estimators of Saltelli et al. 2010, by scipy).
+    First-order and total indices: Sobol 2001, with scipy's estimators (Saltelli et al. 2010).
     """
     errors = step_errors(run.job, run.steps)
     step = run.step_time
@@ -110,8 +108,7 @@ def uncertainty_of(run: Run) -> Uncertainty:
     sending = errors.sending if len(errors.parts) > 1 else ModelError("nothing is communicated")
     inputs = [
         _input("computing", errors.computing, errors.computing.basis),
-        # A log of nccl-tests corrects the time, but the interval remains as for the uncorrected
-        # model.
+        # Although a log of nccl-tests corrects the time, the interval is the uncorrected model's.
         _input("communication", sending, sending.basis),
         _input("jitter", jitter, "the mean of the run's steps, resampled"),
     ]
@@ -130,9 +127,9 @@ def uncertainty_of(run: Run) -> Uncertainty:
         replace(each, first_order=first[i], total=total[i], alone_s=alone[i], without_s=without[i])
         for i, each in enumerate(inputs)
     ]
-    # Stable: inputs without a contribution keep their order.
+    # A stable sort, for inputs without a contribution.
     found.sort(key=lambda each: -(each.total or 0.0))
-    low, high = _ends(model(_sampled(distributions)))
+    low, high = _bounds(model(_sampled(distributions)))
     share = _latency_share(run.job) if len(errors.parts) > 1 else None
     return Uncertainty(step, low, high, tuple(found), share)
 
@@ -149,7 +146,7 @@ class _Drawn:
 
 def _input(name: str, distribution: _Distribution, basis: str) -> UncertainInput:
     low, high = distribution.ppf(np.array(ENDS)).tolist()
-    title, unit, narrow = _TOLD[name]
+    title, unit, narrow = _DESCRIPTIONS[name]
     return UncertainInput(name, title, unit, low, high, basis, narrow)
 
 
@@ -159,15 +156,15 @@ def _indices(
     """Return the first-order and total indices of each input."""
     from scipy.stats import sobol_indices
 
-    # Without any variance there are no shares of it.
-    if np.ptp(model(_sampled(distributions))) <= _NONE * step:
+    # Without variance there are no shares of it.
+    if np.ptp(model(_sampled(distributions))) <= _ROUNDING * step:
         nothing: list[float | None] = [None] * len(distributions)
         return nothing, nothing
     # scipy's stubs only know univariate distributions.
     dists: list[Any] = list(distributions)
     rng = np.random.default_rng(0)
     found = sobol_indices(func=model, n=_SAMPLES, dists=dists, rng=rng)
-    # An estimate of a share near 0 or 1 may lie slightly outside.
+    # Estimates near 0 or 1 may be slightly outside.
     first, total = (np.clip(each, 0.0, 1.0) for each in (found.first_order, found.total_order))
     return first.tolist(), total.tolist()
 
@@ -175,31 +172,31 @@ def _indices(
 def _intervals(
     model: Callable[[FloatArray], FloatArray], distributions: Sequence[_Distribution]
 ) -> tuple[list[tuple[float, float]], list[tuple[float, float]]]:
-    """Return the step's intervals with only each input uncertain, and with only the others."""
+    """Return the step's intervals if only each input is uncertain, and if only the others are."""
     drawn = _sampled(distributions)
     # The prediction: both factors 1, no jitter added.
     predicted = np.broadcast_to(np.array([[1.0], [1.0], [0.0]]), drawn.shape)
     alone, without = [], []
     for i in range(len(drawn)):
         is_this = (np.arange(len(drawn)) == i)[:, None]
-        alone.append(_ends(model(np.where(is_this, drawn, predicted))))
-        without.append(_ends(model(np.where(is_this, predicted, drawn))))
+        alone.append(_bounds(model(np.where(is_this, drawn, predicted))))
+        without.append(_bounds(model(np.where(is_this, predicted, drawn))))
     return alone, without
 
 
 def _sampled(distributions: Sequence[_Distribution]) -> FloatArray:
-    """Return draws of the inputs, of shape (inputs, samples), the same each time."""
-    at = np.random.default_rng(0).uniform(size=(len(distributions), _SAMPLES))
-    return np.array([each.ppf(row) for each, row in zip(distributions, at, strict=True)])
+    """Return draws of the inputs, the same each time, of shape (inputs, samples)."""
+    levels = np.random.default_rng(0).uniform(size=(len(distributions), _SAMPLES))
+    return np.array([each.ppf(row) for each, row in zip(distributions, levels, strict=True)])
 
 
-def _ends(seconds: FloatArray) -> tuple[float, float]:
+def _bounds(seconds: FloatArray) -> tuple[float, float]:
     low, high = np.quantile(seconds, ENDS)
     return float(low), float(high)
 
 
 def _latency_share(job: Job) -> float:
-    """Return the share of the collectives' time that remains with one element to send."""
+    """Return the share of the collectives' time that remains if they send one element."""
     stages = [stage for calls in job.calls_of.values() for call in calls for stage in call.stages]
     starts = np.zeros(job.workers)
     latency = transfer = 0.0

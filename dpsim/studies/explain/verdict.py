@@ -8,9 +8,9 @@ from dpsim.base.units import DATA, human
 from dpsim.engine import PartName, Result
 from dpsim.hardware import device_kind
 
-_FULL = 0.8  # of its rate over the whole step: a busier link cannot carry much more
-_MOST = 0.8  # of the step spent computing: then nothing else matters much
-_SOME, _SMALL = 0.1, 0.05  # of the step: worth a mention, and hardly worth one
+_FULL = 0.8  # utilisation of a link that limits the step
+_MOST = 0.8  # share of computing above which little else matters
+_SOME, _SMALL = 0.1, 0.05  # of the step: shares that are mentioned
 
 _DEVICES = {
     "gpu": "GPUs",
@@ -24,8 +24,8 @@ _DEVICES = {
 def verdict(result: Result) -> str:
     """Return what limits the steps of ``result``.
 
-    Insufficient memory comes first, then input, then a link or computing that is busy for at least
-    80 % of the step; otherwise the largest part other than computing.
+    First insufficient memory, then input, then a link or computing that is busy for at least 80 %
+    of the step; otherwise the largest part other than computing.
     """
     memory = result.memory
     if memory is not None and not memory.fits:
@@ -44,7 +44,7 @@ def verdict(result: Result) -> str:
 
 
 def link_words(name: str) -> str:
-    """Return the words for a link in a sentence: a network card for ``node0/nic0->switch``."""
+    """Return a link in words: a network card for ``node0/nic0->switch``."""
     kinds = [device_kind(end) for end in name.split("->")]
     if "nic" in kinds:
         return "the busiest network card"
@@ -60,7 +60,7 @@ def _full_link(result: Result, computing: float, exposed: float) -> str:
     traffic = result.traffic
     words = link_words(traffic.busiest_link or "")
     busy = f"{_capital(words)} {_verb(words)} busy {traffic.busiest_link_utilisation:.0%} of the"
-    # A full link does not slow the step if its traffic is overlapped with computing.
+    # A full link does not slow the step if its traffic overlaps with computing.
     if exposed < _SMALL:
         hidden = f"hidden behind {computing:.0%} computing"
         return f"{busy} step, {hidden}: faster GPUs alone gain little."
@@ -68,7 +68,7 @@ def _full_link(result: Result, computing: float, exposed: float) -> str:
 
 
 def _computing(result: Result, shares: Mapping[PartName, float]) -> str:
-    """Describe a step that mostly computes, and the little else in it."""
+    """Describe a step that mostly computes."""
     text = f"{shares['compute']:.0%} computing"
     if result.traffic.busiest_link is None:
         return f"{text}: nothing is sent that could slow it."
@@ -85,7 +85,7 @@ def _largest(result: Result, shares: Mapping[PartName, float]) -> str:
     part = max(others, key=lambda each: others[each])
     share = f"{others[part]:.0%}"
     if part != "exposed_comm":
-        return _BEHIND[part].format(share=share, computing=f"{shares['compute']:.0%}")
+        return _OTHER_PARTS[part].format(share=share, computing=f"{shares['compute']:.0%}")
     traffic = result.traffic
     if traffic.busiest_link is None:
         return f"{share} of the step is exposed communication."
@@ -94,7 +94,7 @@ def _largest(result: Result, shares: Mapping[PartName, float]) -> str:
     return f"{share} of the step is exposed communication; {busy}."
 
 
-_BEHIND = {
+_OTHER_PARTS = {
     "input": "{share} of the step waits for input.",
     "encode": "{share} of the step encodes and decodes gradients, {computing} computes.",
     "straggler_wait": "{share} of the step waits for slower workers, {computing} computes.",

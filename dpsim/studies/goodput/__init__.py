@@ -1,9 +1,9 @@
-"""Goodput over weeks: simulates a job that is interrupted, waits for spares and goes on.
+"""Goodput over weeks: simulates a job that is interrupted, waits for spares and continues.
 
 The job is a chain of stretches: restarting, then computing with a checkpoint after each interval,
-until the next fault. A stretch is one step of the simulation, however many checkpoints it contains.
-Faults occur at random (exponential) while the job restarts or computes; nothing fails while it
-waits. Some repaired hardware fails again soon (a relapse), in the job to which it returned.
+until the next fault. A stretch is one step of the simulation. Faults occur at random (exponential)
+while the job restarts or computes; nothing fails while it waits. Some repaired hardware fails again
+soon (a relapse).
 """
 
 from dpsim.studies.goodput.faults import Fault, Faults, draw_faults

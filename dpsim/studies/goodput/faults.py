@@ -1,4 +1,4 @@
-"""The interruptions of a job in one run: random faults and their relapses."""
+"""The interruptions of one run of a job: random faults and their relapses."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from dpsim.base.arrays import FloatArray
 from dpsim.disturbance import Cause
 from dpsim.studies.goodput.machine import Machine
 
-_EARLIER = 10  # mean lengths of an episode of relapses that are simulated before the run
+_EARLIER = 10  # mean lengths of an episode of relapses, simulated before the run
 
 
 class Fault(NamedTuple):
-    """An interruption by ``cause``, with ``repair`` seconds until the hardware is back.
+    """An interruption by ``cause``; the hardware is back after ``repair`` seconds.
 
-    ``units`` is the number of units of the cause that fail. ``relapses`` has, for each unit that
-    fails again, the seconds from its return and the fault.
+    ``units`` of the cause fail. ``relapses`` has, for each unit that fails again, the seconds from
+    its return and the fault.
     """
 
     cause: Cause
@@ -37,7 +37,7 @@ class Fault(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Faults:
-    """The random draws of one run: faults other than relapses, and gaps (s) at full strength.
+    """The random draws of one run: first faults, and gaps (s) between them at full strength.
 
     ``earlier``: relapses of faults before the run, each with its time.
     """
@@ -48,15 +48,15 @@ class Faults:
 
 
 class Coming:
-    """The faults that are still to come in a run."""
+    """The coming faults of a run."""
 
     def __init__(self, faults: Faults) -> None:
-        self._faults, self._met = faults, 0
-        # Seconds to the next fault at full strength. A smaller job uses them up more slowly: faults
-        # at a lower rate are the same faults in stretched time.
+        self._faults, self._taken = faults, 0
+        # Seconds to the next fault at full strength. A smaller job uses them up more slowly,
+        # because its faults have a lower rate.
         self._gap = float(faults.gaps[0])
         self._first_at = math.inf
-        # (time, a number that breaks ties, fault), the earliest first.
+        # A heap of (time, a number that breaks ties, fault).
         numbered = enumerate(faults.earlier)
         self._relapses = [(when, number, fault) for number, (when, fault) in numbered]
         self._number = len(self._relapses)
@@ -67,33 +67,32 @@ class Coming:
         self._first_at = now + self._gap / strength
         if not self._relapses:
             return self._first_at
-        # A relapse that was due while the job waited occurs when it goes on.
+        # A relapse that was due while the job waited occurs when it continues.
         return min(self._first_at, max(now, self._relapses[0][0]))
 
-    def passed(self, seconds: float, strength: float) -> None:
+    def advance(self, seconds: float, strength: float) -> None:
         """Advance by ``seconds`` in which a share ``strength`` of the job was running."""
         self._gap -= seconds * strength
 
-    def struck(self, now: float) -> Fault:
+    def take(self, now: float) -> Fault:
         """Take the fault that occurs ``now``, at the time `next_at` returned."""
         if now == self._first_at:
-            fault = self._faults.faults[self._met]
-            self._met += 1
-            self._gap = float(self._faults.gaps[self._met])
+            fault = self._faults.faults[self._taken]
+            self._taken += 1
+            self._gap = float(self._faults.gaps[self._taken])
         else:
             fault = heapq.heappop(self._relapses)[2]
-        for after, again in fault.relapses:
+        for after, relapse in fault.relapses:
             self._number += 1
-            heapq.heappush(self._relapses, (now + fault.repair + after, self._number, again))
+            heapq.heappush(self._relapses, (now + fault.repair + after, self._number, relapse))
         return fault
 
 
 def draw_faults(machine: Machine, seconds: float, generator: np.random.Generator) -> Faults:
-    """Draw more interruptions than can happen in ``seconds``; repairs are lognormal."""
+    """Draw more interruptions than occur in ``seconds``; repairs are lognormal."""
     expected = machine.first_rate * seconds
-    # Interruptions are at most a Poisson process: ten standard deviations above the mean, and a few
-    # more for means near 0. All are drawn at once, so that every checkpoint interval is tried with
-    # the same ones.
+    # Interruptions are at most a Poisson process: ten standard deviations above the mean, and some
+    # more for means near 0. Drawn at once, so that all checkpoint intervals have the same ones.
     count = math.ceil(expected + 10 * math.sqrt(expected) + 20)
     rates = np.array([cause.first_rate for cause in machine.causes])
     chosen = generator.choice(len(rates), count, p=rates / rates.sum())
@@ -105,8 +104,8 @@ def draw_faults(machine: Machine, seconds: float, generator: np.random.Generator
     return Faults(gaps, faults, _earlier_relapses(machine, generator))
 
 
-def looked_back(cause: Cause) -> float:
-    """Return the seconds before a run from which relapses still matter."""
+def relevant_seconds(cause: Cause) -> float:
+    """Return how many seconds before a run its first faults may still have relapses in it."""
     if not cause.relapse:
         return 0.0
     return _EARLIER * (cause.repair_time + cause.relapse_time) / (1 - cause.relapse)
@@ -115,12 +114,12 @@ def looked_back(cause: Cause) -> float:
 def _earlier_relapses(
     machine: Machine, generator: np.random.Generator
 ) -> list[tuple[float, Fault]]:
-    """Return the relapses that are due in the run from faults before it, in the steady state."""
+    """Return the relapses in the run of faults before it, in the steady state."""
     due = []
     for cause in machine.causes:
         if not cause.relapse:
             continue
-        before = looked_back(cause)
+        before = relevant_seconds(cause)
         count = int(generator.poisson(cause.first_rate * before))
         moments = (-before * generator.random(count)).tolist()
         repairs = _repairs([cause] * count, generator)
@@ -133,7 +132,7 @@ def _earlier_relapses(
                     due.append((now, fault))
                     continue
                 back = now + fault.repair
-                ahead += [(back + after, again) for after, again in fault.relapses]
+                ahead += [(back + after, relapse) for after, relapse in fault.relapses]
     return due
 
 
@@ -141,13 +140,13 @@ def _repairs(causes: Sequence[Cause], generator: np.random.Generator) -> list[fl
     """Draw the seconds of one repair for each cause."""
     spread = np.array([cause.repair_spread for cause in causes])
     mean = np.array([cause.repair_time for cause in causes])
-    # exp(spread z) has the mean exp(spread^2 / 2), which is divided out to keep the repairs' mean.
+    # Divided by exp(spread^2 / 2), the mean of exp(spread z).
     drawn = mean * np.exp(spread * generator.standard_normal(len(causes)) - spread**2 / 2)
     return list(drawn.tolist())
 
 
 def _units(causes: Sequence[Cause], workers: int, generator: np.random.Generator) -> list[int]:
-    """Draw how many units one fault of each cause strikes at once, at most the job's."""
+    """Draw how many units a fault of each cause hits at once, at most the job's."""
     together = np.array([cause.together for cause in causes])
     if (together == 1).all():
         return [1] * len(causes)
@@ -157,7 +156,7 @@ def _units(causes: Sequence[Cause], workers: int, generator: np.random.Generator
 
 
 def _with_relapses(first: Fault, generator: np.random.Generator) -> Fault:
-    """Add the relapses of each unit to a fault; each has the same probability as the one before."""
+    """Add each unit's relapses to a fault."""
     if not first.cause.relapse:
         return first
     chains = [_relapses(first.cause, generator) for _ in range(first.units)]
@@ -165,7 +164,7 @@ def _with_relapses(first: Fault, generator: np.random.Generator) -> Fault:
 
 
 def _relapses(cause: Cause, generator: np.random.Generator) -> tuple[float, Fault] | None:
-    """Draw the relapses of one unit: seconds from its return, and a fault with further relapses."""
+    """Draw a unit's relapses: seconds from its return, and a fault that has the next relapse."""
     count = int(generator.geometric(1 - cause.relapse)) - 1
     next_one: tuple[float, Fault] | None = None
     for repair in _repairs([cause] * count, generator):

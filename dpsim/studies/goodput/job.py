@@ -25,11 +25,11 @@ def simulate_job(machine: Machine, seconds: float, faults: Faults) -> History:
 
 
 def course_of(job: Machine, seconds: float, faults: Faults) -> Course:
-    """Return the course of one run of ``seconds``, whatever the interval between checkpoints."""
+    """Return the course of one run of ``seconds``, for any interval between checkpoints."""
     course = Course()
     now, pending, out, reads_copy = 0.0, 0.0, 0.0, False
     coming = Coming(faults)
-    repairs: list[tuple[float, float]] = []  # (when it ends, workers), the first to end first
+    repairs: list[tuple[float, float]] = []  # a heap of (end, workers)
     while now < seconds:
         while repairs and repairs[0][0] <= now:
             out -= heapq.heappop(repairs)[1]
@@ -44,18 +44,18 @@ def course_of(job: Machine, seconds: float, faults: Faults) -> Course:
         # Fewer workers have fewer faults.
         strength = 1 - missing / job.workers
         fails = coming.next_at(now, strength)
-        # A repair matters to the job only while workers are missing; otherwise it returns a spare.
+        # A repair interrupts the job only if workers are missing; otherwise it returns a spare.
         returns = repairs[0][0] if is_short else math.inf
         end = min(fails, returns, seconds)
-        # The job restarts before it computes, and may fail again while it restarts.
+        # The job may fail again while it restarts.
         restarting = min(pending, end - now)
         course.restarting += restarting
         computing = end - now - restarting
         pending -= restarting
-        coming.passed(end - now, strength)
+        coming.advance(end - now, strength)
         now = end
-        fault = coming.struck(now) if fails == end else None
-        # State that has not been read back yet is in no memory.
+        fault = coming.take(now) if fails == end else None
+        # Before the state is read back, it is in no memory.
         has_copies = pending <= 0 or reads_copy
         kept = kept_of(None if fault is None else fault.cause, has_copies=has_copies)
         pending, reads_copy = restart_after(job, kept), kept is Kept.COPY

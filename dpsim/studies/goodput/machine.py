@@ -1,4 +1,4 @@
-"""The simulation's parameters of a job and its cluster."""
+"""The parameters of a simulated job and its cluster."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from dpsim.disturbance import Cause, Checkpoints, Copies
 class Period:
     """The time from one checkpoint to the next.
 
-    It has ``segments`` of ``work`` seconds of work, each ``segment`` seconds long with the copy at
-    its end; with the checkpoint it is ``whole`` seconds long.
+    It has ``segments`` segments of ``work`` seconds of work, each ``segment`` seconds long
+    including its copy, and is ``whole`` seconds long including the checkpoint.
     """
 
     segments: int
@@ -27,8 +27,8 @@ class Period:
 class Machine:
     """The parameters of a job: ``workers``, causes of interruptions, and recovery.
 
-    ``restart`` are the seconds from a crash until the job computes again; ``notice`` is the part of
-    them that a planned stop saves. ``copies`` are the checkpoints in neighbours' memory, if any.
+    ``restart`` are the seconds from a crash until the job computes again, of which a planned stop
+    saves ``notice``. ``copies`` are the checkpoints in neighbours' memory, if any.
     """
 
     workers: int

@@ -1,4 +1,4 @@
-"""Stretches of computing between interruptions: the useful and the lost part of each."""
+"""Stretches of computing between interruptions: their useful and their lost time."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class History:
 
 
 class Kept(IntEnum):
-    """The part of a stretch of computing that is kept at its end."""
+    """The part of a stretch of computing that is kept after it."""
 
     ALL = auto()
     COPY = auto()
@@ -75,20 +75,19 @@ def kept_of(cause: Cause | None, *, has_copies: bool) -> Kept:
 def restart_after(job: Machine, kept: Kept) -> float:
     """Return the seconds from an interruption until the job computes again."""
     if kept is Kept.ALL:
-        # Workers that leave and workers that return both mean a restart; if announced, after a
-        # checkpoint.
+        # A planned stop, or returning workers: a checkpoint and a restart.
         return job.plan.cost + job.plan.write + job.restart - job.notice
     if job.copies is None:
         return job.restart
-    # Falling back one more checkpoint while one is being written costs as much as a longer restart.
+    # A crash while a checkpoint is written returns to the one before: like a longer restart.
     return job.copies.restart if kept is Kept.COPY else job.restart + job.plan.write
 
 
 class Books:
-    """The use of the computing time of ``runs`` on each of several machines.
+    """The use of the computing time of ``runs`` runs on machines of different checkpoint intervals.
 
-    The machines differ in their checkpoint interval. ``booked`` are the seconds that were useful,
-    waiting for workers, for checkpoints and lost, of shape (4, machines, runs).
+    ``booked``: seconds that were useful, waiting for workers, for checkpoints and lost, of shape
+    (4, machines, runs).
     """
 
     def __init__(self, machines: Sequence[Machine], runs: int) -> None:
@@ -97,46 +96,50 @@ class Books:
         columns = [(each.segments, each.work, each.segment, each.whole) for each in periods]
         self._segments, self._work, self._segment, self._whole = np.array(columns).T[..., None]
         self.booked = np.zeros((4, len(periods), runs))
-        # The progress since the last checkpoint: copies made, and the seconds booked for them,
-        # which are lost if the copies are.
-        self._copies, *self._place = np.zeros_like(self.booked)
+        # Copies since the last checkpoint, and the seconds booked for them, which are lost with
+        # them.
+        self._copies, *self._booked_for_copies = np.zeros_like(self.booked)
 
     def book(self, stretches: Sequence[Stretch]) -> FloatArray:
         """Book a stretch of each run, and return the lost seconds.
 
-        They may exceed the stretch, since earlier work since the last checkpoint may be lost too.
+        They may exceed the stretch: earlier work since the last checkpoint may be lost too.
         """
         seconds, strength, kept = np.array([each[:3] for each in stretches]).T
         to_copy, to_checkpoint = kept == Kept.COPY, kept == Kept.CHECKPOINT
-        # Counted from the last checkpoint, as if the place had been reached in one go.
+        # Seconds since the last checkpoint.
         reached = seconds + self._copies * self._segment
-        # A checkpoint counts once it is written; until then the previous one does.
+        # A checkpoint counts when it is written.
         unwritten = to_checkpoint * self._job.plan.write if self._job.copies is None else 0.0
         periods = np.maximum(np.floor((reached - unwritten) / self._whole), 0.0)
         since = reached - periods * self._whole
-        # A place is a whole number of segments, apart from rounding.
-        copies = np.minimum(np.floor(since / self._segment + 1e-9), self._segments)
+        copies = np.minimum(np.floor(since / self._segment + 1e-9), self._segments)  # rounding
 
         after_copy = since - copies * self._segment
         lost: FloatArray = np.where(to_checkpoint, since, to_copy * after_copy)
         worked = (periods * self._segments - self._copies) * self._work
         worked += np.where(to_checkpoint, 0.0, copies * self._work)
-        # The rest of the last segment is work until its copy or checkpoint begins.
+        # The last segment is work until its copy or checkpoint begins.
         in_segment = (kept == Kept.ALL) & (copies < self._segments)
         worked += in_segment * np.clip(after_copy, 0.0, self._work)
         checkpoints = seconds - lost - worked
         # The work of missing workers counts as waiting for them.
         spent = np.stack([worked * strength, worked * (1 - strength), checkpoints])
-        # Without a checkpoint, the seconds booked for lost copies are taken back.
-        self.booked[:3] += np.where(to_checkpoint & (periods == 0), np.negative(self._place), spent)
+        # Without a new checkpoint, the seconds booked for lost copies are subtracted.
+        self.booked[:3] += np.where(
+            to_checkpoint & (periods == 0), np.negative(self._booked_for_copies), spent
+        )
         self.booked[3] += lost
 
-        goes_on = to_copy & (periods == 0)
-        self._copies *= goes_on
+        keeps_copies = to_copy & (periods == 0)
+        self._copies *= keeps_copies
         made = to_copy * (copies - self._copies)
         work, copying = made * self._work, made * (self._segment - self._work)
         shares = (work * strength, work * (1 - strength), copying)
-        self._place = [old * goes_on + new for old, new in zip(self._place, shares, strict=True)]
+        self._booked_for_copies = [
+            old * keeps_copies + new
+            for old, new in zip(self._booked_for_copies, shares, strict=True)
+        ]
         self._copies += made
         return lost
 
@@ -144,9 +147,9 @@ class Books:
 def histories(
     machines: Sequence[Machine], courses: Sequence[Course], own: int = 0
 ) -> tuple[list[History], FloatArray]:
-    """Return each run's history on machine ``own``, and all useful seconds, (machines, runs)."""
+    """Return each run's history on machine ``own``, and useful seconds, (machines, runs)."""
     books = Books(machines, len(courses))
-    # Runs that have ended get stretches without computing.
+    # Runs that have ended get empty stretches.
     aligned = zip_longest(*(each.stretches for each in courses), fillvalue=Stretch())
     lost = [books.book(stretches)[own].tolist() for stretches in aligned]
     found = []

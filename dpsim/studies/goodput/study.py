@@ -18,14 +18,14 @@ from dpsim.disturbance import (
     daly_interval,
     random_streams,
 )
-from dpsim.studies.goodput.faults import Faults, draw_faults, looked_back
+from dpsim.studies.goodput.faults import Faults, draw_faults, relevant_seconds
 from dpsim.studies.goodput.job import course_of
 from dpsim.studies.goodput.machine import Machine
 from dpsim.studies.goodput.stretch import History, Stop, histories
 
 SHARES = ("useful", "checkpoints", "lost", "restarting", "waiting")
-_RUNS = 100  # of the whole time, each with faults of its own
-_AROUND = 2.0 ** np.arange(-2.0, 2.25, 0.25)  # intervals tried, over the closed form's best
+_RUNS = 100
+_AROUND = 2.0 ** np.arange(-2.0, 2.25, 0.25)  # intervals to try, over the closed form's best
 _MOST_FAULTS = 2_000_000  # in all runs together
 
 
@@ -43,11 +43,10 @@ class ByCause:
 
 @dataclass(frozen=True, slots=True)
 class GoodputStudy:
-    """The use of ``seconds`` by a job on its cluster.
+    """How a job uses ``seconds`` on its cluster.
 
-    ``shares`` are means over the runs and add up to 1; 95 % of the runs have a useful share from
-    ``low`` to ``high``. ``expected`` is the closed form. ``tried`` has the useful share by
-    interval.
+    ``shares`` are means over runs, and add up to 1; 95 % of runs have a useful share from ``low``
+    to ``high``. ``expected`` is the closed form. ``tried``: useful share by interval.
     """
 
     workers: int
@@ -99,7 +98,7 @@ def goodput_study(
     ``loading``: seconds after each restart until all workers hold the checkpoint. All intervals are
     simulated with the same faults. Raises DpsimError for too many faults.
     """
-    # Only once: they may be read from a file.
+    # Once, because they may be read from a file.
     causes = crashes.causes(workers, per_node)
     expected = crashes.goodput_of(causes, workers, loading)
     machine = Machine(
@@ -113,15 +112,15 @@ def goodput_study(
         crashes.copies(loading),
     )
     plan, drawn = machine.plan, _drawn(machine, seconds, seed, runs)
-    # Around the closed form's best: the scenario's own interval may be far from any good one.
+    # The scenario's interval may be far from a good one.
     centre = crashes.model_copy(update={"checkpoint_interval": None}).plan(causes).interval
     intervals = _intervals(plan, centre)
     machines = [replace(machine, plan=replace(plan, interval=each)) for each in intervals]
-    # The same faults for each interval, so that their randomness cancels out of the comparison.
+    # The same faults for each interval, so that chance does not decide.
     courses = [course_of(machine, seconds, faults) for faults in drawn]
     runs_of_plan, useful = histories(machines, courses, intervals.index(plan.interval))
     tried = list(zip(intervals, (useful.mean(axis=1) / seconds).tolist(), strict=True))
-    # The spread of single runs, not the error of their mean: one job is one run.
+    # The spread of single runs, not the error of their mean.
     shares = [each.useful / seconds for each in runs_of_plan]
     low, high = np.quantile(shares, [0.025, 0.975])
     return GoodputStudy(
@@ -140,7 +139,7 @@ def goodput_study(
         plan,
         max(tried, key=lambda row: row[1])[0],
         daly_interval(plan.cost, expected.mtbf),
-        # Young's interval is the first order of Daly's in cost over mean time between failures.
+        # Young's interval, the first order of Daly's.
         math.sqrt(2 * plan.cost * expected.mtbf),
         tried,
         runs_of_plan[0].stops,
@@ -149,8 +148,8 @@ def goodput_study(
 
 def _drawn(machine: Machine, seconds: float, seed: int, runs: int) -> list[Faults]:
     """Draw the faults of each run. Raises DpsimError for too many of them."""
-    # The simulation has one stretch per fault, whatever the length of the time.
-    earlier = sum(cause.first_rate * looked_back(cause) for cause in machine.causes)
+    # Simulation time is proportional to the number of faults.
+    earlier = sum(cause.first_rate * relevant_seconds(cause) for cause in machine.causes)
     faults = machine.rate * seconds + earlier
     if faults * runs > _MOST_FAULTS:
         raise DpsimError(
@@ -162,7 +161,7 @@ def _drawn(machine: Machine, seconds: float, seed: int, runs: int) -> list[Fault
 
 def _intervals(plan: Checkpoints, centre: float) -> list[float]:
     """Return the checkpoint intervals to try, ascending: the plan's, and some around ``centre``."""
-    least = plan.write - plan.cost  # no checkpoint begins before the one before is written
+    least = plan.write - plan.cost  # a checkpoint cannot begin before the previous one is written
     return sorted({plan.interval, *np.maximum(centre * _AROUND, least).tolist()})
 
 

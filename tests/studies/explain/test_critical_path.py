@@ -98,7 +98,7 @@ def test_the_path_goes_over_to_the_worker_that_a_collective_waits_for():
         Interval(1, "compute", "forward", 0, 12),
         Interval(1, "compute", "update", 17, 17.6),
     ]
-    path = walk_back(intervals, np.zeros(2), 17.6, 1, 1e-9, meets_all=True)
+    path = walk_back(intervals, np.zeros(2), 17.6, 1, 1e-9, is_collective=True)
     assert [(each.kind, each.worker) for each in path] == [
         ("input", 0),
         ("compute", 0),

@@ -189,8 +189,8 @@ def test_asynchronous_changes_below_their_own_scatter_are_none(tiny):
         )
     )
     assert found.base.independent_workers
-    assert all(turn.nothing >= 0.005 for turn in found.turns)
-    assert turns(found)["network-bandwidth"].nothing > 0.01
+    assert all(turn.threshold >= 0.005 for turn in found.turns)
+    assert turns(found)["network-bandwidth"].threshold > 0.01
 
 
 @pytest.mark.parametrize("passes", ["batch_per_gpu: 8", "gradient_accumulation: 2"])
@@ -257,7 +257,8 @@ def test_a_change_that_the_scatter_of_means_hides_is_not_called_no_gain():
     assert unclear
     for turn in unclear:
         assert (
-            turn.why == f"means of so few steps scatter by {turn.nothing:.0%}: more run.steps tell"
+            turn.why
+            == f"means of so few steps scatter by {turn.threshold:.0%}: more run.steps tell"
         )
         (line,) = (each for each in found.advice if each.startswith(turn.change.words))
         assert " no gain" not in line
