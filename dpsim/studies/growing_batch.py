@@ -1,9 +1,9 @@
 """Growing the batch during training instead of decaying the learning rate.
 
 Both reach the same test accuracy after the same number of epochs (Smith, Kindermans, Ying and Le,
-"Don't decay the learning rate, increase the batch size", ICLR 2018). A larger batch needs fewer
-updates, each of which communicates as much. The batch grows at the epochs at which the 90-epoch
-ImageNet schedule of He et al. and Goyal et al. decays the rate: 30, 60 and 80.
+"Don't decay the learning rate, increase the batch size", ICLR 2018), but larger batches need fewer
+updates, and so less communication. The batch grows when the 90-epoch ImageNet schedule of He et al.
+and Goyal et al. decays the rate: after 30, 60 and 80 epochs.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ EPOCHS = (30, 30, 20, 10)
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """A number of epochs with one batch: the global batch, its updates and their time (s)."""
+    """Epochs with one global batch: its updates, and their time (s)."""
 
     epochs: int
     global_batch: int
@@ -30,7 +30,7 @@ class Stage:
 
 @dataclass(frozen=True, slots=True)
 class Growth:
-    """The same epochs with a constant batch and with a growing one."""
+    """The same epochs with a constant and with a growing batch."""
 
     constant: tuple[Stage, ...]
     growing: tuple[Stage, ...]
@@ -73,7 +73,7 @@ def _at(scenario: Scenario, times: int) -> Result:
     try:
         return simulate(scenario.model_copy(update={"workload": larger}))
     except DpsimError:
-        # The same samples in more passes of the old batch, which needs no more memory.
+        # More passes of the old batch need no more memory.
         passes = times * workload.gradient_accumulation
         more = workload.model_copy(update={"gradient_accumulation": passes})
         return simulate(scenario.model_copy(update={"workload": more}))

@@ -1,4 +1,4 @@
-"""The scale of compute times that a file's measured step gives, kept where other values change."""
+"""The scale of compute times by a file's measured step, which is kept if other values change."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ _PATH = "calibration"
 
 
 def scale_of(scenario: Scenario) -> dict[str, object] | None:
-    """Return the scale that a measured step gives, as a calibration; None without such a step."""
+    """Return the scale by a measured step, as a calibration; None without such a step."""
     return None if scenario.fitted_to is None else fitted_factor(calibrated(scenario))
 
 
 def kept_scale(document: Document, scenario: Scenario | None = None) -> Document:
-    """Return the document with a measured step replaced by the scale that it gives the file.
+    """Return the document with a measured step replaced by the scale that it gives.
 
-    The step is of the file as it is: scaled to it anew, every variant would take just as long.
-    ``scenario`` is the document's, where it is known.
+    Otherwise every variant would be scaled to take as long as the unchanged file. ``scenario`` is
+    the document's, if known.
     """
     scale = scale_of(scenario or validate(document, Scenario))
     if scale is None:
@@ -26,5 +26,5 @@ def kept_scale(document: Document, scenario: Scenario | None = None) -> Document
 
 
 def is_of_calibration(path: str) -> bool:
-    """Return whether a path changes the calibration itself, so that no scale is to be kept."""
+    """Return whether a path changes the calibration itself, which then has its own scale."""
     return path.partition(".")[0] == _PATH

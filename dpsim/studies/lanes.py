@@ -1,7 +1,6 @@
 """Timelines of synchronisation strategies on the same compute times.
 
-Compute times are drawn by seed, worker and step alone, so that strategies of one scenario differ
-only in when workers wait.
+Compute times depend only on seed, worker and step, so strategies differ only in when workers wait.
 """
 
 from __future__ import annotations
@@ -49,7 +48,7 @@ SHARDED: Strategies = {
 
 
 class View(NamedTuple):
-    """Strategies to show beside each other: of how many workers, over how many steps."""
+    """Strategies to show together, for a number of workers and steps."""
 
     strategies: Strategies
     workers: int
@@ -70,7 +69,7 @@ _FOUR: Mapping[str, str] = {
     "cluster.gpus_per_node": "1",
     "run.warmup": "0",
     "run.allow_out_of_memory": "true",
-    # Not every engine or network model can simulate all of the strategies.
+    # Not every engine or network model can simulate all strategies.
     "run.engine": "auto",
     "run.network_model": "auto",
     "calibration": "catalogue",  # a measured cell of several GPUs is one worker
@@ -79,12 +78,12 @@ _FOUR: Mapping[str, str] = {
 
 
 def slowed(factor: str) -> str:
-    """Return ``disturbance.slow`` for a last worker that computes ``factor`` times as long."""
+    """Return ``disturbance.slow`` if the last worker computes ``factor`` times as long."""
     return f"[{{workers: [{WORKERS - 1}], factor: {factor}}}]"
 
 
 def four(scenario: Scenario) -> list[str]:
-    """Return the options that leave four workers of a scenario, one a node, undisturbed.
+    """Return the options that reduce a scenario to four undisturbed workers, one per node.
 
     Raises DpsimError if its nodes are of several kinds.
     """
@@ -95,14 +94,14 @@ def four(scenario: Scenario) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class Lane:
-    """One strategy: ``steps[i]`` are the intervals of step i of all workers shown."""
+    """One strategy: ``steps[i]`` are the intervals of step i of all shown workers."""
 
     name: str
     steps: tuple[tuple[Interval, ...], ...]
 
     @property
     def mean_end(self) -> float:
-        """The mean time at which a worker finishes its steps, from the first start of any."""
+        """The mean time at which workers finish, from the first start of any."""
         ends: dict[int, float] = {}
         for each in chain.from_iterable(self.steps):
             ends[each.worker] = max(each.end, ends.get(each.worker, 0.0))
@@ -130,7 +129,7 @@ def lanes(
     workers: int,
     progress: Callable[[int], None],
 ) -> tuple[list[Lane], dict[str, DpsimError]]:
-    """Return the timelines of ``strategies``, and by name why those left out are impossible."""
+    """Return the timelines of ``strategies``, and why others are impossible, by name."""
     found, refused = list[Lane](), dict[str, DpsimError]()
     for done, (name, strategy) in enumerate(strategies.items()):
         progress(done)
@@ -162,24 +161,24 @@ class Window:
 def windows(scenario: Scenario, worker: int) -> tuple[Window, ...]:
     """Return the updates visible to ``worker`` at each step of one run of an SSP ``scenario``.
 
-    Raises DpsimError as `run_scenario` does.
+    Raises DpsimError like `run_scenario`.
     """
     gradients = run_scenario(scenario, Recording(versions=True)).log.gradients
     staleness, workers = scenario.strategy.sync.lag, scenario.cluster.ranks
-    its = gradients.worker == worker
+    of_worker = gradients.worker == worker
     return tuple(
         Window(worker, int(clock), staleness, _rows(gradients, worker, workers, clock, staleness))
-        for clock in np.sort(gradients.clock[its])
+        for clock in np.sort(gradients.clock[of_worker])
     )
 
 
 def _rows(
     gradients: Gradients, worker: int, workers: int, clock: int, staleness: int
 ) -> tuple[tuple[Seen, ...], ...]:
-    """Classify the updates of each of ``workers`` as ``worker`` sees them at step ``clock``."""
-    its = (gradients.worker == worker) & (gradients.clock == clock)
+    """Classify the updates of each worker for ``worker`` at step ``clock``."""
+    of_worker = (gradients.worker == worker) & (gradients.clock == clock)
     # Versions count updates: version `read` holds the updates below it.
-    read, when = int(gradients.read[its][0]), float(gradients.begun[its][0])
+    read, when = int(gradients.read[of_worker][0]), float(gradients.begun[of_worker][0])
     rows: list[tuple[Seen, ...]] = []
     for other in range(workers):
         begun = (gradients.worker == other) & (gradients.begun <= when)
@@ -195,7 +194,7 @@ def _rows(
 
 
 def _seen(is_in: bool, is_own: bool, is_old: bool) -> Seen:
-    """Classify an update for a reader; ``is_in`` says whether the read parameters include it."""
+    """Classify an update for a reader; ``is_in``: the read parameters include it."""
     if not is_in:
         return "not yet"
     if is_own:
@@ -264,12 +263,12 @@ def timelines(
     """Return the strategies of one of `VIEWS` for the scenario in a file.
 
     To compare synchronisation, the last worker takes ``slower`` times as long, and SSP's window is
-    that of worker 0 at ``step``, counted from 1. Raises DpsimError for an unusable scenario, and
-    where it allows no strategy.
+    that of worker 0 at ``step``, counted from 1. Raises DpsimError if the scenario is unusable or
+    allows no strategy.
     """
-    asked = list(overrides)
+    given = list(overrides)
     return timelines_of(
-        lambda options: load_scenario(path, [*asked, *options]),
+        lambda options: load_scenario(path, [*given, *options]),
         of,
         slower=slower,
         step=step,

@@ -1,13 +1,12 @@
 """Layer parallelism: splitting a model by layers instead of its batch.
 
-Each device holds a run of layers, and a batch goes through all devices. Naive: one device works at
-a time. Pipelined (GPipe): k micro-batches follow one another, all forward, then all backward; then
-each device updates its own weights. With equal stages and free transfers the devices are idle for
-(p - 1) / (k + p - 1) of (k + p - 1) (f + b). Activations and gradients that cross a cut travel over
-the route from one device to the next, overlapped with the passes, one micro-batch at a time; each
-cut has a route of its own. Activations of all samples stay until their backward pass. Weights that
-two stages share (a tied output layer) are not exchanged. Source: Huang et al., "GPipe", NeurIPS
-2019.
+Each device holds consecutive layers, and a batch passes all devices. Naive: one device works at a
+time. Pipelined (GPipe): k micro-batches follow one another, all forward, then all backward; then
+each device updates its weights. With p equal stages and free transfers the devices are idle for (p
+- 1) / (k + p - 1) of the step, (k + p - 1) (f + b). Activations and gradients are sent over the
+route between neighbouring devices, overlapped with the passes, one micro-batch at a time; routes do
+not share links. All activations are kept until their backward pass. Weights that two stages share
+(a tied output layer) are not exchanged. Source: Huang et al., "GPipe", NeurIPS 2019.
 """
 
 from __future__ import annotations
@@ -32,10 +31,9 @@ from dpsim.workload import MOST_SAMPLES, WIDTH, Model
 class Stage:
     """The layers ``first`` to ``end`` (exclusive) on one device.
 
-    Holds the seconds of a micro-batch's passes and of the update, and the memory (B).
-
-    ``sent`` is the bytes of a micro-batch's activations sent to the next stage, and of the
-    gradients that come back; 0 for the last stage.
+    With the seconds of a micro-batch's passes and of the update, and the memory (B). ``sent`` is
+    the bytes of a micro-batch's activations for the next stage, and of its gradients; 0 for the
+    last stage.
     """
 
     first: int
@@ -82,7 +80,7 @@ class LayerSplit:
             self.micro_batches * (stage.forward + stage.backward) + stage.update
             for stage in self.stages
         )
-        # Rounding can take one device that never waits slightly below 0.
+        # Rounding may give slightly less than 0.
         return max(0.0, 1 - busy / (len(self.stages) * self.pipeline.step))
 
     @property
@@ -97,7 +95,7 @@ class LayerSplit:
 
 
 def balanced(seconds: FloatArray, parts: int) -> list[int]:
-    """Cut a row of work into ``parts`` runs so that the longest run is as short as possible.
+    """Cut a sequence of work into ``parts`` runs so that the longest is as short as possible.
 
     Return the end of each run. Raises DpsimError if there are fewer pieces than parts.
     """
@@ -105,21 +103,19 @@ def balanced(seconds: FloatArray, parts: int) -> list[int]:
         raise DpsimError(
             f"devices: must be at most the {len(seconds)} blocks of the model, but got {parts}"
         )
-    # Dynamic programming: the best of k runs over the first j pieces is the best of k - 1 runs over
-    # the first i and one run from there, for the best i.  before[j] is the work of the first j
-    # pieces, and before[j] - before[i] the work of a run from i to j.
+    # Dynamic programming: the best k runs over the first j pieces are the best k - 1 runs over the
+    # first i and a run from i to j, of before[j] - before[i], for the best i.
     before = np.concatenate([[0.0], np.cumsum(seconds)])
     longest, cuts = before.copy(), []  # of the first j pieces in one run
     for run in range(1, parts):
         # options[j, i]: the longest run if the last one goes from piece i to piece j.
         options = np.maximum(longest[None, :], before[:, None] - before[None, :])
         options[np.triu_indices(len(before))] = np.inf  # no run is empty
-        # The runs before it need at least a piece each.
-        options[:, :run] = np.inf
+        options[:, :run] = np.inf  # the previous runs need at least a piece each
         cuts.append(options.argmin(axis=1))
         longest = options.min(axis=1)
     ends = [len(seconds)]
-    # Backtrack from the end: each table of cuts says where the run that ends there begins.
+    # Backtrack: each table of cuts has the begin of the run that ends at an index.
     for cut in reversed(cuts):
         ends.insert(0, int(cut[ends[0]]))
     return ends
@@ -127,12 +123,13 @@ def balanced(seconds: FloatArray, parts: int) -> list[int]:
 
 def pipelined(stages: Sequence[Stage], hops: Sequence[Hop], micro_batches: int) -> Pipeline:
     """Time a step of ``micro_batches``; ``hops`` lead from each of ``stages`` to the next."""
-    ways = [(hop, stage.sent) for hop, stage in zip(hops, stages[:-1], strict=True)]
-    forward = _pass([stage.forward for stage in stages], ways, np.zeros(len(stages)), micro_batches)
-    # The backward pass starts at the last stage. Each stage begins it after its last forward pass:
-    # GPipe does not mix the two.
+    transfers = [(hop, stage.sent) for hop, stage in zip(hops, stages[:-1], strict=True)]
+    forward = _pass(
+        [stage.forward for stage in stages], transfers, np.zeros(len(stages)), micro_batches
+    )
+    # Backward starts at the last stage, on each stage after its last forward pass.
     backwards = [stage.backward for stage in reversed(stages)]
-    backward = _pass(backwards, ways[::-1], forward[::-1, -1], micro_batches)[::-1]
+    backward = _pass(backwards, transfers[::-1], forward[::-1, -1], micro_batches)[::-1]
     ends = backward[:, -1]
     step = max(float(end) + stage.update for end, stage in zip(ends, stages, strict=True))
     return Pipeline(forward, backward, step)
@@ -140,38 +137,37 @@ def pipelined(stages: Sequence[Stage], hops: Sequence[Hop], micro_batches: int) 
 
 def _pass(
     seconds: Sequence[float],
-    ways: Sequence[tuple[Hop, float]],
+    transfers: Sequence[tuple[Hop, float]],
     free: FloatArray,
     micro_batches: int,
 ) -> FloatArray:
     """Return when each stage ends each micro-batch; a stage starts at ``free`` at the earliest.
 
-    A stage processes micro-batches one after the other as they arrive from the stage before.
+    A stage processes micro-batches in the order in which they arrive from the previous stage.
     """
     ends = np.zeros((len(seconds), micro_batches))
     arrived = np.zeros(micro_batches)
     for stage, each in enumerate(seconds):
         end = float(free[stage])
-        for number, there in enumerate(arrived):
-            end = ends[stage, number] = max(end, float(there)) + each
-        if stage < len(ways):
-            arrived = _sent(ends[stage], *ways[stage])
+        for number, arrival in enumerate(arrived):
+            end = ends[stage, number] = max(end, float(arrival)) + each
+        if stage < len(transfers):
+            arrived = _arrivals(ends[stage], *transfers[stage])
     return ends
 
 
-def _sent(ready: FloatArray, hop: Hop, nbytes: float) -> FloatArray:
+def _arrivals(ready: FloatArray, hop: Hop, nbytes: float) -> FloatArray:
     """Return when messages of ``nbytes``, ready at ``ready``, arrive over ``hop`` in turn."""
-    # A message leaves when the link has sent the one before; latency delays messages, but does not
-    # occupy the link.
+    # Latency does not occupy the link.
     free, arrived = 0.0, np.zeros(len(ready))
-    for number, there in enumerate(ready):
-        free = max(free, float(there)) + nbytes / hop.rate
+    for number, arrival in enumerate(ready):
+        free = max(free, float(arrival)) + nbytes / hop.rate
         arrived[number] = free + hop.latency
     return arrived
 
 
 def on_devices(scenario: Scenario, devices: int) -> Scenario:
-    """Put the scenario's global batch on that many devices, in one pass, without disturbance.
+    """Put the scenario's global batch on ``devices``, in one pass, without disturbance.
 
     Raises DpsimError for more devices than the cluster has, for partly used or unequal nodes, and
     if the batch does not divide.
@@ -191,15 +187,14 @@ def on_devices(scenario: Scenario, devices: int) -> Scenario:
         raise DpsimError(
             f"devices: must be from 1 to the cluster's {config.ranks}, but got {devices}"
         )
-    _divides("devices", batch, devices)
+    _check_divides("devices", batch, devices)
     if batch // devices > MOST_SAMPLES:
         raise DpsimError(
             f"devices: must leave each at most {MOST_SAMPLES:,} samples a step, but {devices} "
             f"leave {batch // devices:,}"
         )
 
-    # One worker per device with an equal share of the batch: the data-parallel step on the same
-    # devices, with which the split is compared.
+    # The data-parallel step with which the split is compared.
     changes = {
         "batch_per_gpu": batch // devices,
         "global_batch": None,
@@ -208,7 +203,7 @@ def on_devices(scenario: Scenario, devices: int) -> Scenario:
         "utilisation": (),
     }
     plain = {
-        "cluster": _of(config, devices),
+        "cluster": _first_devices(config, devices),
         "testbed": None,
         "workload": {**dict(scenario.workload), **changes},
         "disturbance": {},
@@ -218,8 +213,8 @@ def on_devices(scenario: Scenario, devices: int) -> Scenario:
     return Scenario.model_validate({**dict(scenario), **plain})
 
 
-def _of(config: ClusterConfig, devices: int) -> ClusterConfig:
-    """Return the first devices of a cluster of equal nodes."""
+def _first_devices(config: ClusterConfig, devices: int) -> ClusterConfig:
+    """Return a cluster of equal nodes with only ``devices`` of its devices."""
     per_node = config.ranks // config.nodes
     if devices > per_node and devices % per_node:
         raise DpsimError(f"devices: must fill nodes of {per_node}, but got {devices}")
@@ -229,7 +224,7 @@ def _of(config: ClusterConfig, devices: int) -> ClusterConfig:
     )
 
 
-def _divides(what: str, batch: int, parts: int) -> None:
+def _check_divides(what: str, batch: int, parts: int) -> None:
     if parts < 1 or batch % parts:
         raise DpsimError(f"{what}: must divide the global batch of {batch}, but got {parts}")
 
@@ -237,11 +232,11 @@ def _divides(what: str, batch: int, parts: int) -> None:
 def layer_split(scenario: Scenario, devices: int, micro_batches: int) -> LayerSplit:
     """Split the scenario's model over ``devices`` of its cluster.
 
-    The global batch is cut into ``micro_batches``. Cuts are between blocks of the network, where
-    they balance time best. Raises DpsimError as `on_devices` does.
+    The global batch is divided into ``micro_batches``. Cuts are between blocks, and balance time
+    best. Raises DpsimError like `on_devices`.
     """
     on_one_node = on_devices(scenario, devices)
-    _divides("micro-batches", scenario.global_batch, micro_batches)
+    _check_divides("micro-batches", scenario.global_batch, micro_batches)
     stages = _stages(on_one_node, devices, scenario.global_batch, micro_batches)
     cluster = build_cluster(on_one_node.cluster)
     ranks = np.arange(devices)
@@ -260,7 +255,7 @@ def _stages(scenario: Scenario, devices: int, batch: int, micro_batches: int) ->
     model, gpu = scenario.build_model(), scenario.cluster.accelerator
     timed = partial(learner_times, scenario, model, gpu, batch // micro_batches)
     times = timed()
-    # One tensor crosses between blocks. Within a block a residual path or a branch would cross too.
+    # One tensor crosses between blocks; within a block there would be residuals or branches.
     blocks = model.blocks
     passes = times.forward + times.backward
     work = np.array([passes[first:end].sum() for first, end in blocks])
@@ -285,7 +280,7 @@ def _stages(scenario: Scenario, devices: int, batch: int, micro_batches: int) ->
 
 def _crossing(model: Model, cut: int) -> int:
     """Return the elements per sample that cross a cut: the last stored tensor before it."""
-    # In-place layers store nothing and pass on their input's size.
+    # In-place layers store nothing.
     return next(
         (layer.activations for layer in reversed(model.layers[:cut]) if layer.activations), 0
     )
@@ -295,14 +290,13 @@ def _memory(scenario: Scenario, model: Model, first: int, end: int, batch: int) 
     """Return the memory of a device with these layers and the activations of the whole batch."""
     part = replace(model, layers=model.layers[first:end], measured=None)
     use = memory_use(scenario, part)
-    # GPipe runs all micro-batches forward first, so activations of the whole batch are held at
-    # once. Each stage is alone with its weights, so nothing is sharded.
+    # GPipe runs all forward passes first, so the whole batch's activations are held.
     return use.changed(batch=batch, workers=1, stage=0)
 
 
 @dataclass(frozen=True, slots=True)
 class Arrangement:
-    """One way to train a global batch on ``devices`` GPUs, and its step.
+    """An arrangement to train a global batch on ``devices`` GPUs, and its step.
 
     ``micro_batches`` is the number for a model split by layers, None for data parallelism. ``idle``
     is the share of the GPUs' time without computing. ``bytes_sent`` is the total of all GPUs.
@@ -347,11 +341,11 @@ def arrangements(
 ) -> list[Arrangement]:
     """Simulate data parallelism on ``devices`` GPUs, then layer splits by micro-batches.
 
-    Raises DpsimError if the global batch or the model cannot be divided so.
+    Raises DpsimError if the global batch or the model cannot be divided like this.
     """
     batch = scenario.global_batch
     result = simulate(on_devices(scenario, devices))
-    # Only results made by hand in tests have no memory.
+    # Only tests have results without memory.
     assert result.memory is not None
     step = result.step_time_s["mean"]
     # Everything but computing, as in `LayerSplit.idle`.

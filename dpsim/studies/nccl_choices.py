@@ -1,7 +1,6 @@
-"""The fastest algorithm and protocol of NCCL at each size, by this model.
+"""The algorithm and protocol of NCCL that this model finds fastest at each size.
 
-NCCL chooses by estimates of its own. A tuner plugin can make it take a choice that the model finds
-faster.
+NCCL chooses by its own estimates; a tuner plugin can make it use other choices.
 """
 
 from __future__ import annotations
@@ -16,10 +15,9 @@ from dpsim.base.lazy import Shown
 from dpsim.network.libraries.nccl import NcclModel
 from dpsim.topology import Cluster
 
-# Below this gain NCCL's own choice stays: model errors are larger, and rows would change at each
-# size.
+# Smaller gains are within the model's errors, and rows would change at each size.
 _LEAST_GAIN = 0.05
-_HELD_TO = ("ring", "tree", "in-network")  # restrictions that `NcclModel` knows
+_RESTRICTIONS = ("ring", "tree", "in-network")  # restrictions that `NcclModel` knows
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,17 +73,19 @@ def nccl_choices(
     ends = [after.smallest - 1 for _, after in pairwise(at_sizes)] + [at_sizes[-1].smallest]
     reaching = [replace(row, largest=end) for row, end in zip(at_sizes, ends, strict=True)]
     rows = tuple(
-        _merged(list(alike))
-        for _, alike in groupby(reaching, key=lambda row: (row.algorithm, row.protocol, row.nccl))
+        _merged(list(rows_of_choice))
+        for _, rows_of_choice in groupby(
+            reaching, key=lambda row: (row.algorithm, row.protocol, row.nccl)
+        )
     )
     return NcclChoices(operation, machine.nodes, machine.ranks, rows)
 
 
 def _models(cluster: Cluster, operation: str, itemsize: int) -> Iterator[NcclModel]:
-    """Yield NCCL with its own choice, then restricted to each algorithm that it can run here."""
+    """Yield NCCL with its own choice, then restricted to each possible algorithm."""
     yield NcclModel(cluster, operation=operation, itemsize=itemsize)
     # The other operations have one algorithm each.
-    for name in _HELD_TO if operation == "all-reduce" else ():
+    for name in _RESTRICTIONS if operation == "all-reduce" else ():
         try:
             yield NcclModel(cluster, operation=operation, restriction=name, itemsize=itemsize)
         except DpsimError:
@@ -93,11 +93,11 @@ def _models(cluster: Cluster, operation: str, itemsize: int) -> Iterator[NcclMod
 
 
 def _best(models: list[NcclModel], nbytes: int) -> SizeChoice:
-    """Return the choice at one size; ``algorithm`` is empty if there is only one way."""
+    """Return the choice at one size; ``algorithm`` is empty if there is no choice."""
     chosen = models[0].explain(nbytes)
-    # Each algorithm's channels load the fabric differently, so its own model prices it.
-    held = models[1:] or models
-    rivals = [rival for model in held for rival in model.explain(nbytes).rivals]
+    # Each algorithm loads the fabric differently, so it has its own model.
+    restricted = models[1:] or models
+    rivals = [rival for model in restricted for rival in model.explain(nbytes).rivals]
     if not rivals:
         return SizeChoice(nbytes, nbytes, "", "", chosen.chosen, 0.0)
     own = next(rival for rival in rivals if rival.name == chosen.chosen)
@@ -109,7 +109,7 @@ def _best(models: list[NcclModel], nbytes: int) -> SizeChoice:
     return SizeChoice(nbytes, nbytes, algorithm, protocol, own.name, gain)
 
 
-def _merged(alike: list[SizeChoice]) -> SizeChoice:
+def _merged(rows_of_choice: list[SizeChoice]) -> SizeChoice:
     """Merge neighbouring sizes with the same choice."""
-    gain = max(row.gain for row in alike)
-    return replace(alike[0], largest=alike[-1].largest, gain=gain)
+    gain = max(row.gain for row in rows_of_choice)
+    return replace(rows_of_choice[0], largest=rows_of_choice[-1].largest, gain=gain)

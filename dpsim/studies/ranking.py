@@ -31,7 +31,7 @@ class Ranking:
 
     @property
     def of_samples(self) -> bool:
-        """Whether the figure counts a sample alike in every batch, whatever accuracy needs."""
+        """Whether the figure counts samples equally, although batches differ in those they need."""
         return self.of_time and self.name != "time-to-target"
 
 

@@ -1,4 +1,4 @@
-"""Replay training in simulated time: each gradient is computed on the version its worker held."""
+"""Replay training in simulated time: gradients are computed on the versions that workers held."""
 
 from dpsim.studies.replay.curve import Curve
 from dpsim.studies.replay.gradient_history import GradientHistory, first_reads, gradient_histories

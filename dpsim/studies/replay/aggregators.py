@@ -39,11 +39,11 @@ class AllReduceAggregator:
         self._velocity = self._momentum * self._velocity + scale * self._mean.mean(sums)
         return self._velocity
 
-    def _scale(self, gave: int) -> float:
-        """Return the factor from the mean over all workers to the sum or the mean of ``gave``."""
+    def _scale(self, count: int) -> float:
+        """Return the factor from the mean over all workers to the sum or mean of ``count``."""
         if self._total:
             return self._workers
-        return self._workers / gave if self._drops else 1
+        return self._workers / count if self._drops else 1
 
 
 class ServerAggregator:

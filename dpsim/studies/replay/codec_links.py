@@ -1,4 +1,4 @@
-"""Vectors as they arrive after compression by a codec: from one sender, or as a mean of all."""
+"""Vectors after compression by a codec: from one sender, or as a mean of all."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from dpsim.strategy.compression import Codec, CompressedMean, Floats
 class CodecMean:
     """The mean of all workers' vectors (workers, P) by a collective with the codec.
 
-    Lossless without a codec. Without ``feedback`` encoding losses are not kept: they show in the
-    next difference.
+    Lossless without a codec. Without ``feedback`` losses are not kept, because the next difference
+    contains them.
     """
 
     def __init__(
@@ -23,7 +23,7 @@ class CodecMean:
         self._exchange = None if codec.exact else kind(codec, workers, elements, seed)
 
     def mean(self, vectors: RealArray) -> RealArray:
-        """Return the mean that every worker holds afterwards (P,)."""
+        """Return the mean (P,) that every worker gets."""
         if self._exchange is None:
             return np.asarray(vectors.sum(axis=0) / len(vectors))
         # Codecs take fp32, like gradients on a GPU; the replay computes in double precision.
@@ -36,22 +36,20 @@ class CodecLink(CodecMean):
     def __init__(
         self, codec: Codec, elements: int, seed: int, sender: int, *, feedback: bool = True
     ) -> None:
-        # Each sender has a random stream of its own: with a common one, the codec's random choices
-        # would be the same for all.
+        # A random stream per sender, so that their random choices differ.
         drawn = int(random_stream(seed, "codec", sender).integers(2**63))
         super().__init__(codec, 1, elements, drawn, feedback=feedback)
 
     def carry(self, vector: RealArray) -> RealArray:
-        """Return ``vector`` (P,) as it arrives."""
-        # The mean over a single sender is the vector that its receivers decode.
+        """Return ``vector`` (P,) as receivers decode it."""
         return self.mean(vector[None])
 
 
 def gossip_step_size(codec: Codec, elements: int) -> float:
     """Return the step size of gossip towards received values: 1 if lossless.
 
-    Otherwise it is half of the share that the codec sends: the less is sent, the more the
-    neighbours' known values lag behind, and a larger step overshoots.
+    Otherwise half of the share that the codec sends: with less sent, the neighbours' known values
+    lag behind more, and a larger step overshoots.
     """
     if codec.exact:
         return 1.0
@@ -60,10 +58,7 @@ def gossip_step_size(codec: Codec, elements: int) -> float:
 
 
 class _Differences(CompressedMean):
-    """Encodes as for error feedback, but keeps no residual.
-
-    Receivers therefore never get more than was sent.
-    """
+    """Encodes as for error feedback, but keeps no residual."""
 
     def __init__(self, codec: Codec, workers: int, elements: int, seed: int) -> None:
         fed_back = {"error_feedback": True} if "error_feedback" in type(codec).model_fields else {}

@@ -18,8 +18,8 @@ Progress = Callable[[str, int, int], None]
 class Point(NamedTuple):
     """The state at ``time_s``, after ``samples`` trained samples and ``bytes`` sent in all.
 
-    Loss and accuracy are those of the (mean) model. ``disagreement``: the root mean square distance
-    of the workers' models from their mean; 0 if they share one.
+    Loss and accuracy are of the (mean) model. ``disagreement``: the root mean square distance of
+    the workers' models from their mean; 0 if they share one.
     """
 
     time_s: float
@@ -70,7 +70,7 @@ class CurveRecorder:
         self._updates = updates
         self._bytes_after = bytes_after
         self._progress = progress
-        # A set, since with few updates some points coincide.
+        # A set, because points may coincide.
         due = np.linspace(0, updates, trainer.config.points + 1).round().astype(int)
         self._due = set(due.tolist())
 

@@ -1,4 +1,4 @@
-"""The history of each gradient: the update that applied it, and when other workers read that.
+"""The history of each gradient: the update that applied it, and when others read that update.
 
 Under SSP(s), iteration t reads all updates of clocks up to t - s - 1 and all of the worker's own;
 later ones if they have arrived by then (best effort), and none of clocks beyond t + s - 1. Source:
@@ -60,19 +60,19 @@ def first_reads(gradients: Gradients, *, own_reads: bool = False) -> IntArray:
     firsts = np.full((len(gradients.worker), workers), _UNREAD)
     used = (gradients.update != DROPPED) & (gradients.update != NEVER)
     for worker in range(workers):
-        mine = gradients.worker == worker
-        order = np.argsort(gradients.clock[mine])
-        clocks = gradients.clock[mine][order]
-        # A worker never reads an older version than before, so its reads are sorted by clock too.
-        versions_read = gradients.read[mine][order]
+        of_worker = gradients.worker == worker
+        order = np.argsort(gradients.clock[of_worker])
+        clocks = gradients.clock[of_worker][order]
+        # Sorted too: a worker never reads an older version than before.
+        versions_read = gradients.read[of_worker][order]
         # Update u makes version u + 1: the first read above u is the first that includes it.
-        place = np.searchsorted(versions_read, gradients.update, side="right")
-        read = (place < len(versions_read)) & used
-        firsts[read, worker] = clocks[place[read]]
+        index = np.searchsorted(versions_read, gradients.update, side="right")
+        read = (index < len(versions_read)) & used
+        firsts[read, worker] = clocks[index[read]]
         if own_reads:
-            following = gradients.clock[mine] + 1
-            is_read = used[mine] & (following <= clocks[-1])
-            firsts[mine, worker] = np.where(is_read, following, _UNREAD)
+            following = gradients.clock[of_worker] + 1
+            is_read = used[of_worker] & (following <= clocks[-1])
+            firsts[of_worker, worker] = np.where(is_read, following, _UNREAD)
     return firsts
 
 

@@ -1,13 +1,11 @@
-"""Replay workers that have models of their own and step together.
+"""Replay synchronous workers with their own models: local SGD, model averaging and gossip.
 
-Used for local SGD, synchronous model averaging and gossip.
-
-Workers exchange when the simulation says; in between they are independent, so that all gradients of
-a step are computed at once. If a codec compresses models, workers send differences from the
-receivers' copy, since a model itself would not survive compression: from the last average, or for
-gossip from the neighbours' copy (Koloskova, Stich and Jaggi, "Decentralized stochastic optimization
-and gossip algorithms with compressed communication", ICML 2019). The loss of one difference is
-contained in the next, so that gossip and the central average need no error feedback.
+Workers exchange when the simulation says; in between they are independent, so all gradients of a
+step are computed at once. If a codec compresses models, workers send differences from the
+receivers' copy: from the last average, or in gossip from the neighbours' copy (Koloskova, Stich and
+Jaggi, "Decentralized stochastic optimization and gossip algorithms with compressed communication",
+ICML 2019). The next difference contains the loss of this one, so gossip and the central average
+need no error feedback.
 """
 
 from __future__ import annotations
@@ -28,7 +26,7 @@ from dpsim.studies.replay.trainer import Trainer
 
 
 class OwnModels(ABC):
-    """Replicas with a model and a velocity (learners, P) for each learner."""
+    """Learners' models and velocities (learners, P)."""
 
     def __init__(self, trainer: Trainer, job: Job, codec: Codec) -> None:
         self.trainer, self.job, self.codec = trainer, job, codec
@@ -44,7 +42,7 @@ class OwnModels(ABC):
         Return the mean of all models (P,), or the central one.
         """
         samples_a_step = self.trainer.workers * self.trainer.batch
-        # One iteration more than steps: the first only measures the start.
+        # The first iteration only measures the start.
         for done, time in enumerate([0.0, *times]):
             if done:
                 clocks = np.full(self.trainer.workers, done - 1)
@@ -85,7 +83,7 @@ class LocalSgd(OwnModels):
         self._common = self.models.mean(axis=0)
 
     def step(self, step: int, gradients: RealArray) -> None:
-        """Take a step of each learner's own, then exchange as the simulated workers do."""
+        """Take a step of each learner, then exchange like the simulated workers."""
         exchanged = self.job.exchange(step).kind
         if exchanged == "gradients":
             mean = self._average.mean(self.of_workers(gradients))
@@ -105,11 +103,11 @@ class LocalSgd(OwnModels):
 
 
 class CentralModel(OwnModels):
-    """Learners w_i are corrected by c_i towards a central model z, as their kind of sync says.
+    """Learners w_i are corrected by c_i towards a central model z.
 
     In a step that exchanges models w_i -= g_i + c_i, and z moves by the sum of c_i. A learner is
-    corrected when z of the step before has arrived, at the latest when its next step begins. A
-    codec that keeps little of the corrections delays z, and z may then oscillate if it has a large
+    corrected when the previous step's z has arrived, at the latest when its next step begins. A
+    codec that keeps little of the corrections delays z, which may then oscillate if it has a large
     momentum.
     """
 
@@ -133,26 +131,25 @@ class CentralModel(OwnModels):
         return self._centre
 
     def step(self, step: int, gradients: RealArray) -> None:
-        """Update each learner; where models are exchanged, correct it and move the central one."""
+        """Update each learner; if models are exchanged, correct it and move the central model."""
         if self.job.exchange(step).kind != "models":
             self.models = self.models - self.moves(gradients)
             return
-        # Corrections need no gradient of this step, so they can be sent while gradients are
-        # computed.
+        # Sent while gradients are computed, because they need no gradient of this step.
         corrections = self._sync.corrections(self.models, self._centre)
         self.models = self.models - self.moves(gradients) - corrections
         of_workers = corrections.reshape(self.job.workers, -1, corrections.shape[1]).sum(axis=1)
-        # A worker's learners are added up on its GPU, so their sum is sent. z moves by the sum over
-        # all learners; the collective returns the mean over workers.
+        # A worker sends the sum of its learners. z moves by the sum over all; the collective
+        # returns the mean over workers.
         total = self.job.workers * self._average.mean(of_workers)
         moved = self._sync.moved(self._centre, self._before, total)
         self._centre, self._before = moved, self._centre
 
 
 class Gossip(OwnModels):
-    """Models mixed with the neighbours' of the turn when a step begins, then updated by gradients.
+    """Models mixed with the turn's neighbours at the start of a step, then updated by gradients.
 
-    With local SGD models are instead mixed periodically, after a step.
+    With local SGD models are mixed periodically, after a step.
     """
 
     def __init__(self, trainer: Trainer, job: Job, codec: Codec) -> None:
@@ -162,8 +159,7 @@ class Gossip(OwnModels):
         elements = trainer.network.parameters
         self._mixing = [mixing_matrix(turn) for turn in turns]
         self._step_size = gossip_step_size(codec, elements)
-        # All workers know all initial models. Models are replaced and never changed in place, so
-        # turns may share the array.
+        # All workers know all initial models. Turns may share the array, which is not changed.
         self._known = [self.models] * len(turns)
         self._links = [
             CodecLink(codec, elements, trainer.seed, worker, feedback=False)
@@ -184,11 +180,10 @@ class Gossip(OwnModels):
         mixing = self._mixing[turn]
         if self.codec.exact:
             return np.asarray(mixing @ self.models)
-        # Other turns have other neighbours, which only know what they received in such turns.
+        # A turn's neighbours only know what they received in such turns.
         changed = self.models - self._known[turn]
         arrived = [link.carry(own) for link, own in zip(self._links, changed, strict=True)]
         known = self._known[turn] + np.stack(arrived)
         self._known[turn] = known
-        # Choco-Gossip's step, x += gamma (W - I) x_known: the model itself stays whole; the codec's
-        # loss only affects the copies.
+        # Choco-Gossip's step, x += gamma (W - I) x_known: losses only affect the copies.
         return np.asarray(self.models + self._step_size * (mixing @ known - known))

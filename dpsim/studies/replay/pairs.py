@@ -1,9 +1,8 @@
 """Replay asynchronous gossip.
 
-A worker's gradient is computed on the model that it read, and applied to its current model.
-
-Pairs average their models when their exchange ends, in one act. If a codec compresses models, both
-move towards each other by their copies of one another, as in `dpsim.studies.replay.own_models`.
+A worker's gradient is computed on the model that it read, and applied to its current model. Pairs
+average their models when their exchange ends, in one act. If a codec compresses models, both move
+towards each other by their copies of one another, as in `dpsim.studies.replay.own_models`.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ class Pairs:
         self._velocities = np.zeros_like(self.models)
         self._read: dict[int, tuple[int, RealArray]] = {}
         self._computed: dict[int, RealArray] = {}
-        # How often others averaged with each worker, so far and when it last read.
+        # How often others averaged with each worker: in total, and when it last read.
         self._averaged = [0] * trainer.workers
         self._averaged_when_read = [0] * trainer.workers
         self._start = self.models.copy()
@@ -67,29 +66,28 @@ class Pairs:
         if self._codec.exact:
             self.models[both] = (self.models[worker] + self.models[partner]) / 2
             return
-        # A compressed model is not the model: both move by the difference of their copies of one
-        # another, which preserves their mean.
-        mine = self._received_model(worker, partner)
-        theirs = self._received_model(partner, worker)
-        moves = np.stack([theirs - mine, mine - theirs])
+        # Moving both by the difference of their copies preserves the models' mean.
+        worker_copy = self._received_model(worker, partner)
+        partner_copy = self._received_model(partner, worker)
+        moves = np.stack([partner_copy - worker_copy, worker_copy - partner_copy])
         self.models[both] += self._step_size / 2 * moves
 
     def _received_model(self, worker: int, partner: int) -> RealArray:
         """Send a worker's changes to its partner, and return the partner's copy of its model."""
-        ends = (worker, partner)
-        if ends not in self._links:
-            self._links[ends] = CodecLink(
+        direction = (worker, partner)
+        if direction not in self._links:
+            self._links[direction] = CodecLink(
                 self._codec,
                 self._trainer.network.parameters,
                 self._trainer.seed,
-                # A random stream for each direction between two workers.
+                # A random stream per direction.
                 sender=worker * self._trainer.workers + partner,
                 feedback=False,
             )
-            self._known[ends] = self._start[worker]
-        changed = self.models[worker] - self._known[ends]
-        self._known[ends] = self._known[ends] + self._links[ends].carry(changed)
-        return self._known[ends]
+            self._known[direction] = self._start[worker]
+        changed = self.models[worker] - self._known[direction]
+        self._known[direction] = self._known[direction] + self._links[direction].carry(changed)
+        return self._known[direction]
 
     def _update(self, worker: int) -> None:
         if worker not in self._computed:
@@ -101,18 +99,15 @@ class Pairs:
         self.stale.append(self._averaged[worker] - self._averaged_when_read[worker])
 
     def _compute(self) -> None:
-        """Compute the gradients of all workers that have read, at once.
-
-        A gradient depends only on the model read, and many at once are one product of matrices.
-        """
+        """Compute the gradients of all workers that have read, by one product of matrices."""
         workers = sorted(self._read)
         clocks: list[int] = []
-        held: list[RealArray] = []
+        models: list[RealArray] = []
         for worker in workers:
             # Sorted, so that results do not depend on the order of reading.
             clock, model = self._read.pop(worker)
             clocks.append(clock)
-            held.append(model)
-        gradients = self._trainer.gradients(np.array(workers), np.array(clocks), np.stack(held))
+            models.append(model)
+        gradients = self._trainer.gradients(np.array(workers), np.array(clocks), np.stack(models))
         for worker, gradient in zip(workers, gradients, strict=True):
             self._computed[worker] = gradient

@@ -1,4 +1,4 @@
-"""The weights of each worker over a replayed training, in the plane in which they move most.
+"""The workers' weights during a replayed training, in the plane in which they move most.
 
 The plane is spanned by the first two principal directions of all weights, through their mean; the
 loss is measured on a grid in it. Source of the method: Li et al., "Visualizing the loss landscape
@@ -62,7 +62,7 @@ def weight_paths(scenario: Scenario, progress: Progress = lambda what, done, tot
     found, trainer, recorder = replay_recorded(scenario, progress, _PathRecorder)
     assert isinstance(recorder, _PathRecorder)
     weights = np.stack(recorder.kept)
-    # (points, workers, P) as one cloud of points: all workers at all times span one plane.
+    # One cloud of all workers at all times.
     flat = weights.reshape(-1, weights.shape[2])
     middle = flat.mean(axis=0)
     # The rows of `directions` are the principal directions, the strongest first.
@@ -79,7 +79,7 @@ def weight_paths(scenario: Scenario, progress: Progress = lambda what, done, tot
 
 def _grid(values: FloatArray) -> FloatArray:
     low, high = float(values.min()), float(values.max())
-    # If paths do not move along a direction, the grid still gets some width.
+    # Some width, even if paths do not move in a direction.
     margin = _MARGIN * (high - low) or 1.0
     return np.linspace(low - margin, high + margin, _GRID)
 

@@ -1,12 +1,9 @@
 """Train a small model for real, with the timing of a scenario.
 
 The simulation decides which worker reads which parameters when, and real gradients are computed on
-them.
-
-Workers and their timing are the scenario's. The trained model is ``replay``'s; each of its
-gradients takes the time of one of the scenario's model. Codecs are applied to whole gradients. A
-worker's learners form a larger batch if gradients are averaged, and have models of their own if
-models are.
+them. The trained model is ``replay``'s; its gradients take the time of the scenario's model. Codecs
+are applied to whole gradients. A worker's learners form a larger batch if gradients are averaged,
+and have their own models if models are.
 """
 
 from __future__ import annotations
@@ -75,7 +72,7 @@ class Replay(Shown):
 
     @property
     def time_to_target_s(self) -> float | None:
-        """The simulated seconds until the target accuracy was measured; None if it never was."""
+        """The simulated seconds until the target accuracy was measured, if it was."""
         point = self.curve.first(self.config.target_accuracy)
         return None if point is None else point.time_s
 
@@ -118,10 +115,10 @@ class Replay(Shown):
 
 
 def replay(scenario: Scenario, progress: Progress = lambda what, done, total: None) -> Replay:
-    """Train the model of ``scenario.replay`` as ``scenario`` would train its own.
+    """Train the model of ``scenario.replay`` with the timing of ``scenario``.
 
     The same scenario and seed give the same result. ``progress`` is called with the current
-    activity, the amount done, and the total. Raises DpsimError as `simulate` does.
+    activity, the amount done, and the total. Raises DpsimError like `simulate`.
     """
     return replay_recorded(scenario, progress, CurveRecorder)[0]
 
@@ -129,7 +126,7 @@ def replay(scenario: Scenario, progress: Progress = lambda what, done, total: No
 def replay_recorded(
     scenario: Scenario, progress: Progress, recorded_by: type[CurveRecorder]
 ) -> tuple[Replay, Trainer, CurveRecorder]:
-    """Train as `replay` does; also return the trainer and the recorder. Raises DpsimError."""
+    """Train like `replay`; also return the trainer and the recorder. Raises DpsimError."""
     config = scenario.replay
     # Learning begins with the first step: none of them is warm-up.
     settings = scenario.run.model_copy(update={"steps": config.steps, "warmup": 0})
@@ -141,7 +138,7 @@ def replay_recorded(
     job, log = run.job, run.log
     seed = scenario.run.seed if config.seed is None else config.seed
     learners = scenario.workload.learners_per_gpu
-    if _learners_apart(job):
+    if _learners_have_models(job):
         workers, batch = job.workers * learners, config.batch
     else:
         workers, batch = job.workers, config.batch * learners
@@ -171,7 +168,7 @@ def replay_recorded(
     return found, trainer, recorder
 
 
-def _learners_apart(job: Job) -> bool:
+def _learners_have_models(job: Job) -> bool:
     """Return whether each learner has a model of its own."""
     strategy = job.scenario.strategy
     return not strategy.sync.one_version and strategy.aggregation.one_version
@@ -182,18 +179,17 @@ def _bytes_after(job: Job, gradients: Gradients, log: Log) -> RealArray:
 
     For asynchronous workers, count the mean iteration for each gradient handed over.
     """
-    # Meetings that differ from step to step, such as gossip's neighbours, repeat after this many.
+    # Steps whose exchanges differ, such as gossip's, repeat after this many.
     turns = max((len(models) for models in job.collectives.values()), default=1)
     if not job.independent_workers:
         steps = range(len(log.times))
         kinds = [(job.exchange(step), step % turns) for step in steps]
-        # Steps of a kind send the same: each kind is added up once, by its first step.
+        # Steps of a kind send the same, so each kind is counted once.
         sent = {kind: bytes_in_step(job, kinds.index(kind)) for kind in set(kinds)}
         return np.cumsum([sent[kind] for kind in kinds])
     each = np.mean([bytes_in_step(job, turn) for turn in range(turns)]) / job.workers
 
-    # By the end of an update everything handed over so far has been sent, whether it was used or
-    # not.
+    # Everything handed over by then has been sent, used or not.
     handed_over = np.sort(gradients.done[~np.isnan(gradients.done)])
     return np.asarray(each * np.searchsorted(handed_over, log.times, side="right"))
 
@@ -210,7 +206,6 @@ class _Training:
         self._log = log
         self._recorder = recorder
         strategy = job.scenario.strategy
-        # Without communication nothing is encoded.
         self._codec: Codec = _PLAIN if job.silent else strategy.compression
         self.own_reads = job.one_version and not job.independent_workers and strategy.sync.lag > 0
         self.versions: IntArray = np.zeros(0, dtype=np.int64)
@@ -221,10 +216,10 @@ class _Training:
             pairs = Pairs(self._trainer, self._codec)
             parameters = pairs.run(self._log.acts, self._recorder)
             self.versions = np.array(pairs.stale)
-            return self._agreed(parameters)
+            return self._with_consensus(parameters)
         if self._job.one_version:
             return self._shared()
-        return self._agreed(self._own_models().run(self._log.times, self._recorder))
+        return self._with_consensus(self._own_models().run(self._log.times, self._recorder))
 
     def _shared(self) -> RealArray:
         update, read = self._gradients.update, self._gradients.read
@@ -234,12 +229,12 @@ class _Training:
             self._trainer,
             self._gradients,
             self._aggregate(),
-            self._back(),
+            self._reply_link(),
             own_reads=self.own_reads,
         )
         return shared.run(self._log.times, self._recorder)
 
-    def _back(self) -> CodecLink:
+    def _reply_link(self) -> CodecLink:
         """Return the link by which servers send parameters."""
         trainer = self._trainer
         codec = (
@@ -269,8 +264,8 @@ class _Training:
             kind = CentralModel
         return kind(self._trainer, self._job, self._codec)
 
-    def _agreed(self, parameters: RealArray) -> RealArray:
-        """Average replicas that gossiped in a last round, which takes time."""
+    def _with_consensus(self, parameters: RealArray) -> RealArray:
+        """Add the time of the last round, in which gossiping replicas are averaged."""
         consensus = one_time_costs(self._job).consensus_s
         if consensus:
             last = self._recorder.points[-1]

@@ -21,9 +21,9 @@ from dpsim.studies.replay.trainer import Trainer
 class SharedParameters:
     """Parameters updated by the changes that ``aggregate`` returns.
 
-    ``back`` is how servers send them. A gradient depends only on its version, not
-    on when it is computed: when one is needed, all that can be computed are, at once.
-    ``own_reads``: a worker that reads an old version adds its own gradients that the version lacks.
+    ``back`` is the link by which servers send them. When a gradient is needed, all that can be
+    computed are computed at once, because each depends only on its version. ``own_reads``: a worker
+    that reads an old version adds its own gradients that the version lacks.
     """
 
     def __init__(
@@ -43,8 +43,8 @@ class SharedParameters:
         self._worker, self._clock = gradients.worker, gradients.clock
         self._read, self._update = gradients.read, gradients.update
         self._rate = trainer.config.learning_rate
-        # Gradients that will be applied, in the order of the versions they are computed on; those
-        # before `_next` have been started.
+        # Gradients that will be applied, in the order of their versions; those before `_next` have
+        # been started.
         order = np.lexsort((self._clock, self._read))
         self._waiting = order[(self._update[order] != DROPPED) & (self._update[order] != NEVER)]
         self._next = 0
@@ -78,7 +78,7 @@ class SharedParameters:
         self._forget_before(update + 1)
 
     def _forget_before(self, newest: int) -> None:
-        """Drop versions that will not be read again, to free their memory."""
+        """Free versions that will not be read again."""
         oldest = newest
         if self._next < len(self._waiting):
             oldest = min(int(self._read[self._waiting[self._next]]), newest)
@@ -91,28 +91,28 @@ class SharedParameters:
 
         With ``own_reads``, a worker's gradients are computed one after the other.
         """
-        # `_waiting` is sorted by version, and versions up to `update` exist by now.
+        # `_waiting` is sorted by version.
         end = int(np.searchsorted(self._read[self._waiting], update, side="right"))
         ready, self._next = self._waiting[self._next : end], end
-        for wave in self._waves(ready):
-            workers, clocks = self._worker[wave], self._clock[wave]
-            gradients = self._trainer.gradients(workers, clocks, self._held(wave))
-            for entry, gradient in zip(wave.tolist(), gradients, strict=True):
+        for batch in self._batches(ready):
+            workers, clocks = self._worker[batch], self._clock[batch]
+            gradients = self._trainer.gradients(workers, clocks, self._parameters_of(batch))
+            for entry, gradient in zip(batch.tolist(), gradients, strict=True):
                 self._computed[entry] = gradient
                 if self._own_reads:
                     worker = int(self._worker[entry])
                     made = (int(self._update[entry]), gradient)
                     self._own.setdefault(worker, []).append(made)
 
-    def _waves(self, ready: IntArray) -> list[IntArray]:
+    def _batches(self, ready: IntArray) -> list[IntArray]:
         """Split ``ready`` into parts that can be computed at once: all, or single iterations."""
         if not self._own_reads:
             return [ready]
-        # A worker's parameters include its own gradient of the iteration before.
+        # A worker's parameters include its own gradient of the previous iteration.
         clocks = self._clock[ready]
         return [ready[clocks == clock] for clock in np.unique(clocks)]
 
-    def _held(self, entries: IntArray) -> RealArray:
+    def _parameters_of(self, entries: IntArray) -> RealArray:
         """Return the parameters for each worker's gradient (n, P), (1, P) if all are the same."""
         reads = self._read[entries]
         if self._own_reads:
@@ -121,7 +121,7 @@ class SharedParameters:
                 for entry, read in zip(entries.tolist(), reads.tolist(), strict=True)
             ]
             return np.stack(held)
-        # All on one version, as with BSP: one row serves all and saves the memory of n copies.
+        # If all are on one version, as with BSP, one row saves memory.
         if (reads == reads[0]).all():
             reads = reads[:1]
         return np.stack([self._versions[read] for read in reads.tolist()])
@@ -134,7 +134,7 @@ class SharedParameters:
         ]
         if not kept:
             return 0.0
-        # Scaled like the update: a mean divides each gradient by the number of workers.
+        # Scaled like the update.
         parts = 1 if self._trainer.config.reduction == "sum" else self._trainer.workers
         nothing = np.zeros(self._trainer.network.parameters)
         return sum((own for _, own in kept), start=nothing) * self._rate / parts

@@ -1,4 +1,4 @@
-"""The shared parts of training, in one process: network, samples, and batched gradients."""
+"""The common parts of replays: network, samples, and batched gradients."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dpsim.disturbance import random_stream
 from dpsim.scenario import ReplayConfig
 from dpsim.studies.replay.learning import NETWORKS, Sampler, digits, mean_loss
 
-# Gradients computed at once. Limits memory: this many of the MLP take 80 MB.
+# Gradients computed at once, to limit memory: this many of the MLP take 80 MB.
 _AT_ONCE = 4096
 
 
@@ -44,8 +44,7 @@ class Trainer:
         found = []
         for begin in range(0, len(workers), _AT_ONCE):
             part = slice(begin, begin + _AT_ONCE)
-            # One row of parameters serves all workers by broadcasting.
-            held = parameters if len(parameters) == 1 else parameters[part]
+            held = parameters if len(parameters) == 1 else parameters[part]  # one row is broadcast
             images = self.digits.images[samples[part]]
             labels = self.digits.labels[samples[part]]
             _, gradients = self.network.gradients(held, images, labels)

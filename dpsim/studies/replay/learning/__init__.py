@@ -1,4 +1,4 @@
-"""Small real training: digits, models that learn them quickly, and the workers' samples."""
+"""Small real training: handwritten digits, small networks, and the workers' samples."""
 
 from dpsim.studies.replay.learning.digits import WHITE, Digits, all_digits, digits
 from dpsim.studies.replay.learning.network import NETWORKS, Network, mean_loss

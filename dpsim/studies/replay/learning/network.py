@@ -50,18 +50,17 @@ class Network:
 
         Shapes as in `scores`, labels (n, batch).
         """
-        *passed, scores = self._forward(parameters, images)
+        *inputs_of_layers, scores = self._forward(parameters, images)
         loss, slope = cross_entropy(scores, labels)
         found = np.empty((len(images), self.parameters), dtype=parameters.dtype)
         layers, slopes = self._layers(parameters), self._layers(found)
         for inputs, (weights, _), (by_weights, by_biases) in zip(
-            reversed(passed), reversed(layers), reversed(slopes), strict=True
+            reversed(inputs_of_layers), reversed(layers), reversed(slopes), strict=True
         ):
             by_weights[...] = inputs.swapaxes(1, 2) @ slope
             by_biases[...] = slope.sum(axis=1, keepdims=True)
-            # The gradient by the images is not needed.
-            if inputs is not images:
-                # The inputs are a ReLU's output: 0 if it was cut off and has no gradient.
+            if inputs is not images:  # no gradient by the images
+                # ReLUs that are 0 have no gradient.
                 slope = slope @ weights.swapaxes(1, 2) * (inputs > 0)
         return loss, found
 
@@ -73,8 +72,7 @@ class Network:
         parts, start = [], 0
         for inputs, outputs in self._shapes:
             end = start + inputs * outputs
-            # Slices of contiguous rows: reshape copies nothing, and writing to the parts fills the
-            # vector.
+            # Views: writing to the parts fills the vector.
             weights = vectors[:, start:end].reshape(-1, inputs, outputs)
             start = end + outputs
             parts.append((weights, vectors[:, None, end:start]))
@@ -82,11 +80,11 @@ class Network:
 
     def _forward(self, parameters: RealArray, images: RealArray) -> list[RealArray]:
         """Return the input of each layer, then the scores."""
-        passed = [images]
+        inputs_of_layers = [images]
         for number, (weights, biases) in enumerate(self._layers(parameters), start=1):
-            out = passed[-1] @ weights + biases
-            passed.append(out if number == len(self._shapes) else out * (out > 0))
-        return passed
+            out = inputs_of_layers[-1] @ weights + biases
+            inputs_of_layers.append(out if number == len(self._shapes) else out * (out > 0))
+        return inputs_of_layers
 
 
 def cross_entropy(scores: RealArray, labels: IntArray) -> tuple[RealArray, RealArray]:
@@ -103,13 +101,13 @@ def cross_entropy(scores: RealArray, labels: IntArray) -> tuple[RealArray, RealA
 
 
 def mean_loss(scores: RealArray, labels: IntArray) -> RealArray:
-    """Return the mean cross-entropy alone (n,), in half of the time."""
+    """Return only the mean cross-entropy (n,), in half the time."""
     return _loss(scores, labels)[0]
 
 
 def _loss(scores: RealArray, labels: IntArray) -> tuple[RealArray, RealArray, RealArray]:
     """Return the mean cross-entropy over each batch, the scores' exponentials, and their sums."""
-    # Without subtracting the largest score, the exponential would overflow.
+    # Relative to the largest score, so that the exponential does not overflow.
     shifted = scores - scores.max(axis=-1, keepdims=True)
     powers = np.exp(shifted)
     total = powers.sum(axis=-1, keepdims=True)

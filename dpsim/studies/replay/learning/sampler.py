@@ -1,12 +1,11 @@
 """Assign samples to workers: equal shards of one endless stream.
 
-The stream is one permutation of all samples after another, drawn from the seed and the epoch. In
-iteration t worker w of m takes b samples from place (t m + w) b on. The shards of an iteration are
-therefore disjoint within an epoch, and the shards of m workers with batch b make up the shard of
-one worker with batch m b, and any number of workers can be served.
+The stream is one permutation of all samples per epoch, drawn from the seed and the epoch. In
+iteration t worker w of m takes b samples from index (t m + w) b on. Shards of an iteration are
+therefore disjoint within an epoch, and those of m workers with batch b are together the shard of
+one worker with batch m b.
 
-With separate shards, worker w has every m-th sample from the w-th on, and a stream of its own over
-those alone.
+With separate shards, worker w has every m-th sample from the w-th on, and a stream of only those.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ class Sampler:
         self.batch = batch
         self.seed = seed
         self.apart = apart
-        # Shards are equally long; the remaining samples are in none of them.
+        # Shards are equally long; remaining samples are in none.
         self._stream = max(1, samples // workers) if apart else samples
         self._orders: dict[int, IntArray] = {}
 
@@ -40,14 +39,14 @@ class Sampler:
         return self._along((clock * self.workers + worker) * self.batch)
 
     def _along(self, first: IntArray) -> IntArray:
-        """Return the stream's samples from places ``first`` (n,) on: (n, batch)."""
+        """Return the stream's samples from indices ``first`` (n,) on: (n, batch)."""
         places = first[:, None] + np.arange(self.batch)
         epochs, within = np.divmod(places, self._stream)
         # A batch may extend past an epoch's end, and fast workers may be epochs ahead of slow ones.
         chosen = np.empty_like(places)
         for epoch in np.unique(epochs).tolist():
-            here = epochs == epoch
-            chosen[here] = self._order(epoch)[within[here]]
+            in_epoch = epochs == epoch
+            chosen[in_epoch] = self._order(epoch)[within[in_epoch]]
         return chosen
 
     def _order(self, epoch: int) -> IntArray:
