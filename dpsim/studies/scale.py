@@ -1,8 +1,8 @@
-"""Batch-size studies: more workers with a fixed global or per-worker batch, or larger batches.
+"""Batch studies: more workers with a fixed global or per-worker batch, or larger batches.
 
-Strong scaling keeps the global batch: each worker computes less, and communication stays. Weak
-scaling keeps each worker's batch: steps stay as long, and the larger global batch needs fewer
-steps, until it passes the critical batch (`dpsim.convergence`).
+Strong scaling keeps the global batch: each worker computes less, and communicates the same. Weak
+scaling keeps each worker's batch: steps take the same time, and the larger global batch needs fewer
+steps, up to the critical batch (`dpsim.convergence`).
 """
 
 from __future__ import annotations
@@ -60,8 +60,8 @@ class BatchPoint:
 class BatchStudy:
     """Points ordered by nodes, then batch.
 
-    ``left_out`` lists the cases that could not be simulated, and why. ``partial``: for some of it,
-    this machine's time or memory did not suffice.
+    ``left_out`` lists the cases that could not be simulated, and why. ``partial``: this machine's
+    time or memory did not suffice for some.
     """
 
     points: tuple[BatchPoint, ...]
@@ -89,9 +89,9 @@ class BatchStudy:
 
     @property
     def stops_helping_at_nodes(self) -> int | None:
-        """The number of nodes from which the next larger one gains less than 5 %.
+        """The first number of nodes after which the next gains less than 5 %, if any.
 
-        None if each gains more. A point with an unknown time gains nothing.
+        A point with an unknown time gains nothing.
         """
         best = [(point.nodes, self.pace(point)) for point in self.best_by_nodes]
         ends = (nodes for (nodes, pace), (_, later) in pairwise(best) if later < _HELPS * pace)
@@ -130,13 +130,13 @@ def batch_study(
 
     Without batches, the scenario's own is used. With ``fixed_global_batch``, or for a scenario that
     states its global batch, that is divided among the workers instead, reducing accumulated passes
-    first. Numbers of workers that do not divide it are left out, as is anything that does not fit
-    in memory, or for which no time is left.
+    first. Numbers of workers that do not divide it are left out, like points that do not fit in
+    memory or for which no time is left.
 
-    The vector engine simulates points wherever it is exact, even if the file asks for events.
-    ``progress`` gets the number of points done. If all take more than a few seconds, ``say`` gets a
-    forecast and each result as soon as it is known. Raises ScenarioError for an invalid scenario
-    file, DpsimError if nothing can be simulated.
+    The vector engine is used where it is exact, even if the file asks for events. ``progress`` gets
+    the number of points done. If the study takes more than a few seconds, ``say`` gets a forecast
+    and each result. Raises ScenarioError for an invalid scenario file, DpsimError if nothing can be
+    simulated.
     """
     fixed = list(overrides)
     base = load_scenario(path, fixed)
@@ -189,7 +189,7 @@ def _shares(base: Scenario, nodes: int) -> list[str]:
         raise _LeftOutError(
             f"{nodes} nodes: {workers:,} workers do not divide a global batch of {global_batch:,}"
         )
-    # The largest batch up to the file's own that divides the share; 1 always does.
+    # The largest batch, up to the file's, that divides the share.
     batch = next(size for size in range(workload.batch_per_gpu, 0, -1) if share % size == 0)
     return [
         f"workload.batch_per_gpu={batch}",

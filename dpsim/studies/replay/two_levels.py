@@ -22,7 +22,7 @@ from dpsim.studies.replay.trainer import Trainer
 _OWN_SHARE = 0.5  # a worker's own share when a fragment arrives late
 
 
-class _OnItsWay(NamedTuple):
+class _Fragment(NamedTuple):
     """The mean movement of a fragment, to be applied after ``step``."""
 
     step: int
@@ -56,45 +56,43 @@ class TwoLevels(OwnModels):
         self._common = self.of_workers(self.models)
         self._weights = self.models.mean(axis=0)
         self._momenta = np.zeros_like(self._weights)
-        self._on_their_way: deque[_OnItsWay] = deque()
+        self._in_flight: deque[_Fragment] = deque()
 
     def step(self, step: int, gradients: RealArray) -> None:
-        """Take the learners' steps, then exchange within groups and receive from other groups."""
+        """Take the learners' steps, then exchange within and between groups."""
         exchange = self.job.exchange(step)
-        # Until the switch, gradients have moved all models equally: the outer steps start from
-        # there.
+        # Before the switch, gradients moved all models equally: outer steps start here.
         if step == self._first:
             self._weights = self.models.mean(axis=0)
         if exchange.kind == "gradients":
             averaged = self._averaged(self.of_workers(gradients), grouped=exchange.grouped)
-            gradients = self._to_learners(averaged)
+            gradients = self._for_learners(averaged)
         self.models = self.models - self.moves(gradients)
         if exchange.kind == "gradients":
             self._common = self.of_workers(self.models)
         if exchange.kind == "models":
             moved = self.of_workers(self.models) - self._common
             self._common = self._common + self._averaged(moved, grouped=exchange.grouped)
-            self.models = self._to_learners(self._common)
+            self.models = self._for_learners(self._common)
         for number in exchange.fragments:
             self._send(number, step)
-        while self._on_their_way and self._on_their_way[0].step <= step:
-            self._arrive(self._on_their_way.popleft())
+        while self._in_flight and self._in_flight[0].step <= step:
+            self._arrive(self._in_flight.popleft())
 
     def _send(self, number: int, step: int) -> None:
-        """Send a fragment: how far each group has moved from the outer weights."""
+        """Send a fragment of the groups' movement from the outer weights."""
         part = self._parts[number]
         of_groups = self.of_workers(self.models)[:, part][self._groups].mean(axis=1)
-        # Points back to where the groups began, like a gradient, which points uphill: the outer
-        # step subtracts it.
+        # Like a gradient, it points back; the outer step subtracts it.
         moved = self._between[number].mean(self._weights[part] - of_groups)
-        self._on_their_way.append(_OnItsWay(step + self._outer.overlap, part, moved))
+        self._in_flight.append(_Fragment(step + self._outer.overlap, part, moved))
 
-    def _arrive(self, fragment: _OnItsWay) -> None:
+    def _arrive(self, fragment: _Fragment) -> None:
         """Take the outer step on a fragment, and mix the result into the models."""
         part, change = fragment.part, fragment.moved
         momenta = self._outer.momentum_factor * self._momenta[part] + change
         self._momenta[part] = momenta
-        # Nesterov as in torch's SGD: the momentum is applied once more in advance.
+        # Nesterov's momentum as in torch's SGD.
         change = change + self._outer.momentum_factor * momenta
         self._weights[part] = self._weights[part] - self._outer.rate * change
         # Without overlap no worker has continued, so there is no progress to keep.
@@ -111,6 +109,6 @@ class TwoLevels(OwnModels):
             averaged[rows] = mean.mean(vectors[rows]) if len(rows) > 1 else vectors[rows]
         return averaged
 
-    def _to_learners(self, vectors: RealArray) -> RealArray:
+    def _for_learners(self, vectors: RealArray) -> RealArray:
         """Return each worker's vector repeated for all its learners."""
         return np.repeat(vectors, len(self.models) // len(vectors), axis=0)

@@ -1,7 +1,4 @@
-"""Sweeps over many scenarios: expanded, computed by many workers, stored, resumed and queried.
-
-Finished points are stored at once, so little is lost if a sweep is killed.
-"""
+"""Sweeps over many scenarios: expanded, computed by many workers, stored, resumed and queried."""
 
 from __future__ import annotations
 

@@ -68,7 +68,7 @@ def query(folder: str | os.PathLike[str], sql: str = ALL) -> Answer:
     table, points, damage = results(folder)
     if sql == ALL:
         return Answer(tuple(table.types), tuple(table.rows), len(table.rows), points, damage)
-    # In a process of its own: a query may take unlimited time and memory.
+    # In a separate process, because a query may take unlimited time and memory.
     child = Child()
     try:
         columns, rows = child.run(_query, table, sql)
@@ -83,7 +83,7 @@ def _query(table: Table, sql: str) -> tuple[tuple[str, ...], tuple[tuple[Any, ..
     """Return the columns and rows of the result of ``sql``."""
     import duckdb
 
-    connection = _closed_off(table)
+    connection = _isolated(table)
     try:
         _check(connection, sql)
         answered = connection.execute(sql)
@@ -108,11 +108,10 @@ def results(folder: str | os.PathLike[str]) -> tuple[Table, int, str | None]:
     return results_table(points, store.rows()), len(points.rows), store.damage
 
 
-def _closed_off(table: Table) -> DuckDBPyConnection:
+def _isolated(table: Table) -> DuckDBPyConnection:
     """Return a database in memory that holds ``results`` and cannot access anything else."""
-    # DuckDB's SQL reads files and web addresses, installs extensions and writes, none of which a
-    # query from elsewhere may do. Even a select may read files, so checking the statement is not
-    # enough. Locked last, so that the query cannot undo it.
+    # DuckDB's SQL, even a select, can read files and web addresses, install extensions and write.
+    # Locked last, so that the query cannot undo it.
     connection = connect()
     create(connection, "results", table)
     connection.execute("set enable_external_access = false")
@@ -121,7 +120,7 @@ def _closed_off(table: Table) -> DuckDBPyConnection:
 
 
 def _check(connection: DuckDBPyConnection, sql: str) -> None:
-    # DuckDB's own parser instead of a pattern: comments and quotes may hide a statement.
+    # DuckDB's parser, because comments and quotes may hide a statement from a pattern.
     kinds = [statement.type.name for statement in connection.extract_statements(sql)]
     if kinds not in (["SELECT"], ["EXPLAIN"]):
         got = ", ".join(kinds) or "nothing"
@@ -140,8 +139,12 @@ def _plain(value: Any) -> Any:
         return {str(key): _plain(item) for key, item in value.items()}
     if isinstance(value, (date, datetime, time)):
         return value.isoformat()
-    return value if value is None or isinstance(value, (bool, int, float, str)) else _odd(value)
+    return (
+        value
+        if value is None or isinstance(value, (bool, int, float, str))
+        else _text_or_seconds(value)
+    )
 
 
-def _odd(value: Any) -> Any:
+def _text_or_seconds(value: Any) -> Any:
     return value.total_seconds() if isinstance(value, timedelta) else str(value)

@@ -1,4 +1,4 @@
-"""A varied field: the values that a sweep gives it, each with its place in the file."""
+"""A varied field of a sweep: its values, with their places in the file."""
 
 from __future__ import annotations
 
@@ -47,10 +47,7 @@ class Axis:
         return tuple(replace(value, key_place=self.node.key_place) for value in listed.value)
 
     def draws(self, seed: int) -> Iterator[Node]:
-        """Yield random values without end.
-
-        They depend only on the seed and the path: neither other axes nor more samples change them.
-        """
+        """Yield random values without end, which depend only on the seed and the path."""
         # crc32 instead of hash(), which Python salts in each process.
         stream = np.random.default_rng([seed, zlib.crc32(self.path.encode())])
         place = self.node.key_place or self.node.place
@@ -60,19 +57,19 @@ class Axis:
             else:
                 yield self.values[int(stream.integers(len(self.values)))]
 
-    def _in_range(self, even: float) -> int | float | str:
-        """Return the value at the share ``even``, from 0 to 1, of the range.
+    def _in_range(self, share: float) -> int | float | str:
+        """Return the value at ``share``, from 0 to 1, of the range.
 
         Each integer covers half a step on both sides.
         """
         low, high = self.ends
         first, last = (low - 0.5, high + 0.5) if self.whole else (low, high)
         if self.parameter.log:
-            drawn: float = first * (last / first) ** even
+            drawn: float = first * (last / first) ** share
         else:
-            drawn = first + (last - first) * even
+            drawn = first + (last - first) * share
         nearest = math.floor(drawn + 0.5) if self.whole else drawn
-        # Rounding, and the last digit of a power, may exceed an end.
+        # Rounding may exceed the ends.
         value = min(max(nearest, low), high)
         if self.parameter.unit is None:
             return value
@@ -80,7 +77,7 @@ class Axis:
 
     @property
     def ends(self) -> tuple[float, float]:
-        """The smallest and largest value of the range, as integers if only these count."""
+        """The smallest and largest value of the range, as integers for an integer field."""
         low, high = self.parameter.low, self.parameter.high
         assert low is not None
         assert high is not None
@@ -113,7 +110,7 @@ def _no_whole_number(axis: Axis) -> Problem:
 
 
 def combine(config: SweepConfig, varied: list[Axis]) -> tuple[int, Iterator[Values]]:
-    """Return the number of points without a ``run_cap``, and the values of each point up to it."""
+    """Return the number of points without ``run_cap``, and the values of the points up to it."""
     if config.method == "random":
         assert config.samples is not None
         draws = zip(*(axis.draws(config.seed) for axis in varied), strict=True)
@@ -158,9 +155,9 @@ def below(value: object, part: str | int) -> object:
 
 
 def line_about(error: str, path: str, places: Iterable[object]) -> str | None:
-    """Return the line of an error about the value at ``path`` itself, given in one of ``places``.
+    """Return the line of an error about the value at ``path``, given in one of ``places``.
 
-    Lines about other places come from values that conflict with it.
+    Lines about other places are of values that conflict with it.
     """
     starts = tuple(f"{place}: {path}{end}" for place in places for end in (":", ".", "["))
     return next((line for line in error.splitlines() if line.startswith(starts)), None)

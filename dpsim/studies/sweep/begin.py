@@ -1,4 +1,4 @@
-"""Simulate scenario files into a folder of results, as ``dpsim sweep`` and ``dpsim.sweep`` do."""
+"""Simulate scenario files into a folder of results: ``dpsim sweep`` and ``dpsim.sweep``."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ def sweep(
 ) -> Sweep:
     """Simulate every point of scenario files, and of folders of them, into the folder ``output``.
 
-    ``workers`` is the number of processes, by default one per core; ``dask`` instead is the address
+    ``workers`` is the number of processes, by default one per core; ``dask`` is instead the address
     of a Dask scheduler, such as ``tcp://host:8786``. ``resume`` continues an existing folder and
     computes only missing or damaged points. ``overrides``: ``key=value`` for every file.
-    ``started`` gets the sweep before anything is simulated, ``progress`` the number of scenarios
-    computed so far.
+    ``started`` gets the sweep before anything is simulated, ``progress`` the number of computed
+    scenarios.
 
-    Points that fail are rows with their ``error``. A kill at any moment loses only the scenarios in
-    flight, some seconds of work. Raises ScenarioError for unusable files, DpsimError for an
-    unusable folder, FailedError if the folder cannot be written or no workers are available.
+    Points that fail are rows with their ``error``. A kill loses only the scenarios in flight, some
+    seconds of work. Raises ScenarioError for unusable files, DpsimError for an unusable folder,
+    FailedError if the folder cannot be written or no workers are available.
     """
     from loky import cpu_count
 
@@ -51,7 +51,7 @@ def sweep(
     check_address(dask)
     given = [paths] if isinstance(paths, (str, os.PathLike)) else paths
     with ExitStack() as stack:
-        # Once for making points and computing them, and not before files have been read.
+        # One client, to make points and to compute them, after files have been read.
         client = cache(lambda: stack.enter_context(connected(dask)) if dask else None)
         make = partial(points_by, client) if dask else points_here
         planned = plan(given, overrides, make)
@@ -59,7 +59,7 @@ def sweep(
         begun = _begin(store, planned)
         started(begun)
         missing = begun.missing
-        # All processes are started at once: more of them than points would only take memory.
+        # More processes than points would only take memory.
         number = min(workers or cpu_count(), max(1, len(missing)))
         check_memory(number * _WORKER_BYTES, f"{number:,} workers", "take fewer workers")
         for done, _ in enumerate(execute(missing, store, number, client()), 1):
@@ -69,8 +69,8 @@ def sweep(
 
 def _begin(store: Store, planned: Plan) -> Sweep:
     """Write the manifest and the points, and return the sweep with the existing rows."""
-    # Old results must not stay beside new points. The manifest is written after the points, so that
-    # a folder with a manifest has both.
+    # Without old results. The manifest is written after the points, so that a folder with a
+    # manifest has both.
     store.remove("results.parquet")
     store.write_table("points.parquet", points_table(planned))
     store.write_manifest(manifest(planned))

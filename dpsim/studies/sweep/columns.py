@@ -16,7 +16,7 @@ Cell: TypeAlias = str | int | float | bool | None
 OF_A_POINT = ("point", "file", "name", "seed")  # before the varied fields; point counts from 0
 ERROR = "error"
 BETWEEN_SENTENCES = "; "  # separates entries in columns that hold several
-# Columns that a result has under these names in one of its parts.
+# Columns with the same names in parts of a result.
 _UTILISATION = ("tokens_per_s", "tokens_per_s_per_gpu", "mfu", "hfu", "tflops_per_gpu")
 _SPREAD = ("median", "p95", "low", "high")
 _TOTAL = ("time_s", "gpu_hours", "price", "energy_kwh")
@@ -72,7 +72,7 @@ COLUMNS = (
     _column("interval_low_s", float, "interval.low"),
     _column("interval_high_s", float, "interval.high"),
     Column("extrapolated", str, _extrapolated),
-    # All parts, even those that a scenario lacks: all sweeps have the same columns.
+    # All parts, so that all sweeps have the same columns.
     *(_column(f"{part}_s", float, f"parts_s.{part}") for part in PARTS),
     _column("overlapped_comm_s", float),
     _column("throughput_samples_per_s", float),
@@ -113,8 +113,8 @@ def row(result: Result) -> dict[str, Cell]:
 def varied_names(paths: Iterable[str]) -> dict[str, str]:
     """Return the column of each varied field by its path.
 
-    A column is named by the last word of the path, or by the whole path if that name is taken. A
-    varied name or seed of the run is in the columns anyway.
+    It is the path's last word, or the whole path if that name is taken. Varied names and seeds have
+    columns anyway.
     """
     chosen = [path for path in paths if path not in ("name", "run.seed")]
     words = Counter(map(_last_word, chosen))
@@ -127,5 +127,5 @@ def varied_names(paths: Iterable[str]) -> dict[str, str]:
 
 
 def _last_word(path: str) -> str:
-    """Return the last word of a path in lower case, since SQL is case-insensitive."""
+    """Return the last word of a path in lower case, because SQL is case-insensitive."""
     return re.sub(r"(\[\d+\]|\.\d+)+$", "", path).rpartition(".")[2].lower()

@@ -57,12 +57,12 @@ _KILLER = "failed: its worker process was killed while it was alone with it, as 
 def execute(
     contents: Mapping[str, Content], store: Store, workers: int, client: Client | None
 ) -> Iterator[str]:
-    """Yield the keys of scenarios as they are computed, each row stored in ``store`` first.
+    """Compute scenarios, and yield each key after its row is stored in ``store``.
 
     One worker is this process; several get chunks of about a second. If a worker dies, the
     scenarios in flight are computed one by one, and a scenario that kills its worker again becomes
-    a row with an error. Raises FailedError if workers die before they have begun anything, or the
-    cluster is lost.
+    a row with an error. Raises FailedError if workers die before they begin, or the cluster is
+    lost.
     """
     if workers == 1 and client is None:
         for key, content in contents.items():
@@ -86,9 +86,9 @@ def execute(
 
 
 class _Chunks:
-    """The keys that are still to be computed, in chunks of about a second for a worker.
+    """The keys to compute, in chunks of about a second for a worker.
 
-    At most ``at_once`` chunks of at most ``most`` keys are in flight. The last ones are small, so
+    At most ``at_once`` chunks of at most ``most`` keys are in flight. The last chunks are small, so
     that all ``workers`` end at about the same time.
     """
 
@@ -105,13 +105,13 @@ class _Chunks:
 
     def next(self, in_flight: int) -> list[str]:
         """Return the keys of the next chunk; none if all are submitted, or enough are in flight."""
-        # Until it is known how many points take a second, more chunks would be too small.
+        # Few chunks, until it is known how many points take a second.
         few = min(2 * self._workers, self._at_once)
         if in_flight >= (few if self._grows else self._at_once):
             return []
         share = -(-len(self._todo) // (2 * self._workers))
         most = min(int(self._number), self._most)
-        # The last ones are no shorter than an eighth: a chunk takes the client a millisecond.
+        # At least an eighth, because a chunk takes the client a millisecond.
         number = min(max(share, most // 8), most, len(self._todo))
         return [self._todo.popleft() for _ in range(number)]
 
@@ -121,15 +121,15 @@ class _Chunks:
         # Later points may take longer, so chunks grow gradually.
         wanted = done * _CHUNK / max(seconds, 1e-6)
         self._reports += 1
-        # A worker's first chunk takes longer, since it loads what it needs.
+        # A worker's first chunk takes longer, because it loads modules.
         self._grows = self._reports <= self._workers or wanted > 2 * self._number
         self._number = max(1.0, min(2 * self._number, wanted))
 
 
 def compute_chunk(packed: bytes) -> tuple[bytes, int, float]:
-    """Return the compressed rows of a packed chunk, their number, and how many seconds they took.
+    """Return the compressed rows of a packed chunk, their number, and their seconds.
 
-    A chunk that takes too long is stopped early, and only its first rows are returned.
+    If the chunk takes too long, only its first rows are returned.
     """
     begun, rows = monotonic(), list[bytes]()
     for key, content in unpack(packed):
@@ -139,15 +139,14 @@ def compute_chunk(packed: bytes) -> tuple[bytes, int, float]:
     return zlib.compress(b"".join(rows)), len(rows), monotonic() - begun
 
 
-# One for a process, since neighbouring points often differ only in their seeds.
+# One per process, because neighbouring points often differ only in their seeds.
 _jobs = cache(KeptJobs)
 
 
 def compute(key: str, content: Content) -> bytes:
     """Return the row of one scenario `in_log`.
 
-    An error that the scenario itself raises is final. Any other, such as too little memory, may not
-    recur, so ``retry`` is set.
+    The scenario's own errors are final. Others, such as too little memory, set ``retry``.
     """
     answer: Row = {"key": key, "error": None, "retry": False}
     try:
@@ -206,7 +205,7 @@ def _until_death(
 def points_by(
     connect: Callable[[], Client | None], base: bytes, values: Sequence[Values]
 ) -> list[Point]:
-    """Return the points of a base with values, made by a cluster's workers where they can."""
+    """Return the points of a base with values, made by a cluster's workers if possible."""
     client = connect()
     assert client is not None
     number = max(1, min(_MADE_AT_ONCE, len(values) // (2 * _threads(client))))
@@ -236,8 +235,8 @@ def _threads(client: Client) -> int:
 def _next(done: SimpleQueue[Future[T]], client: Client | None) -> Future[T]:
     """Wait for the next finished chunk.
 
-    Raises FailedError if a cluster has had no workers for long. A worker that hangs no longer
-    counts once its scheduler has not heard from it for ``distributed.scheduler.worker-ttl``.
+    Raises FailedError if a cluster has had no workers for long. A worker that hangs does not count
+    when its scheduler has not heard from it for ``distributed.scheduler.worker-ttl``.
     """
     last_seen = monotonic()
     while client is not None:
@@ -262,7 +261,7 @@ def _has_workers(client: Client) -> bool:
 
 def _is_death(error: Exception) -> bool:
     """Return whether an error means that a worker was lost."""
-    # Dask's error is matched by name, as Dask may not be installed.
+    # By name, because Dask may not be installed.
     return isinstance(error, BrokenProcessPool) or type(error).__name__ == "KilledWorker"
 
 
@@ -275,7 +274,7 @@ def _pool(workers: int, client: Client | None) -> Iterator[Executor]:
     if client is not None:
         yield client.get_executor(pure=False)
         return
-    # loky's processes do not run the caller's script again, as the standard library's do: a script
+    # Unlike the standard library's, loky's processes do not run the caller's script again, so it
     # needs no `if __name__ == "__main__"`.
     from loky import ProcessPoolExecutor
 
@@ -295,7 +294,7 @@ def _pool(workers: int, client: Client | None) -> Iterator[Executor]:
 
 def check_address(dask: str | None) -> None:
     """Raise DpsimError if ``dask`` is not the address of a scheduler."""
-    # A client with such an address prints an error of its own when it is dropped.
+    # With such an address, a client would print its own error.
     if dask is not None and not re.search(r":\d+$|^inproc://", dask):
         raise DpsimError(
             f"--dask: must be a scheduler's address, such as tcp://host:8786, but got {dask!r}"
@@ -312,7 +311,7 @@ def connected(address: str) -> Iterator[Client]:
         from distributed import Client
     except ImportError:
         raise DpsimError(f"--dask needs Dask; {how_to_install('cluster')}") from None
-    # Errors are reported in a line below, instead of as logged tracebacks.
+    # Errors are reported below, not as logged tracebacks.
     for logs in ("distributed.client", "distributed.batched", "tornado.application"):
         logging.getLogger(logs).setLevel(logging.CRITICAL)
     try:

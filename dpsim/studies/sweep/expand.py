@@ -29,7 +29,7 @@ from dpsim.studies.sweep.point import Point, base_of, point
 MOST_POINTS = 100_000
 _SUFFIXES = (".yaml", ".yml")
 # A YAML file in a folder without any of these keys is not a scenario.
-_OF_A_SCENARIO = ("cluster", "testbed", "workload")
+_SCENARIO_KEYS = ("cluster", "testbed", "workload")
 PathLike: TypeAlias = "str | os.PathLike[str]"
 Maker: TypeAlias = Callable[[bytes, Sequence[Values]], list[Point]]
 
@@ -73,9 +73,9 @@ def plan(
     for path, chosen in _files(paths):
         try:
             document = load_yaml(path)
-            if not chosen and not any(document.root.child(key) for key in _OF_A_SCENARIO):
+            if not chosen and not any(document.root.child(key) for key in _SCENARIO_KEYS):
                 notes.append(
-                    f"{path}: left out, no scenario: it has none of {', '.join(_OF_A_SCENARIO)}"
+                    f"{path}: left out, no scenario: it has none of {', '.join(_SCENARIO_KEYS)}"
                 )
                 continue
             own, note = _points_of_file(apply_overrides(document, fixed, Scenario), make)
@@ -126,7 +126,7 @@ def _points_of_file(document: Document, make: Maker) -> tuple[list[Point], str |
     varied = axes(config, document)
     total, chosen = combine(config, varied)
     number = total if config.run_cap is None else min(total, config.run_cap)
-    # Checked before they are made: each is a scenario that is validated.
+    # Before the points are made and validated.
     if number > MOST_POINTS:
         place = document.root.nearest(("sweep",)).place
         rule = f"must have at most {MOST_POINTS:,} points (or a run_cap), but got {number:,}"
@@ -135,13 +135,13 @@ def _points_of_file(document: Document, make: Maker) -> tuple[list[Point], str |
     if not any(is_of_calibration(each.path) for each in varied):
         document = kept_scale(document, scenario)
     points = make(base_of(document, varied), values)
-    _refuse_mistakes(points, varied, values)
+    _check_points(points, varied, values)
     if number == total:
         return points, None
     return points, f"{document.source}: run_cap: the first {number:,} of {total:,} points"
 
 
-def _refuse_mistakes(points: list[Point], varied: list[Axis], values: Sequence[Values]) -> None:
+def _check_points(points: list[Point], varied: list[Axis], values: Sequence[Values]) -> None:
     """Raise ScenarioError if no point of a file is valid, or if a value is invalid in every point.
 
     These are mistakes in the file. In other invalid points, values merely conflict.
@@ -156,8 +156,7 @@ def _refuse_mistakes(points: list[Point], varied: list[Axis], values: Sequence[V
     if broken and len(broken) == len(points):
         messages = dict.fromkeys(message for message, _ in broken)
         raise ScenarioError("\n".join(list(messages)[:SHOWN_PROBLEMS]))
-    # A value refused in every point that has it is wrong itself. If only some are refused, it
-    # conflicts with other varied values.
+    # A value that is refused in every point is wrong; if only in some, it conflicts with others.
     found: dict[tuple[str, ...], list[str | None]] = defaultdict(list)
     for message, chosen in broken:
         for axis, value in zip(varied, chosen, strict=True):
@@ -174,7 +173,7 @@ def _valid_values(
     points: list[Point], varied: list[Axis], values: Sequence[Values]
 ) -> set[tuple[str, ...]]:
     """Return the values that valid points have."""
-    # Points share the places of their values, and the text of one takes longer than all else.
+    # Points share the places of their values, whose text is expensive.
     found = {
         (axis.path, id(value.place), id(value.key_place)): (axis, value)
         for each, chosen in zip(points, values, strict=True)

@@ -10,9 +10,8 @@ from dpsim.base.errors import DpsimError
 from dpsim.studies.front import pareto_front
 from dpsim.studies.sweep.answer import Answer, query
 
-# Common names of figures, and their columns: of the training that the sweep asks about, otherwise
-# of a million samples.
-_CALLED = {
+# Columns of common figures: of the requested training, otherwise of a million samples.
+_FIGURES = {
     "time": ("total_time_s", "seconds_per_million_samples"),
     "price": ("total_price", "price_per_million_samples"),
     "energy": ("total_energy_kwh", "kwh_per_million_samples"),
@@ -20,7 +19,7 @@ _CALLED = {
 }
 
 
-_NEAR = 1.01  # of the least: a difference that is not worth a choice
+_NEAR = 1.01  # of the least: a negligible difference
 _SAME = 1 + 1e-9  # rounding
 
 
@@ -35,7 +34,7 @@ class Pareto:
 
     @property
     def notes(self) -> list[str]:
-        """Remarks on a front that leaves little to choose, a sentence each."""
+        """Notes on a front with little choice, a sentence each."""
         places = [self.front.columns.index(each) for each in (self.first, self.second)]
         figures = [tuple(row[place] for place in places) for row in self.front.rows]
         if len(set(figures)) == 1 and len(self.all.rows) > 1:
@@ -61,8 +60,8 @@ class Pareto:
 def pareto_points(folder: str | os.PathLike[str], figures: str) -> Pareto:
     """Return the Pareto front of the sweep in ``folder`` for two figures.
 
-    ``figures``: two names separated by a comma, of numeric columns or of `_CALLED`; less is better.
-    The smallest first figure comes first. Raises DpsimError for other names.
+    ``figures``: two names separated by a comma, of numeric columns or of `_FIGURES`; less is
+    better. The smallest first figure comes first. Raises DpsimError for other names.
     """
     answer = query(folder)
     names = [name.strip() for name in figures.split(",")]
@@ -72,7 +71,7 @@ def pareto_points(folder: str | os.PathLike[str], figures: str) -> Pareto:
     first, second = map(answer.columns.index, columns)
     known = [row for row in answer.rows if row[first] is not None and row[second] is not None]
     front = pareto_front(known, lambda row: row[first], lambda row: row[second])
-    # Points that are equal in both are as good as the one that represents them.
+    # Add the points that equal one of the front in both figures.
     places = {(row[first], row[second]): place for place, row in enumerate(front)}
     tied = [row for row in known if (row[first], row[second]) in places]
     front = sorted(tied, key=lambda row: places[row[first], row[second]])
@@ -80,7 +79,7 @@ def pareto_points(folder: str | os.PathLike[str], figures: str) -> Pareto:
 
 
 def _why_one_best(answer: Answer, first: str, second: str) -> str:
-    """Return the reason why one point is best, if all have one ratio of the two figures."""
+    """Return why one point is best, if all have the same ratio of the two figures."""
     places = [answer.columns.index(each) for each in (first, second)]
     pairs = [[row[place] for place in places] for row in answer.rows]
     ratios = [high / low for low, high in pairs if low and high]
@@ -91,13 +90,13 @@ def _why_one_best(answer: Answer, first: str, second: str) -> str:
 
 def _column(answer: Answer, name: str) -> str:
     """Return the numeric column for ``name``. Raises DpsimError if there is none."""
-    for column in _CALLED.get(name, (name,)):
+    for column in _FIGURES.get(name, (name,)):
         if column in answer.columns and _are_numbers(_values(answer, column)):
             return column
-    called = ", ".join(_CALLED)
+    called = ", ".join(_FIGURES)
     raise DpsimError(
         f"--pareto: must name a column of numbers, or one of {called}, but got {name!r}"
-        + (", which no point has" if name in _CALLED or name in answer.columns else "")
+        + (", which no point has" if name in _FIGURES or name in answer.columns else "")
     )
 
 

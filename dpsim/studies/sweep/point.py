@@ -22,12 +22,12 @@ from dpsim.studies.sweep.axis import Axis, Values, below, split
 _PACKAGE = Path(__file__).parents[2]
 _LARGE = 200_000  # bytes
 
-# No answer depends on how it is asked for or shown.
-_OTHERS = {"cli.py", "commands", "report", "__pycache__"}
+# Code on which no result depends.
+_IRRELEVANT = {"cli.py", "commands", "report", "__pycache__"}
 
 
 class Recipe(NamedTuple):
-    """How any process makes a point's scenario: its file's `base`, and values of its fields."""
+    """What a process needs to make a point's scenario: its file's `base`, and values of fields."""
 
     base: bytes
     values: Values
@@ -56,8 +56,8 @@ def scenario_of(content: Content) -> Scenario:
 class Point:
     """A scenario of a sweep: its file, the values of its varied fields by path, and its key.
 
-    ``content`` is the scenario, pickled if it depends on this machine's files. For values that make
-    no valid scenario it is empty, ``key`` is None and ``error`` is the reason.
+    ``content`` is the scenario, pickled if it depends on this machine's files. If it is invalid,
+    ``content`` is empty, ``key`` is None and ``error`` is the reason.
     """
 
     file: str
@@ -77,7 +77,7 @@ class Point:
 def base_of(document: Document, axes: Sequence[Axis]) -> bytes:
     """Return the base of the points of ``document`` with values on ``axes``.
 
-    It is the document without its sweep, and the axes' paths, pickled once for all points.
+    It is the document without its sweep, and the axes' paths, pickled.
     """
     assert isinstance(document.root.value, dict)
     entries = {key: node for key, node in document.root.value.items() if key != "sweep"}
@@ -93,15 +93,12 @@ def opened(base: bytes) -> tuple[Document, tuple[str, ...]]:
 
 
 def point(base: bytes, values: Values) -> Point:
-    """Make the scenario of a base with ``values``.
-
-    If its values conflict, the point has an error.
-    """
+    """Make the point of a base with ``values``; it has an error if they conflict."""
     return _made(base, values)[0]
 
 
 class _Folder(os.PathLike[str]):
-    """The folder of a scenario's file, and whether anything in it was asked for."""
+    """The folder of a scenario's file, and whether it was used."""
 
     def __init__(self, document: Document) -> None:
         self._path = str(Path(document.source).parent)
@@ -122,7 +119,7 @@ def _made(base: bytes, values: Values) -> tuple[Point, bool]:
     except ScenarioError as error:
         return _broken(document, given, str(error)), folder.is_needed
     varied = {path: _scenario_value(scenario, path, value) for path, value in given.items()}
-    # The pickle contains the files' present content, and needs neither the file nor its folder.
+    # The pickle contains the files' present content.
     content = pickle.dumps(scenario) if folder.is_needed else Recipe(base, values)
     key, seed = scenario_key(scenario), scenario.run.seed
     made = Point(document.source, scenario.name, seed, varied, key, content)
@@ -131,22 +128,22 @@ def _made(base: bytes, values: Values) -> tuple[Point, bool]:
 
 def pack(content: object) -> bytes:
     """Pickle and compress ``content`` for a worker."""
-    # Base and values are the same objects in many points, which pickle stores once. Stronger
-    # compression is only worth its time for scenarios that were pickled one by one.
+    # Pickle stores the objects that points share once. Compression only pays off for scenarios that
+    # were pickled separately.
     pickled = pickle.dumps(content)
     return zlib.compress(pickled, 1 if len(pickled) > _LARGE else 0)
 
 
 def unpack(packed: bytes) -> Any:
-    """Return the content that `pack` packed."""
+    """Return what `pack` packed."""
     return pickle.loads(zlib.decompress(packed))  # nosec B301 - this sweep's own
 
 
 def made_elsewhere(packed: bytes) -> list[Made]:
     """Make points on another machine, for `received`; None for points that it cannot make.
 
-    It cannot make scenarios that name files, nor any if its code or its user's catalogue differ.
-    ``packed`` are the `surroundings` of the machine that asks, the base and the values.
+    These are scenarios that name files, or all if its code or its user's catalogue differ.
+    ``packed`` has the `surroundings` of the asking machine, the base and the values.
     """
     theirs, base, values = unpack(packed)
     if theirs != surroundings():
@@ -174,8 +171,7 @@ def received(base: bytes, values: Values, made: Made) -> Point:
 
 def _with(document: Document, paths: tuple[str, ...], values: Values) -> Document:
     """Return the document with values set: mappings before their contents, kinds before fields."""
-    # A mapping set later would replace its contents, and a kind set later would drop the fields of
-    # the one before.
+    # Set later, a mapping would replace its contents, and a kind would drop the previous fields.
     given = dict(zip(paths, values, strict=True))
     order = sorted(given, key=lambda path: (len(split(path)), split(path)[-1] != "kind"))
     overrides = [Override(path, given[path]) for path in order]
@@ -183,7 +179,7 @@ def _with(document: Document, paths: tuple[str, ...], values: Values) -> Documen
 
 
 def _broken(document: Document, given: dict[str, Node], error: str) -> Point:
-    """Return an invalid point, with as much as is known without a scenario."""
+    """Return an invalid point, with what is known without a scenario."""
     name = given.get("name") or document.root.at(("name",))
     seed = given.get("run.seed") or document.root.at(("run", "seed"))
     seed_value = None
@@ -201,10 +197,7 @@ def _broken(document: Document, given: dict[str, Node], error: str) -> Point:
 
 
 def _scenario_value(scenario: Scenario, path: str, given: Node) -> Scalar:
-    """Return the value as the scenario holds it, in SI units.
-
-    If the scenario holds more than a number or a text, return the value as given.
-    """
+    """Return the scenario's value in SI units, or the given one unless it is a number or text."""
     value: object = scenario
     for part in split(path):
         value = below(value, part)
@@ -222,14 +215,14 @@ def _plain(node: Node) -> Scalar:
 def scenario_key(scenario: Scenario) -> str:
     """Return the SHA-256 of the canonical scenario and of dpsim, 64 hexadecimal digits.
 
-    Canonical: all defaults written out, quantities in SI units, keys sorted; named files count by
-    their present content, and the sweep that it may be part of does not count. A torch model counts
-    by its own file, or by its module's name, not by the modules that it imports.
+    Canonical: with all defaults, quantities in SI units, and sorted keys, without its sweep. Named
+    files count by their present content, a torch model by its own file or its module's name, not by
+    the modules that it imports.
     """
     content: dict[str, Any] = scenario.model_dump(
         mode="json", by_alias=True, exclude={"sweep"}, context=BY_CONTENT
     )
-    # Other code may answer the same scenario otherwise.
+    # Other code may give other results.
     identity = {"dpsim": _code(_PACKAGE), "scenario": content}
     text = json.dumps(identity, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()
@@ -237,16 +230,16 @@ def scenario_key(scenario: Scenario) -> str:
 
 @cache
 def _code(root: Path) -> str:
-    """The SHA-256 of dpsim's code and catalogue, since two commits may have the same version."""
+    """The SHA-256 of dpsim's code and catalogue; two commits may have the same version."""
     found = hashlib.sha256()
     for path in sorted(root.rglob("*")):
         name = path.relative_to(root)
-        if path.is_file() and _OTHERS.isdisjoint(name.parts):
+        if path.is_file() and _IRRELEVANT.isdisjoint(name.parts):
             found.update(f"{name}\n".encode() + path.read_bytes())
     return found.hexdigest()
 
 
 def surroundings() -> tuple[str, str | None]:
-    """Return digests of everything besides itself that a scenario's validation depends on."""
+    """Return digests of what a scenario's validation depends on besides the scenario."""
     own = own_folder()
     return _code(_PACKAGE), None if own is None else _code(own)

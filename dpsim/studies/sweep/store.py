@@ -7,8 +7,8 @@ All files except the log are written atomically::
     rows.log           rows of scenarios by key as they finished: a checksum and JSON per line
     results.parquet    points with their rows, in order: the file to share
 
-Only the sweep's own process writes. It appends the rows of a chunk with one unbuffered write:
-written rows survive the process, and a kill at any moment loses at most the rows of the last chunk.
+Only the sweep's own process writes. It appends the rows of a chunk with one unbuffered write, so a
+kill loses at most the rows of the last chunk.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Store:
         self.folder = Path(folder)
         self.log = self.folder / "rows.log"
         self.damage: str | None = None
-        """The damaged lines of the log, as found when it was last opened or read."""
+        """The damaged lines of the log, when it was last opened or read."""
 
     @property
     def exists(self) -> bool:
@@ -60,7 +60,7 @@ class Store:
             raise DpsimError(
                 f"{self.folder}: must be a new folder, or be given with --resume, but holds a sweep"
             )
-        is_foreign = not self.folder.is_dir() or _holds_other_things(self.folder)
+        is_foreign = not self.folder.is_dir() or _has_foreign_files(self.folder)
         if self.folder.exists() and not self.exists and is_foreign:
             raise DpsimError(
                 f"{self.folder}: must be a new or empty folder, or that of a sweep, but holds "
@@ -69,7 +69,7 @@ class Store:
         with self._writing():
             self.folder.mkdir(parents=True, exist_ok=True)
             lock = self._open_own(".lock")
-        # The lock ends with the process, in whatever way; a file that says "in use" would stay.
+        # The lock ends with the process; a file that says "in use" would stay after a kill.
         with lock:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -78,25 +78,25 @@ class Store:
                     f"{self.folder}: another sweep is at work in this folder"
                 ) from None
             with self._writing():
-                self._clear_away()
+                self._clean()
             yield self
 
     def add(self, text: bytes) -> None:
         """Append rows `in_log` to the log."""
         with self._writing(), self._open_own(self.log.name) as log:
             log.seek(0, os.SEEK_END)
-            # When a disk fills up, part of the text is written without an error.
+            # If the disk is full, a part is written without an error.
             if log.write(text) < len(text):
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     def rows(self) -> dict[str, Row]:
-        """Return all rows by key; of several with the same key the last one counts."""
+        """Return all rows by key; the last of the same key counts."""
         rows = (json.loads(line[_TEXT]) for line in self._lines())
         return {row["key"]: row for row in rows}
 
     def write_table(self, name: str, table: Table) -> None:
         """Write a Parquet file."""
-        self._whole(name, lambda path: write_parquet(table, path))
+        self._write_atomically(name, lambda path: write_parquet(table, path))
 
     def write_manifest(self, content: dict[str, Any]) -> None:
         """Write the manifest, which makes the folder a sweep's.
@@ -104,7 +104,9 @@ class Store:
         It holds the checksum of the points, which are written before.
         """
         text = json.dumps({**content, "points_sha256": self._checksum()}, indent=2) + "\n"
-        self._whole("manifest.json", lambda path: path.write_text(text, encoding="utf-8"))
+        self._write_atomically(
+            "manifest.json", lambda path: path.write_text(text, encoding="utf-8")
+        )
 
     def manifest(self) -> dict[str, Any]:
         """Return the manifest. Raises DpsimError if there is no sweep."""
@@ -145,19 +147,19 @@ class Store:
         """Remove a file, if it is there."""
         (self.folder / name).unlink(missing_ok=True)
 
-    def _clear_away(self) -> None:
-        """Remove unfinished files of a killed run, and damaged lines."""
+    def _clean(self) -> None:
+        """Remove a killed run's unfinished files, and damaged lines."""
         for left in self.folder.glob(".*.tmp"):
             left.unlink()
         content = b"".join(line + b"\n" for line in self._lines())
         if self.log.exists() and self.log.stat().st_size != len(content):
-            self._whole(self.log.name, lambda path: path.write_bytes(content))
+            self._write_atomically(self.log.name, lambda path: path.write_bytes(content))
 
     def _lines(self) -> list[bytes]:
         """Return the undamaged lines of the log."""
-        # The text after the last line break is an unfinished row, which is not damage.
+        # Text after the last line break is an unfinished row, not damage.
         *lines, _ = self.log.read_bytes().split(b"\n") if self.log.exists() else [b""]
-        damaged = [str(number) for number, line in enumerate(lines, 1) if not _is_whole(line)]
+        damaged = [str(number) for number, line in enumerate(lines, 1) if not _is_undamaged(line)]
         self.damage = (
             damaged
             and (
@@ -166,18 +168,18 @@ class Store:
                 "them again"
             )
         ) or None
-        return [line for line in lines if _is_whole(line)]
+        return [line for line in lines if _is_undamaged(line)]
 
     def _checksum(self) -> str:
         return hashlib.sha256((self.folder / "points.parquet").read_bytes()).hexdigest()
 
     def _open_own(self, name: str) -> IO[bytes]:
-        # Not through a link, which may have been set to a valuable file, and without truncating it.
+        # Not through a link, which may lead to a valuable file, and without truncating.
         how = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
         return os.fdopen(os.open(self.folder / name, how, 0o666), "r+b", buffering=0)
 
-    def _whole(self, name: str, write: Callable[[Path], object]) -> None:
-        """Write a file atomically: others see the old one or the whole new one."""
+    def _write_atomically(self, name: str, write: Callable[[Path], object]) -> None:
+        """Write a file atomically."""
         temporary = self.folder / f".{uuid.uuid4().hex[:8]}.tmp"
         with self._writing():
             write(temporary)
@@ -199,10 +201,10 @@ def in_log(row: Row) -> bytes:
     return b"%08x %s\n" % (crc32(text), text)
 
 
-def _is_whole(line: bytes) -> bool:
+def _is_undamaged(line: bytes) -> bool:
     return line[: _TEXT.start] == b"%08x " % crc32(line[_TEXT])
 
 
-def _holds_other_things(folder: Path) -> bool:
+def _has_foreign_files(folder: Path) -> bool:
     """Return whether a folder holds files that are not a sweep's."""
     return not {path.name for path in folder.iterdir() if path.suffix != ".tmp"} <= _FILES

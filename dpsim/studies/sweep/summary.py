@@ -22,8 +22,7 @@ _SHOWN_FAILURES = 20
 class Sweep(Shown):
     """The points of a sweep, and its ``rows`` so far by key.
 
-    ``before`` are the rows from before the sweep began or was resumed; ``damage`` states which of
-    those were damaged.
+    ``before`` are the rows from before it began or was resumed; ``damage`` says which were damaged.
     """
 
     folder: Path
@@ -39,10 +38,7 @@ class Sweep(Shown):
 
     @property
     def missing(self) -> dict[str, Content]:
-        """The scenarios still to be computed, by key.
-
-        They are the points without a row, or with an error that may not recur.
-        """
+        """The scenarios to compute by key: without a row, or with an error that may not recur."""
         return {
             point.key: point.content
             for point in self.plan.points
@@ -105,7 +101,7 @@ class Sweep(Shown):
 
     def _failures(self) -> list[dict[str, Any]]:
         """Return the number, file and error of each failed point."""
-        # Invalid points have errors of their own, and no key for a row.
+        # Invalid points have their own errors, and no rows.
         errors = [
             point.error or self.rows.get(point.key or "", {}).get("error")
             for point in self.plan.points

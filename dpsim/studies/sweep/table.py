@@ -41,24 +41,24 @@ def connect() -> DuckDBPyConnection:
         "python_enable_replacements": False,  # table names must not refer to Python variables
     }
     connection = duckdb.connect(":memory:", config=config)
-    # The progress bar goes to stdout, among the answers; it cannot be set in `config`.
+    # The progress bar would be on stdout, among the answers; `config` does not have it.
     connection.execute("set enable_progress_bar = false")
     return connection
 
 
 @cache
-def _kept(process: int) -> DuckDBPyConnection:
-    # DuckDB's module complains on stderr about a connection that is open when Python ends.
-    atexit.register(_kept.cache_clear)
+def _process_database(process: int) -> DuckDBPyConnection:
+    # DuckDB complains on stderr if a connection is open when Python ends.
+    atexit.register(_process_database.cache_clear)
     return connect()
 
 
-def _joined() -> DuckDBPyConnection:
-    """Return a connection to a database kept by this process, since a new one takes 20 ms.
+def _cursor() -> DuckDBPyConnection:
+    """Return a connection to this process's database, because a new one takes 20 ms.
 
-    Its temporary tables are private and vanish with it.
+    Its temporary tables are private and end with it.
     """
-    return _kept(os.getpid()).cursor()  # each forked process opens its own
+    return _process_database(os.getpid()).cursor()  # each forked process opens its own
 
 
 def create(
@@ -66,7 +66,7 @@ def create(
 ) -> None:
     """Create ``table`` in SQL as ``name``."""
     kept = "temporary table" if temporary else "table"
-    # One parameter per column: DuckDB takes a hundred times longer row by row.
+    # One parameter per column: rows take DuckDB a hundred times longer.
     columns = []
     values = []
     for number, (column, kind) in enumerate(table.types.items()):
@@ -80,7 +80,7 @@ def write_parquet(table: Table, path: Path) -> None:
     import duckdb
 
     target = _utf8(path).replace("'", "''")
-    with _joined() as connection:
+    with _cursor() as connection:
         create(connection, "written", table, temporary=True)
         try:
             connection.execute(f"copy written to '{target}' (format parquet)")
@@ -92,7 +92,7 @@ def read_parquet(path: Path) -> Table:
     """Read the table in the file at ``path``. Raises OSError if it cannot be read."""
     import duckdb
 
-    with _joined() as connection:
+    with _cursor() as connection:
         try:
             found = connection.execute("select * from read_parquet(?)", [glob.escape(_utf8(path))])
             rows = found.fetchall()
@@ -103,13 +103,13 @@ def read_parquet(path: Path) -> Table:
 
 
 def _io_error(error: Exception) -> OSError:
-    # A file can break a database permanently, so do not reuse it.
-    _kept.cache_clear()
+    # A file can break a database permanently.
+    _process_database.cache_clear()
     return OSError(errno.EIO, first_line(error))
 
 
 def _utf8(path: Path) -> str:
-    """Return a path in UTF-8, as DuckDB takes it, whatever the locale's encoding is."""
+    """Return a path in UTF-8, as DuckDB requires it in any locale."""
     return os.fsencode(path).decode("utf-8", "surrogateescape")
 
 
