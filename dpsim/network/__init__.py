@@ -11,7 +11,7 @@ from dpsim.base.lazy import on_demand
 
 if TYPE_CHECKING:
     from dpsim.network.closed_form import ClosedFormModel
-    from dpsim.network.collective_model import CollectiveModel
+    from dpsim.network.collective_models import CollectiveModel
     from dpsim.network.conditions import Background, Conditions, LinkChange
     from dpsim.network.fastest import FastestModel
     from dpsim.network.flows import FluidNetwork, SharedNetwork

@@ -6,7 +6,7 @@ import numpy as np
 
 from dpsim.base.arrays import FloatArray
 from dpsim.collectives import Algorithm, Costs, RankLayout
-from dpsim.network.collective_model import CommonFinish
+from dpsim.network.collective_models import CommonFinish
 from dpsim.network.outcome import MessageCosts
 from dpsim.topology import UniformSwitch
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from dpsim.base.arrays import FloatArray
 from dpsim.collectives import Schedule, Traffic
-from dpsim.network.collective_model import CollectiveModel
+from dpsim.network.collective_models import CollectiveModel
 from dpsim.network.outcome import Outcome
 from dpsim.network.rounds import ConfirmedRounds
 

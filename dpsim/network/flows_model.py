@@ -7,7 +7,7 @@ import numpy as np
 from dpsim.base.arrays import FloatArray
 from dpsim.base.budget import check_memory
 from dpsim.collectives import Schedule
-from dpsim.network.collective_model import ScheduleModel, transfer_bytes
+from dpsim.network.collective_models import ScheduleModel, transfer_bytes
 from dpsim.network.conditions import NO_CONDITIONS, Conditions
 from dpsim.network.flows import CollectiveRun, SharedNetwork, finish_by_loops
 from dpsim.network.kernel import kernel

@@ -14,7 +14,7 @@ import numpy as np
 
 from dpsim.base.arrays import FloatArray, IntArray
 from dpsim.collectives import Traffic, algorithm
-from dpsim.network.collective_model import CollectiveModel
+from dpsim.network.collective_models import CollectiveModel
 from dpsim.network.conditions import NO_CONDITIONS, Conditions
 from dpsim.network.flows import CollectiveRun, SharedNetwork, ends_of_flows
 from dpsim.network.outcome import MessageCosts, OnRanks, Outcome

@@ -28,7 +28,7 @@ from dpsim.collectives import (
     ranks_array,
     traffic,
 )
-from dpsim.network.collective_model import CollectiveModel
+from dpsim.network.collective_models import CollectiveModel
 from dpsim.network.maxmin import max_min_rates
 from dpsim.network.outcome import MessageCosts, Outcome
 from dpsim.network.rounds import RoundsModel

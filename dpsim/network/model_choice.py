@@ -16,7 +16,7 @@ from dpsim.collectives import (
     algorithm_names,
     always_exact,
 )
-from dpsim.network.collective_model import CollectiveModel, check_laid_out, check_round
+from dpsim.network.collective_models import CollectiveModel, check_laid_out, check_round
 from dpsim.network.conditions import NO_CONDITIONS, Conditions
 from dpsim.network.outcome import MessageCosts
 from dpsim.network.rounds import ConfirmedRounds, RoundsModel, round_bytes

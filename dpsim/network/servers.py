@@ -22,7 +22,7 @@ import numpy as np
 from dpsim.base.arrays import FloatArray, IntArray
 from dpsim.base.budget import check, check_memory
 from dpsim.collectives import Traffic
-from dpsim.network.collective_model import CollectiveModel
+from dpsim.network.collective_models import CollectiveModel
 from dpsim.network.conditions import NO_CONDITIONS, Conditions
 from dpsim.network.flows import ends_of_flows
 from dpsim.network.maxmin import max_min_rates

@@ -10,7 +10,7 @@ from dpsim.engine.job import Exchange, Job
 from dpsim.engine.preparation import prepare
 from dpsim.engine.vector_engine import run_vector
 from dpsim.network import CollectiveModel, Outcome
-from dpsim.network.collective_model import CommonFinish
+from dpsim.network.collective_models import CommonFinish
 from dpsim.strategy.aggregation import AllReduceConfig, CollectiveCall
 from dpsim.strategy.sync import BspConfig
 from dpsim.workload import LayerTimes

@@ -26,7 +26,7 @@ import numpy as np
 
 from dpsim.base.arrays import FloatArray, IntArray
 from dpsim.collectives import Traffic, algorithm, in_groups, ranks_array, traffic
-from dpsim.network.collective_model import CollectiveModel, CommonFinish
+from dpsim.network.collective_models import CollectiveModel, CommonFinish
 from dpsim.network.maxmin import max_min_rates
 from dpsim.network.rounds import RoundsModel
 from dpsim.topology import Network

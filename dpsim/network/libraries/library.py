@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
 
 from dpsim.base.errors import DpsimError, UnknownNameError
 from dpsim.collectives import IN_NETWORK
-from dpsim.network.collective_model import CollectiveModel
+from dpsim.network.collective_models import CollectiveModel
 from dpsim.topology import Cluster, Network
 
 if TYPE_CHECKING:

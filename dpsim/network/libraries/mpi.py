@@ -28,7 +28,7 @@ import numpy as np
 
 from dpsim.base.arrays import FloatArray
 from dpsim.collectives import Traffic, algorithm, traffic
-from dpsim.network.collective_model import CommonFinish
+from dpsim.network.collective_models import CommonFinish
 from dpsim.network.libraries.far import to_partners
 from dpsim.network.libraries.nccl import gpus_per_node, network_cards
 from dpsim.network.rounds import RoundsModel

@@ -9,7 +9,7 @@ import numpy as np
 from dpsim.base.arrays import FloatArray, IntArray
 from dpsim.base.uncertainty import ModelError
 from dpsim.collectives import Traffic
-from dpsim.network.collective_model import CollectiveModel
+from dpsim.network.collective_models import CollectiveModel
 from dpsim.network.outcome import Outcome
 from dpsim.topology import SubNetwork
 

@@ -18,7 +18,7 @@ import numpy as np
 from dpsim.base.arrays import FloatArray, IntArray
 from dpsim.base.budget import check
 from dpsim.collectives import Phase, Schedule
-from dpsim.network.collective_model import ScheduleModel
+from dpsim.network.collective_models import ScheduleModel
 from dpsim.network.outcome import MessageCosts, Outcome
 from dpsim.network.rounds.rounds import RoundsModel
 from dpsim.topology import Network

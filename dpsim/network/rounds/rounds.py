@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from dpsim.base.arrays import FloatArray, IntArray
 from dpsim.base.budget import check
 from dpsim.collectives import Chunking, Phase, Round, Schedule
-from dpsim.network.collective_model import ScheduleModel, most_hops, transfer_bytes
+from dpsim.network.collective_models import ScheduleModel, most_hops, transfer_bytes
 from dpsim.network.maxmin import max_min_rates
 from dpsim.network.outcome import MessageCosts, Outcome
 from dpsim.network.rounds.cycles import Cycles, cycles_of

@@ -24,7 +24,7 @@ from dpsim.base.arrays import FloatArray
 from dpsim.base.errors import DpsimError
 from dpsim.collectives import IN_NETWORK, OPERATIONS, Schedule, algorithm, algorithm_names
 from dpsim.hardware import Transport
-from dpsim.network.collective_model import CollectiveModel
+from dpsim.network.collective_models import CollectiveModel
 from dpsim.network.fastest import FastestModel
 from dpsim.network.libraries import TRAITS, chooses, segment_count
 from dpsim.network.model_choice import schedule_on

@@ -13,7 +13,7 @@ import numpy as np
 from dpsim.base.arrays import FloatArray, IntArray
 from dpsim.base.errors import DpsimError
 from dpsim.collectives import Schedule, Traffic, algorithm, traffic
-from dpsim.network.collective_model import CollectiveModel, CommonFinish
+from dpsim.network.collective_models import CollectiveModel, CommonFinish
 from dpsim.network.libraries.far import along_trees, around_rings, to_partners
 from dpsim.network.libraries.nccl.channels import (
     exchange_loads,
