@@ -94,10 +94,10 @@ def test_emulated_servers_keep_its_rule(first_and_backup):
     for scenario in first_and_backup("parameter-server"):
         server = Server(prepare(scenario))
         for worker in range(WORKERS):
-            server.take(worker)
+            server.keeper.hand_over(worker)
         replies.append([server.release(worker) for worker in range(WORKERS)])
     assert replies[0] == replies[1]
-    assert [reply.staleness for reply in replies[0]] == [0] * COUNT + [DROPPED] * (WORKERS - COUNT)
+    assert [staleness for staleness, _ in replies[0]] == [0] * COUNT + [DROPPED] * (WORKERS - COUNT)
 
 
 @pytest.mark.torch
