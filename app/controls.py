@@ -20,7 +20,7 @@ from app.words import choice_words, field_words, kind_words
 from dpsim.hardware import Catalogue
 
 _NONE = ""
-_INLINE = "described in the file"
+_INLINE_LABEL = "described in the file"
 _LOG_SCALE_PATH = "cluster.nodes"
 _MOST_DOUBLINGS = 11  # 1 to 1,024; more can be set in the address and in files
 
@@ -62,7 +62,7 @@ def _field(given: Field) -> None:
 
 def _draw_field(given: Field, widget: Callable[..., object], shown: object, **more: Any) -> None:
     label, key = field_words(given.name), f"set {given.path}"
-    knob(given.path, widget, label, key, shown, _entered, given, help=given.help, **more)
+    knob(given.path, widget, label, key, shown, _change_value, given, help=given.help, **more)
 
 
 def knob(
@@ -128,7 +128,7 @@ def kind(path: str) -> None:
         field_words(given.name if given.key == "kind" else given.key),
         f"kind {given.path}",
         value if value in options else options[0],
-        _kind_chosen,
+        _change_kind,
         given,
         options=options,
         format_func=lambda kind: kind_words(kind) if kind else "none",
@@ -241,7 +241,7 @@ def _pass_on(key: str, on_entry: Callable[..., None], *args: object) -> None:
 def _choice(given: Field, value: Any) -> None:
     options = [*([_NONE] if given.optional else []), *given.choices]
     if isinstance(value, dict):
-        shown = _INLINE
+        shown = _INLINE_LABEL
     elif value is None:
         shown = _NONE
     else:
@@ -305,18 +305,18 @@ _WIDGETS: dict[str, Callable[[Field, Any], None]] = {
 }
 
 
-def _entered(given: Field, value: Any) -> None:
+def _change_value(given: Field, value: Any) -> None:
     # The file's description was chosen again. Keep it: only a name could replace it.
-    if value == _INLINE:
+    if value == _INLINE_LABEL:
         return
     if value is None or value == _NONE:
         state.show_spec(unset(state.editable(), given.path))
         return
-    # ``shown`` rounds for display; an on_entry number keeps all its digits.
+    # ``shown`` rounds for display; an entered number keeps all its digits.
     state.change(given.path, repr(value) if isinstance(value, float) else forms.shown(value))
 
 
-def _kind_chosen(given: Union, kind: str) -> None:
+def _change_kind(given: Union, kind: str) -> None:
     spec = state.editable()
     if kind:
         state.show_spec(spec.without(given.path).with_value(f"{given.path}.{given.key}", kind))

@@ -39,7 +39,7 @@ def draw_remedies(spec: Spec) -> None:
     chart(footprint_figure(use), "memory")
     with st.container(border=True, key="ways to fit"):
         st.markdown("**What makes it fit, and what that costs** (click one to do it)")
-        _ways(spec, use)
+        _draw_remedies(spec, use)
         if not scenario_of(spec).run.allow_out_of_memory:
             st.button(
                 "simulate anyway",
@@ -51,7 +51,7 @@ def draw_remedies(spec: Spec) -> None:
             )
 
 
-def _ways(spec: Spec, use: MemoryUse) -> None:
+def _draw_remedies(spec: Spec, use: MemoryUse) -> None:
     few, given = few_steps(spec), scenario_of(spec)
     remedies = {each.text: as_options(remedy_values(given, each)) for each in use.remedies()}
     tried = {words: few.with_options(options) for words, options in remedies.items()}

@@ -18,7 +18,7 @@ from dpsim.imports.first_scenario import machine_for
 from dpsim.workload.models import MODELS
 
 _PER_NODE = 8  # GPUs per machine of most clusters
-_MOST = 2**20
+_MOST_GPUS = 2**20
 
 
 def draw(spec: Spec) -> None:
@@ -31,11 +31,11 @@ def draw(spec: Spec) -> None:
     given = scenario(spec)
     model, gpu = given.build_model().name, given.cluster.parts[0].accelerator.name
     count = given.cluster.ranks
-    _choice("workload.model", "model", MODELS, model, model_words, _model_entered)
-    entered = partial(_gpus_entered, count=count)
+    _choice("workload.model", "model", MODELS, model, model_words, _change_model)
+    entered = partial(_change_gpus, count=count)
     _choice("cluster.gpu", "GPU", gpus(), gpu, device_words, entered)
-    entered = partial(_gpus_entered, gpu)
-    limits = {"min_value": 1, "max_value": _MOST, "step": 1}
+    entered = partial(_change_gpus, gpu)
+    limits = {"min_value": 1, "max_value": _MOST_GPUS, "step": 1}
     widget = st.number_input
     controls.knob("cluster.nodes", widget, "GPUs in all", "entry count", count, entered, **limits)
 
@@ -53,11 +53,11 @@ def _choice(
     controls.knob(path, st.selectbox, label, f"entry {label}", shown, entered, **more)
 
 
-def _model_entered(model: str) -> None:
+def _change_model(model: str) -> None:
     state.show_spec(with_model(state.current().spec, model))
 
 
-def _gpus_entered(gpu: str, count: int) -> None:
+def _change_gpus(gpu: str, count: int) -> None:
     state.show_spec(with_gpus(state.current().spec, gpu, count))
 
 

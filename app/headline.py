@@ -15,8 +15,8 @@ from dpsim.engine import MemoryUse, Result
 from dpsim.report.figures.style import rounded
 
 _DIGITS = 3
-_WIDE = 2.0  # ratio of its ends above which an interval is called wide
-_SAME = 5e-4  # a smaller change would show as 0.0 %, and is not shown
+_WIDE_RATIO = 2.0  # ratio of its ends above which an interval is called wide
+_LEAST_CHANGE = 5e-4  # a smaller change would show as 0.0 %, and is not shown
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +70,7 @@ def numbers(result: Result) -> Iterator[Number]:
 def _step_time(result: Result) -> Number:
     mean, interval = result.step_time_s["mean"], result.interval
     why = ""
-    if interval is not None and interval.high > _WIDE * interval.low:
+    if interval is not None and interval.high > _WIDE_RATIO * interval.low:
         why = f"wide: {'; '.join(interval.extrapolated) or 'few measurements are like this'}"
     text = human(mean, TIME, _DIGITS)
     return Number("step time", text, mean, True, why, interval=interval, timed=result)
@@ -124,7 +124,7 @@ def fastest(results: Mapping[str, Result]) -> str:
     results = by_rate(results)
     best = {name: each.throughput_samples_per_s for name, each in results.items()}
     most = max(best.values())
-    alike = [name for name, rate in best.items() if most / rate - 1 < _SAME]
+    alike = [name for name, rate in best.items() if most / rate - 1 < _LEAST_CHANGE]
     *before, last = alike
     are = f"{', '.join(before)} and {last} are" if before else f"{last} is"
     text = f"{are} the fastest, {rounded(most)} samples/s"
@@ -178,7 +178,7 @@ def change(number: Number, before: Number | None, alike: bool, since: str = " fr
     if before is None or not before.value or number.value is None:
         return ""
     more = number.value / before.value - 1
-    if abs(more) < _SAME:
+    if abs(more) < _LEAST_CHANGE:
         return '<div class="dp-delta">no change</div>'
     text = f"{'▲' if more > 0 else '▼'} {more:+.1%}{since.format(escape(before.text))}"
     if number.is_like(before):

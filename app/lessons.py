@@ -27,7 +27,7 @@ _AVERAGED = {
 }
 
 # A model so small that its weights fit in a plane, with different starts.
-_SMALL = (
+_PLANE_MODEL = (
     "replay.model=softmax",
     "replay.own_start=true",
     "replay.batch=4",
@@ -84,7 +84,7 @@ def weights(spec: Spec, slower: str, report: Report) -> dict[str, Paths]:
     Raises DpsimError.
     """
     slow = f"disturbance.slow={slowed(slower)}"
-    spec = spec.with_options([*four(scenario(spec)), slow, *_SMALL])
+    spec = spec.with_options([*four(scenario(spec)), slow, *_PLANE_MODEL])
     found = {}
     for name, strategy in _AVERAGED.items():
         # JSON is YAML in one line, as a change of a value requires.

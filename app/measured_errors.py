@@ -11,7 +11,7 @@ from app.charts import chart
 from app.headline import sentence
 from dpsim.report.figures.batch_figures import ErrorRow, error_figure
 
-_NEAR = 0.5  # percentage points within which errors count as equal
+_EQUAL_WITHIN = 0.5  # percentage points within which errors count as equal
 _RESNET50 = "goyal_rn50_err_vs_batch"
 # The scaling rule of the learning rate, by the rows' method.
 _RESNET32 = {
@@ -39,8 +39,8 @@ _RECORDS = {
 def draw() -> None:
     """Draw both tasks' errors, and the records."""
     published = _read("convergence.csv")
-    _imagenet(published)
-    _cifar(published)
+    _draw_imagenet(published)
+    _draw_cifar(published)
     st.caption(
         "Two versions of the abstract of Smith et al. name different records: Inception-ResNet-V2 "
         "to 77 % in under 2,500 updates with batches of 65,536, and ResNet-50 to 76.1 % in under "
@@ -52,7 +52,7 @@ def draw() -> None:
     st.dataframe(shown, hide_index=True, placeholder="")
 
 
-def _imagenet(published: pd.DataFrame) -> None:
+def _draw_imagenet(published: pd.DataFrame) -> None:
     found = published[published["case_id"] == _RESNET50]
     rows = list(found[["global_batch", "value", "std"]].itertuples(index=False, name=None))
     sentence(_least_error(rows))
@@ -60,7 +60,7 @@ def _imagenet(published: pd.DataFrame) -> None:
     st.caption("Goyal et al. 2017, five runs each, learning rates in proportion to the batch.")
 
 
-def _cifar(published: pd.DataFrame) -> None:
+def _draw_cifar(published: pd.DataFrame) -> None:
     series = {}
     for method, name in _RESNET32.items():
         runs = published[published["method"] == method].groupby("global_batch")["value"]
@@ -87,10 +87,12 @@ def _preferred(series: dict[str, list[ErrorRow]]) -> str:
 def _least_error(rows: list[ErrorRow]) -> str:
     """Return the largest batch with nearly the least error, and the error of the largest batch."""
     least = min(error for _, error, _ in rows)
-    near = max(batch for batch, error, _ in rows if error <= least + _NEAR)
+    near = max(batch for batch, error, _ in rows if error <= least + _EQUAL_WITHIN)
     batch, worst, _ = max(rows)
-    text = f"Up to a batch of {near:,.0f} the error is within {_NEAR:g} % of the least, {least:g} %"
-    return f"{text}; with {batch:,.0f} it is {worst:g} %."
+    return (
+        f"Up to a batch of {near:,.0f} the error is within {_EQUAL_WITHIN:g} % of the least, "
+        f"{least:g} %; with {batch:,.0f} it is {worst:g} %."
+    )
 
 
 def _read(name: str) -> pd.DataFrame:

@@ -29,7 +29,7 @@ def draw(spec: Spec) -> None:
     if not opened.open:
         return
     with opened:
-        _used(spec)
+        _draw_calibration_in_use(spec)
         given = st.file_uploader(
             "a table of measured steps (CSV)",
             type=["csv"],
@@ -42,10 +42,10 @@ def draw(spec: Spec) -> None:
         name, data = given.name, given.getvalue()
         found = run_in_background("fitting to your steps", calibrate_to_upload, name, data, spec)
         if found is not None:
-            _shown(*found)
+            _draw_fit(*found)
 
 
-def _used(spec: Spec) -> None:
+def _draw_calibration_in_use(spec: Spec) -> None:
     """Show that answers use a calibration, and offer to remove it."""
     profile = scenario_of(spec).profile
     if profile is None or profile.step is None:
@@ -61,7 +61,7 @@ def _used(spec: Spec) -> None:
         )
 
 
-def _shown(answer: dict[str, Any], profile: str) -> None:
+def _draw_fit(answer: dict[str, Any], profile: str) -> None:
     st.markdown(f"**{_verdict(answer['left_out'], answer['held_out'])}**")
     for warning in answer["warnings"]:
         st.warning(plain(warning))

@@ -33,21 +33,21 @@ def draw() -> Spec:
     with st.sidebar:
         with suppress(DpsimError):  # reported by the page
             entry.draw(state.current().spec)
-        _source()
+        _draw_source()
         try:
             if st.toggle("all knobs", key="all knobs", help="Every field of a scenario file."):
-                _knobs()
+                _draw_knobs()
             else:
-                _few()
+                _draw_few_knobs()
         except DpsimError:
             st.caption("The controls appear here when the scenario is valid.")
-        _upload()
+        _draw_upload()
     spec = state.current().spec
     scenario_of(spec)
     return spec
 
 
-def _source() -> None:
+def _draw_source() -> None:
     spec = state.current().spec
     shown = spec.file if spec.text is not None else str(spec.preset)
     options = [*preset_names(), *([] if shown in preset_names() else [shown])]
@@ -103,7 +103,7 @@ def _set_ups() -> None:
                 state.run_again()
 
 
-def _few() -> None:
+def _draw_few_knobs() -> None:
     """Draw the six main knobs, without those that the scenario does not have."""
     spec = state.current().spec
     if controls.stated(spec, "cluster.node"):
@@ -116,7 +116,7 @@ def _few() -> None:
         controls.kind(f"strategy.{part}")
 
 
-def _knobs() -> None:
+def _draw_knobs() -> None:
     """Draw every knob, part by part; a part is drawn when it is open.
 
     All lists, ranges and explanations come from the schema.
@@ -138,7 +138,7 @@ def _now(name: str) -> str:
     return f": {plain(kind_words(controls.kind_of(f'strategy.{part}')))}"
 
 
-def _cluster() -> None:
+def _draw_cluster() -> None:
     spec = state.current().spec
     missing = () if controls.stated(spec, "cluster.node") else _ONE_KIND_OF_NODE
     controls.fields("cluster", without=missing)
@@ -146,12 +146,12 @@ def _cluster() -> None:
         controls.union("cluster.network", without=("ecmp_seed", "graphml"))
 
 
-def _workload() -> None:
+def _draw_workload() -> None:
     controls.fields("workload")
     controls.union("workload.input")
 
 
-def _stragglers() -> None:
+def _draw_stragglers() -> None:
     # Without file names, since the dashboard reads no files.
     controls.union("disturbance.jitter", without=("file",))
     controls.entry(
@@ -165,7 +165,7 @@ def _stragglers() -> None:
     )
 
 
-def _upload() -> None:
+def _draw_upload() -> None:
     with st.expander(UPLOAD, key=f"part {UPLOAD}", on_change="rerun") as opened:
         if not opened.open:
             return
@@ -174,7 +174,7 @@ def _upload() -> None:
             type=["yaml", "yml"],
             key="upload",
             max_upload_size=1,
-            on_change=_uploaded,
+            on_change=_show_upload,
             help=(
                 f"At most {MOST_BYTES:,} bytes. No code in it is run, no file that it names is "
                 "read."
@@ -187,7 +187,7 @@ def _upload() -> None:
             st.error(plain(str(error)))
 
 
-def _uploaded() -> None:
+def _show_upload() -> None:
     """Show the uploaded scenario, if it is valid; otherwise keep the current one."""
     with suppress(DpsimError):  # reported below the upload
         if spec := _read(st.session_state["upload"]):
@@ -204,13 +204,13 @@ def _read(given: UploadedFile | None) -> Spec | None:
 
 
 PARTS: dict[str, Callable[[], None]] = {
-    "Cluster": _cluster,
-    "Model and batch": _workload,
+    "Cluster": _draw_cluster,
+    "Model and batch": _draw_workload,
     "Aggregation": partial(controls.union, "strategy.aggregation"),
     "Sync": partial(controls.union, "strategy.sync"),
     "Overlap": partial(controls.union, "strategy.overlap"),
     "Compression": partial(controls.union, "strategy.compression"),
-    "Stragglers": _stragglers,
+    "Stragglers": _draw_stragglers,
     "Price and power": partial(controls.fields, "cost"),
     "Simulation": partial(controls.fields, "run"),
 }

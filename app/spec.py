@@ -22,7 +22,7 @@ MOST_IN_ADDRESS = 30_000  # characters; servers and browsers cut longer ones
 MOST_CHANGES = 200
 _KEYS = ("preset", "yaml", "file", "set")
 MOST_COMPARED = 6
-_BEFORE = "was"  # in an address: the changes of the set-up before the last, "" for none
+_PREVIOUS_KEY = "was"  # in an address: the changes of the set-up before the last, "" for none
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +115,7 @@ class View:
         compared: Query = {}
         for number, each in enumerate(self.compared, 1):
             compared |= each.to_query(f"{number}-")
-        before = {} if self.before is None else {_BEFORE: list(self.before or ("",))}
+        before = {} if self.before is None else {_PREVIOUS_KEY: list(self.before or ("",))}
         return {
             **self.spec.to_query(),
             **compared,
@@ -140,12 +140,12 @@ class View:
             spec = replace(start, changes=(*start.changes, *changes))
 
         before = None
-        if _BEFORE in query:
-            before = tuple(each for each in query[_BEFORE][:MOST_CHANGES] if each)
+        if _PREVIOUS_KEY in query:
+            before = tuple(each for each in query[_PREVIOUS_KEY][:MOST_CHANGES] if each)
 
         # All other keys are options of pages, whose meaning is unknown here.
         prefixes = [f"{number}-" for number in range(1, MOST_COMPARED + 1)]
-        known = {_BEFORE, *_KEYS, *(prefix + key for prefix in prefixes for key in _KEYS)}
+        known = {_PREVIOUS_KEY, *_KEYS, *(prefix + key for prefix in prefixes for key in _KEYS)}
         choices = {key: values[-1] for key, values in query.items() if key not in known and values}
         compared = (Spec.from_query(query, prefix) for prefix in prefixes)
         return cls(spec, tuple(each for each in compared if each is not None), choices, before)

@@ -24,10 +24,10 @@ P = ParamSpec("P")
 
 _VIEW, _WRITTEN, _PROBLEM = "view", "address written", "address problem"
 GLANCE = 0.7  # seconds: a user who changes the page sooner has not looked at its numbers
-_SINCE = "shown since"
-_NEXT = "next page"
+_SHOWN_SINCE_KEY = "shown since"
+_NEXT_PAGE_KEY = "next page"
 _SET_UPS = "set-ups shown before"
-_ENTERED = "entered"  # whether a run follows a change on the page
+_ENTERED_KEY = "entered"  # whether a run follows a change on the page
 
 
 def load() -> None:
@@ -35,7 +35,7 @@ def load() -> None:
 
     This is at the start, and when the user navigated or edited the address.
     """
-    entered = st.session_state.pop(_ENTERED, False)
+    entered = st.session_state.pop(_ENTERED_KEY, False)
     query = _address()
     # Another page begins with an empty address: then keep the view. A browser that was sent a new
     # address may make requests before it has applied it: the old address must not undo the user's
@@ -84,7 +84,7 @@ def current() -> View:
 
 def run_again() -> None:
     """Rerun the whole page to show new results, with the same view."""
-    st.session_state[_ENTERED] = True
+    st.session_state[_ENTERED_KEY] = True
     st.rerun()
 
 
@@ -97,7 +97,7 @@ def fragment(draw: Callable[P, None]) -> Callable[P, None]:
             run_again()
         draw(*args, **named)
         # What the router does when all of the page runs.
-        st.session_state.pop(_ENTERED, None)
+        st.session_state.pop(_ENTERED_KEY, None)
         write_address()
 
     return wraps(draw)(lambda *args, **named: part(current().spec, *args, **named))
@@ -105,14 +105,17 @@ def fragment(draw: Callable[P, None]) -> Callable[P, None]:
 
 def show(view: View) -> None:
     """Show ``view`` from the next run on."""
-    st.session_state[_ENTERED] = True
+    st.session_state[_ENTERED_KEY] = True
     if view != current():
         before = current()
         after = view.after(before)
         # After several quick changes, compare with the state before the first.
-        if monotonic() - st.session_state.get(_SINCE, 0.0) < GLANCE and after.before is not None:
+        if (
+            monotonic() - st.session_state.get(_SHOWN_SINCE_KEY, 0.0) < GLANCE
+            and after.before is not None
+        ):
             after = replace(after, before=before.before)
-        st.session_state[_SINCE] = monotonic()
+        st.session_state[_SHOWN_SINCE_KEY] = monotonic()
         if replace(view.spec, changes=()) != replace(before.spec, changes=()):
             st.session_state[_SET_UPS] = set_ups() + 1
         st.session_state[_VIEW] = after
@@ -171,12 +174,12 @@ def compare_values(path: str) -> None:
     """Go to the page that compares values of the knob at ``path``."""
     others = {key: value for key, value in current().choices.items() if key != "compare"}
     show(replace(current(), choices={**others, "vary": path}))
-    st.session_state[_NEXT] = "compare"
+    st.session_state[_NEXT_PAGE_KEY] = "compare"
 
 
 def next_page() -> str | None:
     """Return the page to go to, once."""
-    page: str | None = st.session_state.pop(_NEXT, None)
+    page: str | None = st.session_state.pop(_NEXT_PAGE_KEY, None)
     return page
 
 

@@ -19,7 +19,7 @@ from dpsim.base.terminal import harmless
 from dpsim.report.figures.columns_figure import Aim, columns_figure
 from dpsim.report.figures.style import rounded
 
-_FEW = 20  # most values of a column that can filter or colour rows
+_MOST_CHOICES = 20  # most values of a column that can filter or colour rows
 _NONE = "nothing"
 _RATE = "throughput_samples_per_s"
 _AIMS: dict[str, tuple[Aim, Aim] | None] = {
@@ -64,7 +64,7 @@ def draw() -> None:
         st.info("No row passes the filter.")
         return
     sentence(_verdict(kept))
-    _chart(kept)
+    _draw_chart(kept)
 
 
 def _rows(folder: str) -> tuple[list[dict[str, Any]], int]:
@@ -88,7 +88,7 @@ def _varied(rows: list[dict[str, Any]]) -> dict[str, list[str]]:
     found = {}
     for column in rows[0]:
         values = sorted({str(row[column]) for row in rows if row[column] is not None})
-        if 1 < len(values) <= _FEW:
+        if 1 < len(values) <= _MOST_CHOICES:
             found[column] = values
     return found
 
@@ -133,7 +133,7 @@ def _verdict(rows: list[dict[str, Any]]) -> str:
     return f"{text}."
 
 
-def _chart(rows: list[dict[str, Any]]) -> None:
+def _draw_chart(rows: list[dict[str, Any]]) -> None:
     columns = list(rows[0])
     workers = "workers" if "workers" in columns else columns[0]
     step = "step_time_s" if "step_time_s" in columns else columns[-1]

@@ -29,7 +29,7 @@ T = TypeVar("T")
 
 PATIENCE = 1.0  # seconds until progress is shown
 DRAWN = "drawn before"  # of a session: whether its browser has drawn a page
-_SHOWN = "waited where"
+_SHOWN_KEY = "waited where"
 
 
 def result_of(spec: Spec) -> Answer:
@@ -61,7 +61,7 @@ def run_in_background(what: str, function: Callable[..., T], *args: Hashable) ->
     """
     task = _task(function, *args)
     if not task.wait(PATIENCE):
-        _progress(task, what)
+        _draw_progress(task, what)
         return None
     return _value(task, what)
 
@@ -88,7 +88,7 @@ def in_fragment(
     task = _task(function, *args, can_wait=True)
     if not task.wait(patience):
         so_far(task.found)
-        _bar(task, what)
+        _draw_bar(task, what)
         # Streamlit's own timers rerun a fragment for as long as the page is open.
         _later()(key=f"later {what}", on_again_change=lambda: None)
         return None
@@ -185,8 +185,8 @@ def leave_others(page: str) -> None:
     They would slow down the current ones.
     """
     now = (page, state.current())
-    if st.session_state.get(_SHOWN) != now:
-        st.session_state[_SHOWN] = now
+    if st.session_state.get(_SHOWN_KEY) != now:
+        st.session_state[_SHOWN_KEY] = now
         state.tasks().leave(_me())
 
 
@@ -206,14 +206,14 @@ def _me() -> str:
 
 
 @st.fragment(run_every=0.4)
-def _progress(task: Task[T], what: str) -> None:
+def _draw_progress(task: Task[T], what: str) -> None:
     # The whole page reruns, and draws the value in place of the bar.
     if task.ended:
         state.run_again()
-    _bar(task, what)
+    _draw_bar(task, what)
 
 
-def _bar(task: Task[T], what: str) -> None:
+def _draw_bar(task: Task[T], what: str) -> None:
     if not task.begun:
         st.progress(0.0, text=f"{what}: queued")
     elif task.total:

@@ -27,7 +27,7 @@ MOST_OF_A_SESSION = 2
 MOST_AT_ONCE = max(2, os.cpu_count() or 1)
 SHORT_S = 1.0  # of processor time
 SERVER = "the server"  # owns tasks that no session has requested yet
-_KEPT = 64
+_MOST_KEPT = 64
 
 
 class CancelledError(Exception):
@@ -189,7 +189,7 @@ class Tasks:
             self._tasks.move_to_end(key)
             # The least recently requested one. If it has not ended, its sessions see it as
             # cancelled.
-            while len(self._tasks) > _KEPT:
+            while len(self._tasks) > _MOST_KEPT:
                 self._tasks.popitem(last=False)[1].cancel()
         self._begin_some()
         return task

@@ -18,7 +18,7 @@ from dpsim.collectives import OPERATIONS, algorithm_names
 from dpsim.report.pages.steps_page import MOST_BESIDE, drawn, player
 from dpsim.studies.walkthrough import MOST_RANKS, Walkthrough
 
-_FIRST = ("ring", "tree", "butterfly")
+_SHOWN_AT_FIRST = ("ring", "tree", "butterfly")
 _SWITCH, _CLUSTER = "on a switch", "on the scenario's cluster"
 _RANKS = tuple(str(ranks) for ranks in range(2, MOST_RANKS + 1))
 _SIZES = ("1 KiB", "64 KiB", "1 MiB", "16 MiB", "128 MiB", "1 GiB")
@@ -73,7 +73,7 @@ def _algorithms() -> tuple[tuple[str, ...], str]:
     with left:
         operation = controls.pick("operation", list(OPERATIONS), "operation", "all-reduce")
     known = list(algorithm_names(operation))
-    first = [name for name in _FIRST if name in known] or known[:1]
+    first = [name for name in _SHOWN_AT_FIRST if name in known] or known[:1]
     with right:
         names = controls.pick_several(
             f"algorithms, up to {MOST_BESIDE}", known, "algorithms", first, most=MOST_BESIDE

@@ -73,7 +73,7 @@ def draw() -> None:
     spec = sidebar.draw()
     views: dict[str, Callable[[Spec], None]] = {
         _VALUES: _compare_values,
-        _SIZES: _algorithms,
+        _SIZES: _draw_algorithms,
         "a sweep": lambda _: sweeps.draw(),
     }
     views[controls.switch("what to compare", tuple(views), "compare", _VALUES)](spec)
@@ -100,8 +100,8 @@ def _compare_values(spec: Spec) -> None:
     specs = {value: _with(spec, path, value) for value in values}
     found = simulated(specs)
     if found is not None:
-        _side_by_side(path, found)
-        _use(specs, _WORDS.get(path, kind_words))
+        _draw_side_by_side(path, found)
+        _draw_use_buttons(specs, _WORDS.get(path, kind_words))
         why_not(found, _WORDS.get(path, kind_words))
 
 
@@ -183,7 +183,7 @@ def _with(spec: Spec, path: str, value: str) -> Spec:
     return spec.with_value(path, value)
 
 
-def _use(specs: Mapping[str, Spec], called: Callable[[str], str]) -> None:
+def _draw_use_buttons(specs: Mapping[str, Spec], called: Callable[[str], str]) -> None:
     """Draw a button for each compared value, which makes it the shown scenario."""
     with st.container(horizontal=True, gap="small"):
         for value, spec in specs.items():
@@ -192,7 +192,7 @@ def _use(specs: Mapping[str, Spec], called: Callable[[str], str]) -> None:
             )
 
 
-def _side_by_side(path: str, found: Mapping[str, Result | DpsimError]) -> None:
+def _draw_side_by_side(path: str, found: Mapping[str, Result | DpsimError]) -> None:
     """Draw the results, the fastest first, or along the number of nodes.
 
     The table is that of `dpsim compare`, with the data that the busiest worker sends.
@@ -212,7 +212,7 @@ def _side_by_side(path: str, found: Mapping[str, Result | DpsimError]) -> None:
     table({**columns(rows), "sent by the busiest": sent})
 
 
-def _algorithms(spec: Spec) -> None:
+def _draw_algorithms(spec: Spec) -> None:
     algorithms = controls.pick_several(
         "algorithms", [name for name in ALL_REDUCES if name != "auto"], "algorithms", _QUICK
     )

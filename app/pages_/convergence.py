@@ -20,8 +20,8 @@ from dpsim.report.figures.replay_figure import replay_figure
 from dpsim.studies.replay import Replay
 
 _HEIGHT = 620  # pixels
-# The initial comparison: the second where the scenario has the first.
-_FIRST = ("local-sgd", "bsp")
+# The initial comparison is with the first, or with the second if the scenario has the first.
+_COMPARED_AT_FIRST = ("local-sgd", "bsp")
 _SYNCS, _BATCHES = "synchronisation", "batches"
 _FACTORS = (1, 2, 4, 8, 16)  # quarters of the small model's batch
 
@@ -48,7 +48,7 @@ def draw() -> None:
     if replays:
         sentence(_verdict(replays))
         chart(replay_figure(replays), key="replay", height=_HEIGHT)
-        _table(replays)
+        _draw_table(replays)
 
 
 def _syncs(spec: Spec) -> dict[str, Spec]:
@@ -69,7 +69,7 @@ def _syncs(spec: Spec) -> dict[str, Spec]:
         f"{kind_words(kind)}, compared with",
         list(known),
         "replayed",
-        [other for other in _FIRST if other in known][:1],
+        [other for other in _COMPARED_AT_FIRST if other in known][:1],
         "Those compatible with the rest of the scenario.",
     )
     return {kind_words(kind): spec, **{kind_words(other): known[other] for other in chosen}}
@@ -106,7 +106,7 @@ def _verdict(replays: dict[str, Replay]) -> str:
     return f"{text}, {after}." if after else f"{text}."
 
 
-def _table(replays: dict[str, Replay]) -> None:
+def _draw_table(replays: dict[str, Replay]) -> None:
     rows = [replay.to_json() for replay in replays.values()]
     table(
         {

@@ -45,10 +45,10 @@ def draw() -> None:
     """Draw the page."""
     spec = sidebar.draw()
     questions: dict[str, Callable[[Spec], None]] = {
-        _BATCH: _batches,
-        "how many GPUs?": _gpus,
-        "how many learners?": _learners,
-        "a growing batch?": _grows,
+        _BATCH: _draw_batches,
+        "how many GPUs?": _draw_gpus,
+        "how many learners?": _draw_learners,
+        "a growing batch?": _draw_growing_batch,
         "what was measured?": lambda _: measured_errors.draw(),
     }
     what = controls.switch("question", tuple(questions), "question", _BATCH)
@@ -68,7 +68,7 @@ def _simulate_each(spec: Spec, varied: list[list[str]]) -> dict[int, Result] | N
     return done or None
 
 
-def _batches(spec: Spec) -> None:
+def _draw_batches(spec: Spec) -> None:
     st.caption("Only the batch per GPU varies; four steps each.")
     found = _simulate_each(spec, [[f"workload.batch_per_gpu={batch}"] for batch in _BATCHES])
     if found is not None:
@@ -115,7 +115,7 @@ def _describe_cluster(run: Result) -> str:
     return f"A cluster of {run.workers:,} GPUs with {run.batch_per_worker:,} samples each"
 
 
-def _gpus(spec: Spec) -> None:
+def _draw_gpus(spec: Spec) -> None:
     cluster = scenario_of(spec).cluster
     if not counted_nodes(spec):
         refuse("the number of nodes varies only on clusters of one kind of node")
@@ -142,7 +142,7 @@ def _gpus(spec: Spec) -> None:
         )
 
 
-def _learners(spec: Spec) -> None:
+def _draw_learners(spec: Spec) -> None:
     st.caption("Several learners share a GPU, each with its own batch: small batches leave room.")
     varied = [[f"workload.learners_per_gpu={k}"] for k in range(1, _MOST_LEARNERS + 1)]
     found = _simulate_each(spec, varied)
@@ -158,7 +158,7 @@ def _learners(spec: Spec) -> None:
         st.caption(f"Shown are the numbers of learners, of 1 to {len(varied)}, that fit.")
 
 
-def _grows(spec: Spec) -> None:
+def _draw_growing_batch(spec: Spec) -> None:
     st.caption(
         "Instead of lowering the learning rate after 30, 60 and 80 of 90 epochs, the batch grows "
         "by the same factor. Test accuracy is the same after the same number of epochs, with fewer "

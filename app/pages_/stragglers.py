@@ -58,7 +58,7 @@ def draw() -> None:
     both = simulated({**specs, **slowed}, "simulating each kind")
     if both is not None:
         found = {kind: both[f"slow {kind}"] for kind in kinds}
-        _results(_completed(found), _completed({kind: both[kind] for kind in kinds}))
+        _draw_results(_completed(found), _completed({kind: both[kind] for kind in kinds}))
         why_not(found)
 
 
@@ -83,7 +83,7 @@ def _verdict(results: Mapping[str, Result], undisturbed: Mapping[str, Result]) -
     return f"{text}."
 
 
-def _over_all_reduces(results: Mapping[str, Result]) -> None:
+def _draw_over_all_reduces(results: Mapping[str, Result]) -> None:
     """Draw a note on kinds known from parameter servers where no servers are used."""
     found = [
         kind
@@ -98,12 +98,12 @@ def _over_all_reduces(results: Mapping[str, Result]) -> None:
         )
 
 
-def _results(results: dict[str, Result], undisturbed: dict[str, Result]) -> None:
+def _draw_results(results: dict[str, Result], undisturbed: dict[str, Result]) -> None:
     if not results:
         refuse("None of these is compatible with the rest of the scenario.")
         return
     sentence(_verdict(results, undisturbed))
-    _over_all_reduces(results)
+    _draw_over_all_reduces(results)
     chart(straggler_cost_figure(results, undisturbed), key="cost")
     chart(step_times_figure(results), key="distribution")
     if any(result.staleness["versions"]["max"] for result in results.values()):

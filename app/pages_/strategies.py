@@ -35,16 +35,16 @@ def draw() -> None:
     spec = sidebar.draw()
     what = controls.switch("what", (_SYNC, _OVERLAP, _SHARDS, _WEIGHTS), "show", _SYNC)
     if what == _WEIGHTS:
-        _weights(spec)
+        _draw_weights(spec)
     else:
-        _over_time(spec, what)
+        _draw_over_time(spec, what)
 
 
 def _slower() -> str:
     return controls.slide("slow-down factor of worker 3", _SLOWER, "slower", "2")
 
 
-def _over_time(spec: Spec, what: str) -> None:
+def _draw_over_time(spec: Spec, what: str) -> None:
     view = VIEWS[what]
     st.caption(_CAPTIONS[what])
     slower = _slower() if what == _SYNC else "1"
@@ -74,7 +74,7 @@ def _verdict(found: Sequence[Lane]) -> str:
     return f"{text}; last with {last}, in {human(ends[last], TIME, 3)}."
 
 
-def _weights(spec: Spec) -> None:
+def _draw_weights(spec: Spec) -> None:
     st.caption(
         "A small model is trained in simulated time with each way to average models. Its weights "
         "are shown in the plane in which they move most, on lines of equal training loss."

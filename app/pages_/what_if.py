@@ -55,7 +55,7 @@ def draw() -> None:
     with right:
         chart(load_map_figure(shown.links), "load map")
     limits = st.container(border=True, key="limits")
-    _timeline(shown, spec)
+    _draw_timeline(shown, spec)
     with st.expander("Assumptions, traffic and staleness"):
         for note in (*shown.result.notes, *run_notes(shown.result)):
             # Extra spaces align columns in a terminal.
@@ -63,13 +63,13 @@ def draw() -> None:
     measured_steps.draw(spec)
     # Slower parts that must be simulated come last.
     with left:
-        _scaling(spec, shown.result)
+        _draw_scaling(spec, shown.result)
     with limits:
-        _limits(spec)
+        _draw_limits(spec)
 
 
 @state.fragment
-def _scaling(spec: Spec, result: Result) -> None:
+def _draw_scaling(spec: Spec, result: Result) -> None:
     """Draw the throughput on fewer and more nodes than in ``result``, that of ``spec``."""
     if not node_counts(spec):
         st.caption("Scaling is shown for clusters of one kind of node only.")
@@ -92,7 +92,7 @@ def _use_count(key: str, per_node: int) -> None:
 
 
 @state.fragment
-def _timeline(shown: Answer, spec: Spec) -> None:
+def _draw_timeline(shown: Answer, spec: Spec) -> None:
     """Draw a worker's timeline, optionally of the slowest and fastest too, and the trace button."""
     whose = controls.switch("whose step", (_ONE, _THREE), "timeline", _ONE)
     workers = shown.workers if whose == _THREE else {"typical": shown.workers["typical"]}
@@ -107,7 +107,7 @@ def _timeline(shown: Answer, spec: Spec) -> None:
 
 
 @state.fragment
-def _limits(spec: Spec) -> None:
+def _draw_limits(spec: Spec) -> None:
     """Draw what limits the step, and the three changes that gain most, as soon as each is known."""
     st.markdown("**What limits it, and what would change it** (click one to try it)")
     # Show the bar at once: every knob takes a run or more.
@@ -116,7 +116,7 @@ def _limits(spec: Spec) -> None:
         return
     if not _draw_found(found):
         st.markdown("No single change makes it faster.")
-    _others([turn for name, turn in found.items() if name != PATH and turn["change"]])
+    _draw_other_turns([turn for name, turn in found.items() if name != PATH and turn["change"]])
 
 
 def _draw_found(found: Mapping[str, Any]) -> bool:
@@ -142,7 +142,7 @@ def _draw_found(found: Mapping[str, Any]) -> bool:
     return bool(helpful)
 
 
-def _others(turns: list[Mapping[str, Any]]) -> None:
+def _draw_other_turns(turns: list[Mapping[str, Any]]) -> None:
     opened = st.expander("every knob", key="every knob", on_change="rerun")
     if not opened.open:  # browsers take long to load tables
         return

@@ -56,7 +56,7 @@ def opened(monkeypatch):
         page.session_state["drawn before"] = True
         return page.run()
 
-    monkeypatch.setattr("app.pages_.what_if._limits", lambda spec: None)
+    monkeypatch.setattr("app.pages_.what_if._draw_limits", lambda spec: None)
     yield at
     for task in list(state.tasks()._tasks.values()):
         for session in task.waiting:
