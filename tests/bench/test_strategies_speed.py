@@ -27,7 +27,7 @@ def seconds_of_this_core(scenario):
     begin = time.process_time()
     result = simulate(scenario)
     taken = time.process_time() - begin
-    assert result.alone
+    assert result.independent_workers
     assert result.steps.step.shape == (scenario.run.steps, 1024)
     return taken
 
