@@ -95,7 +95,7 @@ _ATTENTION: dict[str, dict[str, Attention]] = {
     "sdp_attention": {"true": "flash"},
     "flash_attn": {"fa2": "flash", "sdpa": "flash", "disabled": "unfused"},
 }
-_PAGED = "pages that move to the host where memory is short take no time here"
+_PAGED_EFFECT = "pages that move to the host where memory is short take no time here"
 
 
 def scenario_from_accelerate(content: bytes, name: str, sizes: TrainingSizes) -> ScenarioDraft:
@@ -244,7 +244,7 @@ def _program(draft: ScenarioDraft, settings: Settings) -> None:
     key = settings.path("optim")
     set_optimizer(draft, word, _OPTIMIZERS, key)
     if word in _OPTIMIZERS and word.startswith("paged"):
-        draft.ignore(f"{key} = {word}", _PAGED)
+        draft.ignore(f"{key} = {word}", _PAGED_EFFECT)
 
 
 def _attention(draft: ScenarioDraft, settings: Settings) -> None:

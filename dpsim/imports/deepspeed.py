@@ -37,7 +37,7 @@ _OPTIMIZERS = {
     "lamb": "lamb",
     "sgd": "sgd",
 }
-_COMPRESSING = ("onebitadam", "zerooneadam", "onebitlamb")
+_COMPRESSING_OPTIMIZERS = ("onebitadam", "zerooneadam", "onebitlamb")
 _AUTO = "Hugging Face's Trainer fills it in"
 _WIDTHS = {"fp32": 4, "fp16": 2, "bf16": 2, "bfp16": 2}
 
@@ -131,7 +131,7 @@ def _batches(
             # A changed micro batch determines the passes by the whole batch.
             del draft.values["workload.gradient_accumulation"]
         return None, ""
-    # The whole batch is micro batch x passes x workers: the fourth number follows from three.
+    # The number of workers follows from whole batch = micro batch x passes x workers.
     workers, rest = divmod(whole, micro * passes)
     if rest or not workers:
         raise ImportFileError(
@@ -168,7 +168,7 @@ def _precision(draft: ScenarioDraft, settings: Settings, filled_in: str | None =
 
 def _optimizer(draft: ScenarioDraft, section: Settings) -> None:
     kind = section.word("type")
-    if kind in _COMPRESSING:
+    if kind in _COMPRESSING_OPTIMIZERS:
         raise ImportFileError(
             f"optimizer.type must be an optimizer that sends whole gradients, but got {kind!r}, "
             "which compresses them: give strategy.compression in a scenario of your own"

@@ -13,7 +13,7 @@ import networkx as nx
 from dpsim.hardware import Node, gpus
 from dpsim.imports.options import Choice
 
-_REDUCING = 90  # from this compute capability on NVSwitches reduce and multicast (NVLink SHARP)
+_REDUCING_CAPABILITY = 90  # the first whose NVSwitches reduce and multicast (NVLink SHARP)
 Pairs = dict[tuple[int, int], int]  # (lower GPU, higher GPU) -> number of NVLinks
 
 
@@ -146,7 +146,7 @@ class NodeDraft:
     def _reduction(self) -> Iterator[str]:
         """Yield a line for NVSwitches that reduce and multicast, from Hopper on."""
         capability = gpus()[self.gpu.value].capability or 0
-        if "nvswitch" in self.devices and capability >= _REDUCING:
+        if "nvswitch" in self.devices and capability >= _REDUCING_CAPABILITY:
             yield "in_network_reduction: [nvswitch]"
 
     def to_node(self) -> Node:

@@ -35,7 +35,7 @@ from dpsim.workload import MeasuredCollective, MeasuredTimes, ModelProfile, Prof
 
 _EVALUATE = "autograd::engine::evaluate_function: "
 _GLOO = "gloo:"
-_IDLE = 0.01  # the share of a step from which on idle time is worth a note
+_IDLE_SHARE = 0.01  # the share of a step from which on idle time is worth a note
 
 
 def profile_kineto(
@@ -129,7 +129,7 @@ def build_profile(trace: Trace, *, batch: int | None, name: str, file: str = "")
             "must have a training step: no backward operator belongs to a forward one"
         )
 
-    # Means need the same layers in each step: the most common ones.
+    # Average the steps that have the most common layers.
     common, count = Counter(step.signature for step in steps).most_common(1)[0]
     alike = [step for step in steps if step.signature == common]
     # The last step: DDP rearranges its buckets after the first.
@@ -346,7 +346,7 @@ def _notes(
             f"ignored: {left_out} steps left out whose layers differ from those of the others"
         )
     idle = 0.0 if traced is None else traced.idle_s
-    if traced is not None and idle > _IDLE * traced.step_s:
+    if traced is not None and idle > _IDLE_SHARE * traced.step_s:
         notes.append(
             f"ignored: {idle:.3g} s of a step of {traced.step_s:.3g} s, in which no kernel runs: a "
             "predicted step is shorter by them"

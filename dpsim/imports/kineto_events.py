@@ -24,7 +24,7 @@ MOST_BYTES = 512 * 2**20
 MOST_RANKS = 2**20
 _MOST_ELEMENTS = 2**50  # of a tensor
 _MOST_NESTED = 500  # the deepest nesting of operators, which are walked by recursion
-_MICRO = 1e-6
+_MICROSECOND = 1e-6
 
 Dims = tuple[tuple[int, ...], ...]
 
@@ -233,8 +233,8 @@ def _complete(raw: list[Any]) -> Iterator[Event]:
         yield Event(
             str(event.get("name", "")),
             str(event.get("cat", "")),
-            start * _MICRO,
-            (start + duration) * _MICRO,
+            start * _MICROSECOND,
+            (start + duration) * _MICROSECOND,
             event.get("tid"),
             args if isinstance(args, dict) else {},
         )

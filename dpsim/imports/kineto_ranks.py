@@ -205,7 +205,7 @@ def _waits(ranks: Sequence[_Rank], common: Sequence[int]) -> tuple[FloatArray, l
         for taken in waited.values():
             if len(taken) < 2:
                 continue
-            # A collective ends everywhere at once: the rank with the shortest time came last, and
+            # All ranks end a collective at once, so the rank with the shortest time came last, and
             # the clocks of different hosts need not agree.
             shortest = min(seconds for seconds, _ in taken)
             latest = [column for seconds, column in taken if seconds == shortest]

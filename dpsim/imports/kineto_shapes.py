@@ -87,7 +87,7 @@ def _convolution(event: Event) -> Guess | None:
     concrete = event.args.get("Concrete Inputs")
     sides = len(weight) - 2
     stride, padding, dilation = (_numbers(concrete, index, sides) for index in (3, 4, 5))
-    # A transposed convolution enlarges its output: the formula of a window does not apply.
+    # The formula of a window does not apply to a transposed convolution, which enlarges its output.
     flop = 0
     if stride and padding and dilation and _text(concrete, 6) != "True" and all(stride):
         out = [

@@ -18,7 +18,7 @@ from dpsim.base.files import shown_path
 from dpsim.imports.kineto_events import Event, Trace
 from dpsim.workload import LongLayer, MeasuredCollective, MeasuredTimes, TracedStep
 
-_LONGEST = 10  # layers that are listed
+_LISTED_LAYERS = 10  # layers that are listed
 _NUMBER = re.compile(r"\d{1,15}")
 # torch's and C++'s names of element types, in lower case.
 _ELEMENT_BYTES = {
@@ -105,8 +105,8 @@ def traced_step(
     layers.sort(key=lambda layer: -layer.share)
     return TracedStep(
         step_s=whole,
-        longest=tuple(layers[:_LONGEST]),
-        other_layers_s=sum(layer.forward_s + layer.backward_s for layer in layers[_LONGEST:]),
+        longest=tuple(layers[:_LISTED_LAYERS]),
+        other_layers_s=sum(layer.forward_s + layer.backward_s for layer in layers[_LISTED_LAYERS:]),
         optimizer_s=measured.optimizer() or 0.0,
         no_layer_s=no_layer_s,
         exposed_s=exposed,

@@ -264,8 +264,8 @@ def _traits(header: _Header, words: list[str]) -> tuple[bool, bool]:
     return sums, rooted
 
 
-_MOST = 1e15  # limit of times and rates: more is no measurement
-_Number = Annotated[float, Field(ge=0, lt=_MOST)]
+_LARGEST_NUMBER = 1e15  # limit of times and rates: more is no measurement
+_Number = Annotated[float, Field(ge=0, lt=_LARGEST_NUMBER)]
 
 
 class _Part(BaseModel):
@@ -277,7 +277,7 @@ class _Part(BaseModel):
 class _Times(_Part):
     """One side of a row, out of place or in place."""
 
-    time: Annotated[float, Field(ge=_LEAST_US, lt=_MOST)]
+    time: Annotated[float, Field(ge=_LEAST_US, lt=_LARGEST_NUMBER)]
     bus_bw: _Number
 
 

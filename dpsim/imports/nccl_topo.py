@@ -53,7 +53,7 @@ def node_from_nccl_topo(content: bytes, options: NodeOptions, file: str = "") ->
             root.line,
         )
     holders = _gpu_holders(root)
-    # All GPUs of a node are of one kind: the first one's.
+    # All GPUs of a node are of the first one's kind.
     first = next(holders[0].all("gpu"))
     kind = options.choose(
         "gpu", *(("", "") if options.gpu else gpu_of(holders[0].attributes, first))
@@ -154,7 +154,7 @@ def _parts(element: Element, found: _Found) -> list[Part]:
             parts += below
         elif all(part.kind == "nic" for part in below):
             parts += below  # a network card, or a bridge to network cards only
-        # A bridge to a single device is part of its route: the slower of the two links counts.
+        # A bridge to a single device is part of its route, where the slower link counts.
         elif len(below) == 1:
             below[0].up = found.link(pci, below[0].up)
             parts += below
@@ -184,7 +184,7 @@ def _nvlinks(holders: list[Element]) -> tuple[NvLinks, list[str]]:
             elif target is None or target == index:
                 elsewhere += count
             else:
-                # Both ends list the link, each with the whole count.
+                # The link is listed at both of its ends, each time with the whole count.
                 pair = (min(index, target), max(index, target))
                 pairs[pair] = max(pairs.get(pair, 0), count)
     note = (

@@ -39,7 +39,7 @@ _OPERATOR = re.compile(r"(?P<name>[^,]+)(, seq = (?P<seq>-?\d{1,15}))?(, op_id =
 _SIZES = re.compile(r", sizes = (\[[\[\]\d, ]*\])")
 _SHAPE = re.compile(r"\[([\d, ]*)\]")
 _OF_TORCH = ("aten::", "autograd::engine::evaluate_function: ")
-# One empty mapping and list, shared by many small events.
+# Many small events share the same empty mapping and list.
 _NOTHING: dict[str, Any] = {}
 _NONE: list[Event] = []
 _COPIES = {1: "host to device", 2: "device to host", 8: "device to device", 10: "peer to peer"}

@@ -25,7 +25,7 @@ MOST_BYTES = 8 * 2**30
 MOST_ROWS = 1_000_000  # of a table and a process, which are held in memory
 _MOST_STRINGS = 4_000_000
 _MOST_SECONDS = 300.0  # limit on reading: a hostile file may contain endless queries
-_HELD = 10.0  # bytes in memory per byte of the file, measured on small rows
+_MEMORY_PER_FILE_BYTE = 10.0  # bytes in memory per byte of the file, measured on small rows
 _MOST_HELD = 2e9  # bytes of all rows that may be held
 _NANO = 1e-9
 KERNELS = "CUPTI_ACTIVITY_KIND_KERNEL"
@@ -122,7 +122,7 @@ def _check_file(path: Path) -> None:
             f"{shown_path(path)}: must have at most {MOST_BYTES // 2**30} GiB, but has more: "
             "profile fewer steps"
         )
-    held = min(_HELD * found.st_size, _MOST_HELD)
+    held = min(_MEMORY_PER_FILE_BYTE * found.st_size, _MOST_HELD)
     check_memory(held, f"{shown_path(path)}: to read it", "profile fewer steps")
     # As an input, so that no output of this command may overwrite it.
     note_input(found)

@@ -102,7 +102,7 @@ def parse_nvidia_topo(content: bytes) -> TopoMatrix:
 def _header(lines: list[str]) -> tuple[int, list[str], list[str]]:
     """Return the number of lines up to the header, its devices, and its affinity columns."""
     for number, line in enumerate(lines, 1):
-        # These columns have a space in their names. A row, unlike the header, has an X.
+        # Cut the affinity columns, whose names have a space. A row, unlike the header, has an X.
         words = line.split("CPU Affinity")[0].split("NUMA Affinity")[0].split()
         if words and _GPU.fullmatch(words[0]) and "X" not in words:
             if len(set(words)) != len(words) or len(words) > _MOST_DEVICES:
@@ -188,7 +188,7 @@ def node_from_nvidia_topo(content: bytes, options: NodeOptions, file: str = "") 
     ]
     sums = max((sum(counts) for counts in at_a_gpu), default=0)
     widest = max(pairs.values(), default=0)
-    # More than any GPU has in sum: the pairs share a plane of switches, and one pair's links are
+    # If the sum exceeds any GPU's, the pairs share a plane of switches, and one pair's links are
     # all of a GPU's.
     gpu = options.choose("gpu", *gpu_by_nvlinks(sums if sums <= most_nvlinks() else widest))
     usual = surroundings(gpus()[gpu.value])
@@ -237,7 +237,7 @@ def _sockets(matrix: TopoMatrix, cards: list[int], pcie: str) -> tuple[list[Part
     socket_of = dict(zip(sorted(set(numa[: matrix.gpus])), place, strict=True))
     sockets = [Part("cpu") for _ in range(max(place) + 1)]
     extra: Part | None = None
-    # Up to PXB no host bridge is in between: the devices are on one switch, or on several under
+    # Devices that are at most PXB apart share a switch, or several switches under
     # one.
     for members in sorted(_pcie_groups(matrix, 2).to_sets(), key=min):
         kept = [device for device in sorted(members) if device < matrix.gpus or device in cards]

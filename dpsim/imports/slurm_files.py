@@ -108,7 +108,7 @@ def _statements(lines: list[str]) -> Iterator[tuple[int, dict[str, str]]]:
         if line.rstrip().endswith("\\"):
             continue
         keys = {key.lower(): value.strip('"') for key, value in _PAIR.findall(whole)}
-        # The rest was no pair: a key without a value would be dropped silently.
+        # Refuse what is no pair, or a key without a value would be dropped silently.
         rest = _PAIR.sub("", whole).strip()
         if rest:
             raise ImportFileError(f"must be key=value pairs, but got {rest[:60]!r}", start)

@@ -193,7 +193,7 @@ def _custom(draft: ScenarioDraft, tree: _Tree, options: SlurmOptions) -> None:
     draft.values.pop("cluster.network.nic", None)  # each edge has its own
     if not edges:
         raise ImportFileError("must have links between nodes and switches, but has none")
-    # Checked before writing: a scenario has a limited number of values, and an edge several.
+    # A scenario has a limited number of values, of which each edge takes several.
     if len(edges) > _MOST_EDGES:
         raise ImportFileError(
             f"must have at most {_MOST_EDGES:,} links of its own, but has {len(edges):,}: --switch "

@@ -156,7 +156,7 @@ def _torchtune(values: dict[str, Any]) -> list[tuple[str, Any, str]]:
         values |= {f"model.{key}": value for key, value in values.pop("model").items()}
         # llama3_1_8b is Llama 3.1.
         values[_MODEL] = _VERSION.sub(r"\1.\2_", _VARIANT.sub("", size))
-    # It is distributed by FSDP 2 (full_finetune_distributed, lora_finetune_distributed).
+    # torchtune distributes by FSDP 2 (full_finetune_distributed, lora_finetune_distributed).
     values.setdefault("distributed_type", "FSDP")
     return found
 
