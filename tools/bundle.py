@@ -51,7 +51,7 @@ def bundle(folder: Path, python: str, machine: str) -> int:
     pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "-q"]
     # Use the pinned build backend that is installed, without fetching another.
     built = [*pip, "wheel", "--no-deps", "--no-build-isolation", "-w", str(folder), str(ROOT)]
-    # Do not compile for another processor: numpy does that work there.
+    # Compile nothing for another processor, where numpy replaces the compiled module.
     compiler = {} if machine == platform.machine() else {"CC": ""}
     subprocess.run(built, check=True, env=os.environ | compiler)
     command = [*pip, "download", "--only-binary=:all:", "--dest", str(folder)]

@@ -75,7 +75,7 @@ def _errors(row: _Row) -> list[float] | None:
     from llm_analysis import analysis, config  # type: ignore[import-not-found, unused-ignore]
 
     seq_len, hidden = int(row["seq_len"]), int(row["hidden"])
-    # It knows whole multiples of the hidden size: a gated MLP is the plain one of as much work.
+    # Its MLPs are whole multiples of the hidden size, so a gated one becomes a plain one as costly.
     matrices = 1.5 if row["model"].startswith(_GATED) else 1.0
     multiple = round(matrices * int(row["ffn"]) / hidden)
     model = config.ModelConfig(

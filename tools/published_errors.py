@@ -102,7 +102,7 @@ def main(kinds: list[str]) -> None:
         tables |= anew
         for name, table in anew.items():
             narrate(f"{name}: {table['errors']}")
-    # One line per table in a fixed order: recomputing a table changes one line.
+    # Write one line per table in a fixed order, so that recomputing a table changes one line.
     ordered = {kind: tables[kind] for kind in TABLES if kind in tables}
     lines = ",\n".join(
         f" {json.dumps(kind)}: {json.dumps(table, ensure_ascii=False)}"

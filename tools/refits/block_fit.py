@@ -21,7 +21,7 @@ import numpy as np
 from dpsim.base.arrays import FloatArray, IntArray
 
 _REACH = 60.0  # logarithms are clipped here, so that a trial step of the solver cannot overflow
-_LEAST, _MOST = 1e-12, 1e12  # seconds
+_SHORTEST_S, _LONGEST_S = 1e-12, 1e12  # seconds
 STEP = 1e-5  # relative step of the forward differences
 
 
@@ -108,10 +108,10 @@ class _Problem:
         return self._last[2]
 
     def _predicted(self, by_row: Mapping[str, FloatArray]) -> FloatArray:
-        # Trial steps of the solver go far: the result is clipped to a range where it is merely bad.
+        # Clip the result, since trial steps of the solver may overflow.
         with np.errstate(all="ignore"):
             predicted = self.model(by_row)
-        return np.log(np.clip(np.nan_to_num(predicted, nan=_MOST), _LEAST, _MOST))
+        return np.log(np.clip(np.nan_to_num(predicted, nan=_LONGEST_S), _SHORTEST_S, _LONGEST_S))
 
     def residuals(self, x: FloatArray) -> FloatArray:
         """Return the scaled log ratios, then the distances from the priors."""

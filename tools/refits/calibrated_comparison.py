@@ -31,7 +31,7 @@ TABLES: Sequence[tuple[StepKind, str, int]] = (
     ("vtrain", "vtrain_steptime.csv", 4),
     ("scaling", "scaling.csv", 2),
 )
-_FAR = 8  # nodes: four times as many as the plan has measured
+_FAR_NODES = 8  # nodes: four times as many as the plan has measured
 
 
 class Errors(NamedTuple):
@@ -49,7 +49,7 @@ class Errors(NamedTuple):
 
 
 def compared(kind: StepKind, name: str, known: int) -> tuple[Errors, Errors]:
-    """Return the errors over a table's rows, and over its rows of `_FAR` nodes or more."""
+    """Return the errors over a table's rows, and over its rows of `_FAR_NODES` nodes or more."""
     with TemporaryDirectory() as folder:
         path = planned_sample(kind, packaged_path(name), Path(folder) / name, known)
         every = compare_steps(path, kind, regime="calibrated", known=known).every
@@ -67,7 +67,7 @@ def compared(kind: StepKind, name: str, known: int) -> tuple[Errors, Errors]:
         _boosted(usable),
     ]
     errors = np.abs(np.array(predicted) / measured - 1)
-    far = np.array([place_of(row.step).nodes >= _FAR for row in counted])
+    far = np.array([place_of(row.step).nodes >= _FAR_NODES for row in counted])
     return Errors(*errors), Errors(*errors[:, far])
 
 
@@ -132,7 +132,7 @@ def main() -> None:
         every, far = compared(kind, name, known)
         sys.stdout.write(f"{every.line(kind, known)}\n")
         if len(far.dpsim):
-            sys.stdout.write(f"{far.line(f'&nbsp; on {_FAR} to 16 nodes', known)}\n")
+            sys.stdout.write(f"{far.line(f'&nbsp; on {_FAR_NODES} to 16 nodes', known)}\n")
         sys.stdout.flush()
 
 

@@ -53,11 +53,11 @@ ORDINARY: Sequence[tuple[StepKind, str]] = [
     ("adaptdl", "adaptdl_steptime.csv"),
     ("scaling", "scaling.csv"),
 ]
-_MOST = 30
-_PLANNED = 4  # runs of a series that `dpsim calibrate --plan` proposes
+_MOST_OTHER_ROWS = 30
+_PLANNED_RUNS = 4  # runs of a series that `dpsim calibrate --plan` proposes
 _START = {"compute scaled": (0.03, 0.1, 0.05, 0.1), "step constants": (0.03, 0.1, 0.05, 0.1, 0.5)}
 _NORMAL = 1.645  # standard deviations that contain nine in ten
-_LEAST = 0.01  # of a step that is measured again, and of a doubling
+_LEAST_DEVIATION = 0.01  # of a step that is measured again, and of a doubling
 
 
 class Away(NamedTuple):
@@ -104,7 +104,7 @@ def _left_out(row: StepRow, folder: Path) -> float:
 
 
 def planned_sample(kind: StepKind, table: Path, path: Path, known: int) -> Path:
-    """Write the known rows of each series and at most `_MOST` random others, to ``path``."""
+    """Write each series' known rows, and at most `_MOST_OTHER_ROWS` random others, to ``path``."""
     rows = read_rows(table, STEP_TABLES[kind].required)
     read, series = STEP_TABLES[kind].reader(rows), defaultdict(list)
     for row in rows:
@@ -113,7 +113,7 @@ def planned_sample(kind: StepKind, table: Path, path: Path, known: int) -> Path:
             series[step.series].append(step)
     chance, kept = np.random.default_rng(0), set()
     for steps in series.values():
-        drawn = chance.choice(len(steps), min(_MOST, len(steps)), replace=False)
+        drawn = chance.choice(len(steps), min(_MOST_OTHER_ROWS, len(steps)), replace=False)
         others = [steps[at] for at in drawn]
         kept |= {step.row.line for step in [*planned_rows(steps, known), *others]}
     lines = table.read_text(encoding="utf-8").splitlines(keepends=True)
@@ -146,11 +146,11 @@ def fitted_rates(rows: Sequence[Away], start: Sequence[float]) -> FloatArray:
     residual = np.array([row.residual for row in rows])
 
     def cost(logs: FloatArray) -> float:
-        spread = deviations(rows, np.maximum(np.exp(logs), _LEAST))
+        spread = deviations(rows, np.maximum(np.exp(logs), _LEAST_DEVIATION))
         return float((weight * (np.log(spread) + 2 * np.log1p((residual / spread) ** 2 / 3))).sum())
 
     at = minimize(cost, np.log(start), method="Nelder-Mead", options={"maxfev": 5000}).x
-    found = np.maximum(np.exp(at), _LEAST)
+    found = np.maximum(np.exp(at), _LEAST_DEVIATION)
     score = np.abs(residual) / deviations(rows, found)
     order = np.argsort(score)
     ninth = np.interp(0.9, np.cumsum(weight[order]) / weight.sum(), score[order])
@@ -185,7 +185,8 @@ def write() -> None:
         found = {each: round(float(rate), 4) for each, rate in zip(names, rates, strict=False)}
         if "left_out" in found:
             # With two runs the constants' residuals are small, whatever the cluster.
-            of_series = {row.series: row.left_out for row in rows if len(row.doublings) >= _PLANNED}
+            planned = [row for row in rows if len(row.doublings) >= _PLANNED_RUNS]
+            of_series = {row.series: row.left_out for row in planned}
             found["usual_left_out"] = round(float(np.median([*of_series.values()])), 4)
         inside = np.abs([row.residual for row in rows]) < _NORMAL * deviations(rows, rates)
         ape = np.abs(np.expm1([-row.residual for row in rows]))

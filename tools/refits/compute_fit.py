@@ -18,7 +18,7 @@ from tools.refits.block_fit import Block, FitResult, fit_blocks
 from tools.refits.compute_work import RowWork, Work
 
 PRIORS = Path(__file__).with_name("compute_priors.yaml")
-_ENOUGH = 12  # rows of a publisher's model beyond which more have no more weight
+_FULL_WEIGHT_ROWS = 12  # rows of a publisher's model beyond which more have no more weight
 # Part, member and name of a constant.
 Place = tuple[str, str, str]
 Values = dict[str, dict[str, dict[str, float]]]
@@ -106,7 +106,7 @@ def fit(
     noise = priors()["noise"]
     weights = np.array(
         [
-            min(1.0, _ENOUGH / count[name]) ** 0.5 / float(noise[row.kind])
+            min(1.0, _FULL_WEIGHT_ROWS / count[name]) ** 0.5 / float(noise[row.kind])
             for name, row in zip(names, rows, strict=True)
         ]
     )

@@ -58,9 +58,9 @@ HEADER = (
     "# SI units; error: relative standard error of the fit, with its priors.\n"
 )
 _ROUNDS = 2
-_OPEN = ("single-gpu", "steps")  # of all kinds of software
-_AGAIN = 6  # evaluations of a fit that starts from the fit of all rows
-_SMALL = 5  # groups with fewer rows are left out together
+_MIXED_KINDS = ("single-gpu", "steps")  # their rows are of all kinds of software
+_REFIT_EVALUATIONS = 6  # by a fit that starts from the fit of all rows
+_FEWEST_ROWS = 5  # groups with fewer rows are left out together
 _WORDS = (
     "software", "memory_format", "execution", "optimizer_kernels", "kernels", "input",
     "gradient_statistics",
@@ -145,18 +145,16 @@ def without_each(
 ) -> dict[str, Values]:
     """Return the constants without each group of rows, or without all small groups together."""
     count = Counter(row.group for row in rows)
-    small = {
-        kind: [name for name in count if name.startswith(f"{kind} ") and count[name] < _SMALL]
-        for kind in FITTED_ON
-    }
+    rare = [name for name in count if count[name] < _FEWEST_ROWS]
+    small = {kind: [name for name in rare if name.startswith(f"{kind} ")] for kind in FITTED_ON}
     found: dict[str, Values] = {}
     before = json.loads(LEFT_OUT.read_text(encoding="utf-8")) if only else {}
-    sets: list[list[str]] = [[name] for name in count if count[name] >= _SMALL]
+    sets: list[list[str]] = [[name] for name in count if count[name] >= _FEWEST_ROWS]
     for names in [*sets, *small.values()]:
         if names:
             kept = [row for row in rows if row.group not in names]
             held = _over(assumed(), before.get(names[0], whole.values)) if only else None
-            values = _rounded(fit(kept, whole, _AGAIN, held, only).values)
+            values = _rounded(fit(kept, whole, _REFIT_EVALUATIONS, held, only).values)
             found |= dict.fromkeys(names, values)
             narrate(f"without {', '.join(names)[:90]}")
     return found
@@ -211,7 +209,7 @@ def residuals(
     unsaid = [
         replace(row, work=row.plain, family=row.plain_family)
         for row in rows
-        if row.kind in _OPEN and row.plain_family != row.family
+        if row.kind in _MIXED_KINDS and row.plain_family != row.family
     ]
     every = [*rows, *unsaid]
     measured = np.array([row.measured for row in every])

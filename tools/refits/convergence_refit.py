@@ -30,7 +30,7 @@ left_out: each batch predicted by a law fitted without it.
 adaptdl_convergence.csv and mlperf_reference_points.csv.
 """
 
-# The sources of a task's runs: the data set's name in convergence.csv, ...
+# The data set of each task in convergence.csv.
 HITS: Mapping[str, str] = {
     "resnet50-imagenet": "imagenet",
     "resnet18-cifar10": "cifar10",

@@ -94,7 +94,7 @@ def main() -> None:
     cases = training_cases()
     machines = sorted({case.machine_name for case in cases})
     generations = sorted({case.machine.generation for case in cases})
-    # This takes nearly all of the time: a fit for each machine, and one for each generation.
+    # Fitting without each machine and each generation takes nearly all of the time.
     with ProcessPoolExecutor(_WORKERS) as workers:
         without = _fits(workers, fit_without, machines)
         without_generation = _fits(workers, fit_without_generation, generations)
@@ -105,7 +105,7 @@ def main() -> None:
         own = [case for case in cases if case.machine_name == machine]
         others = [curve for curve in inside if curve.name != machine]
         scores += _scores(own, without[machine], others)
-    # Neighbours share a generation: a machine without its generation has none.
+    # A machine whose generation is left out has no neighbours.
     by_generation = []
     for left_out in generations:
         own = [case for case in cases if case.machine.generation == left_out]

@@ -19,7 +19,7 @@ from tools.refits.residual_quantiles import spread_of
 from validate.published.nccl.scores import Score
 
 _EXTRAPOLATED = "extrapolated"
-_MANY = 10  # machines, from which on the shortest interval counts: of fewer, one is too much
+_FEWEST_MACHINES = 10  # for the shortest interval: of fewer machines, one has too much weight
 
 
 def residual_table(by_machine: Sequence[Score], by_generation: Sequence[Score]) -> dict[str, Any]:
@@ -44,7 +44,7 @@ def _families(scores: Sequence[Score]) -> Iterable[dict[str, Any]]:
             "family": family,
             "sizes": sizes,
             "machines": len(_machines(rows)),
-            "spread": _spread(rows, _machine, shortest=len(_machines(rows)) >= _MANY),
+            "spread": _spread(rows, _machine, shortest=len(_machines(rows)) >= _FEWEST_MACHINES),
             # A single pair does not predict the next.
             "twins": _spread(twins, _machine) if len(_machines(twins)) > 2 else None,
         }
