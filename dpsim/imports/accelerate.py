@@ -144,15 +144,15 @@ def scenario_of_trainer(
         _fsdp(draft, config, trainer, precision)
         _replicas(draft, settings.section("parallelism_config"), workers)
     elif kind == "deepspeed":
-        _deepspeed(draft, settings.section("deepspeed_config"), sizes.folder, precision)
+        _read_deepspeed(draft, settings.section("deepspeed_config"), sizes.folder, precision)
     else:
-        _replicated(draft, settings, kind)
+        _set_replicated(draft, settings, kind)
     use_nccl(draft)
     left_out(draft, settings)
     return draft
 
 
-def _replicated(draft: ScenarioDraft, settings: Settings, kind: str | None) -> None:
+def _set_replicated(draft: ScenarioDraft, settings: Settings, kind: str | None) -> None:
     """Set up workers that each hold the whole model, as with DistributedDataParallel."""
     if kind is None:
         why = "the file names neither FSDP nor DeepSpeed"
@@ -345,7 +345,7 @@ def _ahead(draft: ScenarioDraft, config: Settings) -> None:
         draft.set("strategy.aggregation.limit_all_gathers", limited, source)
 
 
-def _deepspeed(draft: ScenarioDraft, config: Settings, folder: Path, precision: str) -> None:
+def _read_deepspeed(draft: ScenarioDraft, config: Settings, folder: Path, precision: str) -> None:
     """Read accelerate's DeepSpeed keys, or the DeepSpeed file that they name."""
     file = config.text("deepspeed_config_file")
     if file is not None:

@@ -90,21 +90,21 @@ def add_deepspeed(draft: ScenarioDraft, file: str, key: str, folder: Path, preci
 def _fill_in(draft: ScenarioDraft, settings: Settings) -> None:
     """Set the batch of a DeepSpeed configuration, unless it leaves that to the trainer."""
     batch = "workload.batch_per_gpu"
-    for key, place in (
+    for key, path in (
         ("train_micro_batch_size_per_gpu", batch),
         ("gradient_accumulation_steps", "workload.gradient_accumulation"),
         ("train_batch_size", "workload.global_batch"),
     ):
-        value, here = settings.number(key), draft.values.get(place)
+        value, here = settings.number(key), draft.values.get(path)
         # Trainer's value, which is in the draft, is filled in: there is nothing to report.
         settings.is_open(key)
-        if value is None or draft.sources.get(place) == "--batch":
+        if value is None or draft.sources.get(path) == "--batch":
             continue
-        if here not in (None, value) and not draft.is_assumed(place):
+        if here not in (None, value) and not draft.is_assumed(path):
             raise ImportFileError(
-                f"{key} must be auto or {here}, as {draft.sources[place]} says, but got {value}"
+                f"{key} must be auto or {here}, as {draft.sources[path]} says, but got {value}"
             )
-        draft.set(place, value, key)
+        draft.set(path, value, key)
     if "workload.global_batch" in draft.values and draft.is_assumed(batch):
         del draft.values[batch]
 

@@ -191,7 +191,7 @@ def draft_node(
     names, slots, tree_edges = _walk(sockets)
     gpus = sum(leaf.kind == "gpu" for socket in sockets for leaf in socket.leaves())
     cpus = len(sockets)
-    edges = _nvlink_edges(nvlinks, nvlink.value, gpus) + _grouped(tree_edges, {"gpu": gpus})
+    edges = _nvlink_edges(nvlinks, nvlink.value, gpus) + _group_edges(tree_edges, {"gpu": gpus})
     edges += [
         (f"cpu{a}", f"cpu{b}", between_sockets.value, 1) for a, b in combinations(range(cpus), 2)
     ]
@@ -239,11 +239,11 @@ def _walk(sockets: list[Part]) -> tuple[list[str], list[str], list[tuple[str, st
     return names, [slots[card] for card in sorted(slots)], edges
 
 
-def _grouped(
+def _group_edges(
     edges: list[tuple[str, str, str]], totals: dict[str, int]
 ) -> list[tuple[str, str, str, int]]:
     """Return edges from GPUs, then switches; those to one device over one link as a pattern."""
-    found: list[tuple[str, str, str, int]] = []
+    grouped: list[tuple[str, str, str, int]] = []
     for kind in ("gpu", "pcie-switch"):
         chosen = sorted(
             (upper, link, int(lower.removeprefix(kind)))
@@ -253,8 +253,8 @@ def _grouped(
         for (upper, link), group in groupby(chosen, key=lambda edge: edge[:2]):
             indices = [index for *_, index in group]
             names = _pattern(kind, indices, totals.get(kind))
-            found += [(name, upper, link, 1) for name in names]
-    return found
+            grouped += [(name, upper, link, 1) for name in names]
+    return grouped
 
 
 def _pattern(kind: str, indices: list[int], total: int | None = None) -> list[str]:

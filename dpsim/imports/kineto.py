@@ -140,7 +140,7 @@ def build_profile(trace: Trace, *, batch: int | None, name: str, file: str = "")
         for one in common
         if any(step.layers[one].forward or step.layers[one].backward for step in alike)
     ]
-    measured = _measured(alike, kept, batch, trace)
+    measured = _mean_times(alike, kept, batch, trace)
     lost = float(np.mean([step.lost for step in alike]))
     traced = None
     with suppress(DpsimError):  # a step without computing has no parts
@@ -218,10 +218,10 @@ def _forward(
             continue
         module = modules.get(id(root))
         name = (
-            module.name.removeprefix("nn.Module: ") if module else _numbered(root, counts, id(step))
+            module.name.removeprefix("nn.Module: ") if module else _number(root, counts, id(step))
         )
         layer = step.layers.setdefault(name, _LayerOfStep(name, Guess()))
-        layer.guess = layer.guess.joined(guess(root))
+        layer.guess = layer.guess.merge(guess(root))
         owners[id(root)] = layer
         # Backward may refer to any operator inside.
         for event in root.walk():
@@ -231,7 +231,7 @@ def _forward(
     return owners
 
 
-def _numbered(root: Event, counts: dict[tuple[int, str], int], step: int) -> str:
+def _number(root: Event, counts: dict[tuple[int, str], int], step: int) -> str:
     name = root.name.rpartition("::")[2] or root.name
     counts[step, name] += 1
     return f"{name}.{counts[step, name] - 1}"
@@ -284,7 +284,7 @@ def _layer(layer: _LayerOfStep, batch: int) -> ProfileLayer:
     )
 
 
-def _measured(steps: list[_Step], kept: list[str], batch: int, trace: Trace) -> MeasuredTimes:
+def _mean_times(steps: list[_Step], kept: list[str], batch: int, trace: Trace) -> MeasuredTimes:
     """Return means over the steps."""
 
     def mean(what: str) -> tuple[float, ...]:

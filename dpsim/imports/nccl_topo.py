@@ -60,8 +60,8 @@ def node_from_nccl_topo(content: bytes, options: NodeOptions, file: str = "") ->
     )
     usual = surroundings(gpus()[kind.value])
     nets, notes = _nets(root)
-    found = _Found(holders, nets, usual.pcie)
-    sockets, more = _sockets(root, found)
+    devices = _Found(holders, nets, usual.pcie)
+    sockets, more = _sockets(root, devices)
     nvlinks, unknown = _nvlinks(holders)
     cpu = next(root.all("cpu"))
     return draft_node(
@@ -71,8 +71,8 @@ def node_from_nccl_topo(content: bytes, options: NodeOptions, file: str = "") ->
         kind,
         Choice(usual.nvlink, f"assumed: usual with {kind.value}"),
         Choice(*smp_link(cpu.attributes, usual.between_sockets)),
-        [choice for _, choice in found.pcie.values()],
-        _nic_bus(found, root),
+        [choice for _, choice in devices.pcie.values()],
+        _nic_bus(devices, root),
         _nic_choice(nets, options, usual.nic, root),
         [*notes, *more, *unknown],
     )
@@ -86,14 +86,14 @@ def _gpu_holders(root: Element) -> list[Element]:
     if len(holders) > _MOST_DEVICES:
         raise ImportFileError(f"must have at most {_MOST_DEVICES} <gpu>, but has {len(holders)}")
     holders.sort(key=lambda pci: next(pci.all("gpu")).number("dev"))
-    for what, names in (
+    for attribute, names in (
         ("dev", [str(next(pci.all("gpu")).number("dev")) for pci in holders]),
         ("busid", [_busid(pci.text("busid")) for pci in holders]),
     ):
         twice = [name for name, count in Counter(names).items() if count > 1]
         if twice:
             raise ImportFileError(
-                f"each GPU must have a {what} of its own, but {twice[0]} occurs twice",
+                f"each GPU must have a {attribute} of its own, but {twice[0]} occurs twice",
                 holders[names.index(twice[0])].line,
             )
     return holders
@@ -172,13 +172,13 @@ def _nvlinks(holders: list[Element]) -> tuple[NvLinks, list[str]]:
 
     Links to NVSwitches are summed as one plane.
     """
-    place = {_busid(pci.text("busid")): index for index, pci in enumerate(holders)}
+    index_of = {_busid(pci.text("busid")): index for index, pci in enumerate(holders)}
     pairs: Pairs = {}
     plane: dict[int, int] = {}
     elsewhere = 0
     for index, pci in enumerate(holders):
         for link in next(pci.all("gpu")).all("nvlink"):
-            count, target = link.number("count", 1, 64), place.get(_busid(link.text("target")))
+            count, target = link.number("count", 1, 64), index_of.get(_busid(link.text("target")))
             if link.attributes.get("tclass", "").lower().startswith(_SWITCH_CLASS):
                 plane[index] = plane.get(index, 0) + count
             elif target is None or target == index:

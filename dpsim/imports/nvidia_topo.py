@@ -71,23 +71,23 @@ def parse_nvidia_topo(content: bytes) -> TopoMatrix:
     columns = len(names)
     rows: dict[str, tuple[int, list[str], list[str]]] = {}
     for number, line in enumerate(lines[header:], header + 1):
-        words = line.split()
+        cells = line.split()
         # After the last row, anything may follow.
-        if not words or (words[0] not in names and len(rows) == columns):
+        if not cells or (cells[0] not in names and len(rows) == columns):
             continue
-        if words[0].startswith("Legend"):
+        if cells[0].startswith("Legend"):
             break
-        if words[0] not in names:
+        if cells[0] not in names:
             raise ImportFileError(
                 f"must begin with a device of the header ({names[0]} to {names[-1]}), but got "
-                f"{words[0]!r}",
+                f"{cells[0]!r}",
                 number,
             )
-        if words[0] in rows:
+        if cells[0] in rows:
             raise ImportFileError(
-                f"must have one row for each device, but {words[0]} has a second", number
+                f"must have one row for each device, but {cells[0]} has a second", number
             )
-        rows[words[0]] = (number, _cells(words, names, number), words[1 + columns :])
+        rows[cells[0]] = (number, _cells(cells, names, number), cells[1 + columns :])
     missing = [name for name in names if name not in rows]
     if missing:
         last = max((number for number, *_ in rows.values()), default=header)
@@ -96,7 +96,7 @@ def parse_nvidia_topo(content: bytes) -> TopoMatrix:
             f"{missing[0]}",
             last,
         )
-    return _matrix(_renamed(names, lines), names, rows, affinities)
+    return _matrix(_rename_cards(names, lines), names, rows, affinities)
 
 
 def _header(lines: list[str]) -> tuple[int, list[str], list[str]]:
@@ -137,7 +137,7 @@ def _cells(words: list[str], names: list[str], number: int) -> list[str]:
     return cells
 
 
-def _renamed(names: list[str], lines: list[str]) -> list[str]:
+def _rename_cards(names: list[str], lines: list[str]) -> list[str]:
     # Newer versions name the cards NIC0, NIC1, and list their devices below.
     legend = {match[1]: match[2] for line in lines if (match := _LEGEND.fullmatch(line))}
     return [legend.get(name, name) for name in names]
@@ -306,21 +306,21 @@ def _numa_groups(matrix: TopoMatrix) -> tuple[list[int], list[str]]:
     It comes from the affinity columns and from cells that stay inside a NUMA node.
     """
     groups = _pcie_groups(matrix, 4)
-    known: dict[int | str, int] = {}
+    first_of: dict[int | str, int] = {}
     notes: list[str] = []
     for gpu in range(matrix.gpus):
         affinity = matrix.numa[gpu] if matrix.numa[gpu] is not None else matrix.cpus[gpu]
         if affinity is not None:
             # With the first GPU of that affinity.
-            groups.union(known.setdefault(affinity, gpu), gpu)
+            groups.union(first_of.setdefault(affinity, gpu), gpu)
         elif all(matrix.farness(gpu, other) is None for other in range(len(matrix.devices))):
             groups.union(0, gpu)
             if matrix.gpus > 1:
                 notes = ["assumed: one socket, since the matrix says nothing of sockets"]
-    return _numbered(matrix, groups), notes
+    return _group_numbers(matrix, groups), notes
 
 
-def _numbered(matrix: TopoMatrix, groups: nx.utils.UnionFind[int]) -> list[int]:
+def _group_numbers(matrix: TopoMatrix, groups: nx.utils.UnionFind[int]) -> list[int]:
     """Return the number of each device's group: a GPU's in the matrix, otherwise a new one.
 
     New numbers are above all in the matrix.

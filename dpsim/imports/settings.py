@@ -194,7 +194,7 @@ class Settings:
             if _DEGREE.fullmatch(path.rpartition(".")[2]) and not _is_one(value):
                 raise ImportFileError(
                     f"{path} must be 1, since data parallelism alone is simulated, but got "
-                    f"{_shown(value)}"
+                    f"{_shorten(value)}"
                 )
 
     def is_open(self, key: str) -> bool:
@@ -228,10 +228,10 @@ class Settings:
         return None
 
     def _problem(self, key: str, rule: str, value: object) -> ImportFileError:
-        return ImportFileError(f"{self.path(key)} {rule}, but got {_shown(value)}")
+        return ImportFileError(f"{self.path(key)} {rule}, but got {_shorten(value)}")
 
 
-def _shown(value: object) -> str:
+def _shorten(value: object) -> str:
     shown = repr(value)
     return shown if len(shown) <= _LONGEST_SHOWN else f"{shown[:_LONGEST_SHOWN]}..."
 

@@ -130,7 +130,7 @@ def _megatron(lines: Sequence[str]) -> Iterator[_Reading]:
         yield _Reading(begin, end, seconds)
 
 
-def _stamped(pattern: re.Pattern[str], lines: Sequence[str]) -> Iterator[_Reading]:
+def _read_stamps(pattern: re.Pattern[str], lines: Sequence[str]) -> Iterator[_Reading]:
     """Yield readings between lines with a time and a step; other ranks repeat the step."""
     at: dict[int, float] = {}
     start: datetime | None = None
@@ -201,7 +201,7 @@ def _read_progress_bars(lines: Sequence[str]) -> StepLog:
     for match in filter(None, map(_BAR.match, lines)):
         if not _TRAINS.fullmatch(match[1].strip()):
             continue
-        done, elapsed = int(match[2]), _elapsed(match[4])
+        done, elapsed = int(match[2]), _elapsed_s(match[4])
         totals.add(int(match[3]))
         if points and done < points[-1][0]:
             seconds += _windows(points)
@@ -237,7 +237,7 @@ def _windows(points: Sequence[tuple[int, int]]) -> Iterator[float]:
             begin, start = done, elapsed
 
 
-def _elapsed(text: str) -> int:
+def _elapsed_s(text: str) -> int:
     seconds = 0
     for part in text.split(":"):
         seconds = 60 * seconds + int(part)
@@ -246,7 +246,7 @@ def _elapsed(text: str) -> int:
 
 _TOOLS: dict[str, Callable[[Sequence[str]], Iterator[_Reading]]] = {
     "Megatron-LM": _megatron,
-    "torchtitan": partial(_stamped, _TORCHTITAN),
-    "DeepSpeed": partial(_stamped, _DEEPSPEED),
+    "torchtitan": partial(_read_stamps, _TORCHTITAN),
+    "DeepSpeed": partial(_read_stamps, _DEEPSPEED),
     "Composer": _composer,
 }
