@@ -79,7 +79,7 @@ def _rows(times: int) -> Iterator[tuple[str, Waited]]:
                 page = browser.new_page(viewport={"width": 1440, "height": 1400}, bypass_csp=True)
                 page.set_default_timeout(_TIMEOUT_MS)
                 asked = f"{address}/?preset={preset}&set=run.seed%3D{seed}"
-                rows.append(_measured(page, asked, process))
+                rows.append(_measure_preset(page, asked, process))
                 page.close()
             yield preset, _median(rows)
 
@@ -88,7 +88,7 @@ def _median(rows: list[Waited]) -> Waited:
     return Waited(*(statistics.median(column) for column in zip(*rows, strict=True)))
 
 
-def _measured(page: Page, address: str, process: int) -> Waited:
+def _measure_preset(page: Page, address: str, process: int) -> Waited:
     """Measure one preset: its first screen, and a change of its knob."""
     begin = time.monotonic()
     page.goto(address)

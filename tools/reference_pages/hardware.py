@@ -112,10 +112,10 @@ def _entries(entries: Iterable[Gpu | Link | Node]) -> Iterator[str]:
 
 def _sources(entry: Gpu | Link | Node) -> dict[str, str]:
     """Return the figures of each source."""
-    found: dict[str, list[str]] = defaultdict(list)
-    for what, figure in _figures(entry):
-        found[plain(figure).rstrip(".")].append(what)
-    return {source: ", ".join(whats) for source, whats in found.items()}
+    figures_of: dict[str, list[str]] = defaultdict(list)
+    for name, figure in _figures(entry):
+        figures_of[plain(figure).rstrip(".")].append(name)
+    return {source: ", ".join(whats) for source, whats in figures_of.items()}
 
 
 def _figures(entry: Gpu | Link | Node) -> Iterator[tuple[str, str]]:

@@ -104,10 +104,10 @@ class _Problem:
         if self._last is None or not np.array_equal(self._last[0], x):
             values = self.split(x)
             by_row = {block.name: values[block.name][block.rows] for block in self.blocks}
-            self._last = (x.copy(), by_row, self._predicted(by_row))
+            self._last = (x.copy(), by_row, self._log_prediction(by_row))
         return self._last[2]
 
-    def _predicted(self, by_row: Mapping[str, FloatArray]) -> FloatArray:
+    def _log_prediction(self, by_row: Mapping[str, FloatArray]) -> FloatArray:
         # Clip the result, since trial steps of the solver may overflow.
         with np.errstate(all="ignore"):
             predicted = self.model(by_row)
@@ -129,7 +129,7 @@ class _Problem:
         for block, low, high in zip(self.blocks, self.offsets[:-1], self.offsets[1:], strict=True):
             # Shift all groups at once: each row reads only one of them.
             moved = {block.name: block.decode(x[low:high] + STEP)[block.rows]}
-            change = (self._predicted({**by_row, **moved}) - base) / STEP * self.weights
+            change = (self._log_prediction({**by_row, **moved}) - base) / STEP * self.weights
             jacobian[every, low + block.rows] = change
         jacobian[n:] = np.diag(1.0 / self.spread)
         return jacobian

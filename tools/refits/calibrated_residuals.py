@@ -81,7 +81,7 @@ def rows_away(kind: StepKind, name: str, known: int) -> Iterator[Away]:
         every = compare_steps(
             path, kind, regime="calibrated", known=known, write_scenarios=folder
         ).every
-        left = {row.step.series: _left_out(row, folder) for row in every}
+        left_out = {row.step.series: _left_out(row, folder) for row in every}
     places: dict[str, list[KnownRun]] = defaultdict(list)
     for row in every:
         if row.status == "fitted on":
@@ -91,7 +91,7 @@ def rows_away(kind: StepKind, name: str, known: int) -> Iterator[Away]:
             here, runs = place_of(row.step), places[row.step.series]
             doublings = np.array([here.doublings_from(run) for run in runs])
             series = row.step.series
-            yield Away(doublings, _residual(row), f"{kind} {series}", left[series])
+            yield Away(doublings, _residual(row), f"{kind} {series}", left_out[series])
 
 
 def _left_out(row: StepRow, folder: Path) -> float:
@@ -150,11 +150,11 @@ def fitted_rates(rows: Sequence[Away], start: Sequence[float]) -> FloatArray:
         return float((weight * (np.log(spread) + 2 * np.log1p((residual / spread) ** 2 / 3))).sum())
 
     at = minimize(cost, np.log(start), method="Nelder-Mead", options={"maxfev": 5000}).x
-    found = np.maximum(np.exp(at), _LEAST_DEVIATION)
-    score = np.abs(residual) / deviations(rows, found)
+    rates = np.maximum(np.exp(at), _LEAST_DEVIATION)
+    score = np.abs(residual) / deviations(rows, rates)
     order = np.argsort(score)
     ninth = np.interp(0.9, np.cumsum(weight[order]) / weight.sum(), score[order])
-    return np.asarray(found * ninth / _NORMAL)
+    return np.asarray(rates * ninth / _NORMAL)
 
 
 def ordinary() -> dict[str, Any]:
@@ -162,16 +162,16 @@ def ordinary() -> dict[str, Any]:
 
     They are clusters of several GPUs with the software of a research script.
     """
-    found = [
+    rows = [
         (_residual(row), f"{kind} {row.step.series or row.step.groups[0]}")
         for kind, name in ORDINARY
         for row in compare_steps(packaged_path(name), kind).every
         if row.status == "counted" and row.step.gpus > 1
         if row.step.scenario["workload"].get("software") == "reference"
     ]
-    residual, series = np.array([each for each, _ in found]), [name for _, name in found]
+    residual, series = np.array([each for each, _ in rows]), [name for _, name in rows]
     spread = spread_of(residual, series, even=True)
-    return {"rows": len(found), "series": len(set(series)), "spread": spread}
+    return {"rows": len(rows), "series": len(set(series)), "spread": spread}
 
 
 def write() -> None:
@@ -182,12 +182,12 @@ def write() -> None:
         rows = [row for table in tables for row in rows_away(*table)]
         rates = fitted_rates(rows, _START[name])
         names = ("least", "nodes", "gpus_per_node", "batch", "left_out")
-        found = {each: round(float(rate), 4) for each, rate in zip(names, rates, strict=False)}
-        if "left_out" in found:
+        by_name = {each: round(float(rate), 4) for each, rate in zip(names, rates, strict=False)}
+        if "left_out" in by_name:
             # With two runs the constants' residuals are small, whatever the cluster.
             planned = [row for row in rows if len(row.doublings) >= _PLANNED_RUNS]
             of_series = {row.series: row.left_out for row in planned}
-            found["usual_left_out"] = round(float(np.median([*of_series.values()])), 4)
+            by_name["usual_left_out"] = round(float(np.median([*of_series.values()])), 4)
         inside = np.abs([row.residual for row in rows]) < _NORMAL * deviations(rows, rates)
         ape = np.abs(np.expm1([-row.residual for row in rows]))
         sys.stderr.write(f"{name}: {len(rows)} rows, {inside.mean():.1%} inside, ")
@@ -195,7 +195,7 @@ def write() -> None:
         kept["calibrated"][name] = {
             "rows": len(rows),
             "series": len({row.series for row in rows}),
-            **found,
+            **by_name,
         }
     write_table(kept)
 

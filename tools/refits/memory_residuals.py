@@ -49,7 +49,7 @@ class Peak:
 def peaks() -> list[Peak]:
     """Return the simulated rows of the language models' table that state a peak, of any quality."""
     stated = [row for row in packaged_rows(TABLE) if row.text("mem_gb_per_gpu")]
-    found = []
+    rows = []
     with TemporaryDirectory() as made:
         folder = ScenarioFolder(Path(made), keeps=False)
         for row in stated:
@@ -63,8 +63,8 @@ def peaks() -> list[Peak]:
             residual = float(np.log(step.memory / use.held.total))
             workload, gpu = scenario.workload, scenario.cluster.accelerator
             kind = (gpu.architecture, workload.precision, use.setup.stage)
-            found.append(Peak(row.text("case_id"), row.text("model"), *kind, residual))
-    return found
+            rows.append(Peak(row.text("case_id"), row.text("model"), *kind, residual))
+    return rows
 
 
 def residual_table(found: Sequence[Peak]) -> dict[str, Any]:
