@@ -100,7 +100,7 @@ class RunRecord(Config):
     @field_validator("case")
     @classmethod
     def _as_it_is_read(cls, case: dict[str, Any]) -> dict[str, Any]:
-        # Checked, but kept unchanged: others may have added more fields.
+        # Check the fields known here, and keep any that other programs have added.
         _Known.model_validate(case, strict=True)
         return case
 

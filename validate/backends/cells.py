@@ -88,7 +88,7 @@ def _enter(stack: ExitStack, world: World, name: str) -> None:
 
 
 def _once(world: World, operation: str) -> None:
-    # With distinctive values: an operation that returns without an error may have done nothing.
+    # Send distinctive values, since an operation that raises no error may have done nothing.
     collective = TRIED.get(operation, partial(_library, operation))(world)
     source, target = collective.buffers(in_place=not collective.out_of_place)
     collective.prepare(source, target)
@@ -111,7 +111,7 @@ def as_rank(backend: str, device: str, timeout: str, *operations: str) -> None:
     place = place_from_environment()
     chosen, where = choose(place, backend, device)
     where.use()
-    # The store's timeout is longer than a group's: it carries the news of an operation's timeout.
+    # The store's timeout is longer than a group's, since it reports an operation's timeout.
     world = World(place, chosen, where, meet(place, 3 * float(timeout)), float(timeout))
     connected()
     for operation, problem in try_operations(world, operations):

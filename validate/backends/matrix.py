@@ -171,14 +171,14 @@ def _not_tried(backend: str, device: str, reason: str) -> list[Cell]:
 def _tried(backend: str, device: str, ranks: int, timeout: float) -> Iterator[Cell]:
     """Start ranks for all operations; restart them after one that a rank did not survive."""
     left = list(OPERATIONS)
-    # One launch tries as many as it survives: an interpreter with torch takes seconds to start.
+    # Try as many operations per launch as it survives, since torch takes seconds to load.
     while left:
         answers, ended = _launched(backend, device, ranks, timeout, left)
         for operation, problem in answers.items():
             yield _answer(backend, device, operation, problem)
             left.remove(operation)
         if ended and left:
-            # Operations are tried in order: the ranks ended in the first one without an answer.
+            # The ranks try operations in order, so they ended in the first one without an answer.
             yield _answer(backend, device, left.pop(0), ended)
 
 

@@ -1,8 +1,8 @@
 """Measures collectives on a testbed.
 
-Before each repetition all ranks wait at a barrier and agree on a moment `_APART` s later, by the
-machine's clock, at which all begin. At the start, links are therefore idle and their limiters'
-buckets full, and ranks begin at once except for their wake-up times.
+Before each repetition all ranks wait at a barrier and agree to begin `_START_DELAY_S` later, by
+the machine's clock. At the start, links are therefore idle and their limiters' buckets full, and
+ranks begin at once except for their wake-up times.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from validate.ranks.program import program
 from validate.ranks.testbed import Testbed
 from validate.records import RunRecord
 
-_APART = 0.006  # seconds: twice the time that a limiter needs to fill its bucket
+_START_DELAY_S = 0.006  # seconds: twice the time that a limiter needs to fill its bucket
 _TIMEOUT_S = 3600.0
 _SMALLEST, _LARGEST = 65536, 2**20  # bytes of messages
 _REPETITIONS = 5  # of each
@@ -116,9 +116,9 @@ def _measured(collective: Collective, case: CollectiveCase) -> tuple[list[float]
         begin = _agreed(world)
         time.sleep(max(begin - time.monotonic(), 0))
         collective.run(source, target)
-        # From the agreed moment, not from when this rank woke up: a late wake-up counts as late.
+        # Count from the agreed moment, so that a late wake-up of this rank counts as time.
         ends.append(time.monotonic() - begin)
-        # Otherwise the checks of finished ranks would take processors from the others.
+        # Wait for all ranks, or the checks of finished ones would take processors from slower ones.
         world.barrier()
         wrong += collective.wrong(target)
     everyone: list[Any] = world.gather((ends[case.warmup :], wrong))
@@ -129,6 +129,6 @@ def _measured(collective: Collective, case: CollectiveCase) -> tuple[list[float]
 def _agreed(world: World) -> float:
     """Return the moment at which all ranks begin, in seconds of the machine's clock."""
     world.barrier()
-    moment = torch.tensor([time.monotonic() + _APART], dtype=torch.float64)
+    moment = torch.tensor([time.monotonic() + _START_DELAY_S], dtype=torch.float64)
     dist.broadcast(moment, 0)
     return float(moment)

@@ -15,7 +15,7 @@ from validate.calibrate.messages import Messages, fit_duplex, message_errors
 from validate.ranks.testbed import burst_bytes
 from validate.records import RunRecord
 
-_QUEUE = 16384.0  # bytes: anything from one packet to the send buffer predicts the same
+_QUEUE_BYTES = 16384.0  # bytes: anything from one packet to the send buffer predicts the same
 LEAST_CASES = 10  # cases: with fewer, parameters would be guesses
 
 FORMULA = (
@@ -100,7 +100,7 @@ def known(testbeds: Iterable[TestbedConfig]) -> dict[str, float]:
     return {
         "burst": burst_bytes(rate, testbed.mtu) / rate,
         "cores": len(os.sched_getaffinity(0)),
-        "queue": _QUEUE,
+        "queue": _QUEUE_BYTES,
     }
 
 

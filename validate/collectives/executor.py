@@ -192,7 +192,7 @@ class Executor(Collective):
             vector.copy_(source)
         elif target is not source:
             target.copy_(source)
-        # Views are made once per tensor, in the warm-up: the measured repetitions only send.
+        # The warm-up makes the views of a tensor, so that the measured repetitions only send.
         if self._bound_to is not vector:
             self._bind(vector)
         if self._in_groups:

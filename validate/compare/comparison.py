@@ -63,7 +63,7 @@ def cause(record: RunRecord) -> Cause:
         for part, seconds in predicted.items()
     }
     off = {part: both["predicted"] - both["measured"] for part, both in parts.items()}
-    # Parts may cancel: the largest error needs fixing, not the part that explains the sum.
+    # Errors of parts may cancel, so name the part with the largest one.
     worst_part = max(off, key=lambda name: abs(off[name]))
     return Cause(record.name, error, worst_part, off[worst_part], parts)
 

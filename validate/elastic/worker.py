@@ -66,7 +66,7 @@ def _save(path: Path, rank: int, job: Job, done: int, total: int) -> None:
     """Write a checkpoint; all ranks wait for it."""
     if rank == 0:
         time.sleep(job.checkpoint_s)
-        # Renamed only when complete: a kill may come while it is written.
+        # Rename the file when it is complete, since a kill may come while it is written.
         part = path.with_suffix(".part")
         part.write_text(json.dumps([done, total]))
         part.replace(path)

@@ -16,8 +16,8 @@ from validate.emulate.clock import now, sleep_until
 from validate.emulate.push_pull import Client
 from validate.ranks.processes import Place, World
 
-_FLOAT = 4
-_BESIDE = 500  # the first tag of collectives that run beside others of the same ranks
+_FLOAT_BYTES = 4
+_BESIDE_TAG = 500  # the first tag of collectives that run beside others of the same ranks
 _SIDE_BY_SIDE = ("outer", "replicas")  # groups whose collectives do
 
 Carry = Callable[[], None]
@@ -30,7 +30,7 @@ def scheduled(schedule: Schedule, nbytes: int, world: World, *, beside: bool = F
     # a barrier the same transfers take place, and nothing is promised.
     if schedule.operation == "gossip":
         schedule = replace(schedule, operation="barrier")
-    tag = _BESIDE if beside else 0
+    tag = _BESIDE_TAG if beside else 0
     return _on_zeros(Executor(schedule, _elements(nbytes), world, tag=tag))
 
 
@@ -40,7 +40,7 @@ def by_library(operation: str, nbytes: int, world: World) -> Carry:
 
 
 def _elements(nbytes: int) -> int:
-    return max(-(-nbytes // _FLOAT), 1)
+    return max(-(-nbytes // _FLOAT_BYTES), 1)
 
 
 def _on_zeros(collective: Collective) -> Carry:

@@ -161,7 +161,7 @@ def _collective(records: Steps, rows: Sequence[Rows], carried: Sequence[Rows], j
         for began, ended in waits.transpose(1, 2, 0):
             waited = ended - began
             last = gate.quorum_ready_at(began)
-            # Never more than the wait itself: a call may have come before the last worker waited.
+            # Count at most the wait, since a call may have come before the last worker waited.
             for_others = np.minimum(np.maximum(last - began, 0.0), waited)
             records.straggler_wait[step] += for_others
             records.exposed_comm[step] += waited - for_others
@@ -182,7 +182,7 @@ def _network(carried: Sequence[Rows], steps: int) -> tuple[FloatArray, list[tupl
     last: dict[int, tuple[float, float]] = {}
     # Calls of one group follow one another on all workers; those of several run concurrently.
     alike = [sorted(own, key=lambda row: row.get("group", "all")) for own in carried]
-    # Not strict: in a failed run, some workers have done less than others.
+    # The lists may differ in length, since in a failed run some workers have done less.
     for same in zip(*alike, strict=False):
         step = same[0]["step"]
         if step >= steps:

@@ -79,7 +79,7 @@ def serve_collective_workers(job: Job, world: World, servers: int, steps: int) -
     def answer() -> None:
         send_all(world, payload(next(pulls)), to_all, PULL)
 
-    # One of the threads that met answers for all, before any of them continues.
+    # The last thread to arrive answers for all of them, before any continues.
     met = threading.Barrier(job.workers, answer, world.timeout)
 
     def serve(worker: int) -> None:
@@ -137,7 +137,7 @@ def _receive_all(
     """Return when each call's share had arrived, once all are applied."""
     pushes = [sum(size for name, size in call.stages if name == "push") for call in calls]
     rooms = [payload(share(nbytes, servers)) for nbytes in pushes]
-    # All receives of an iteration at once: the worker pushes while it computes.
+    # Post all receives of an iteration at once, since the worker pushes while it computes.
     coming = [receive(world, room, worker, PUSH) for room in rooms]
     arrived = []
     for room, each in zip(rooms, coming, strict=True):

@@ -15,7 +15,7 @@ from validate.gpu_plan.sizes import Size, Words
 from validate.microbench.settings import Settings
 from validate.node import Here, Item, as_here, items_of, scenario_here
 
-_FILLED = 0.9  # of the memory, as predicted: an item that still fails gets a row that says so
+_MEMORY_SHARE = 0.9  # that an item may hold as predicted; one that still fails gets a row
 PARTS = ("one", "node", "nodes")
 
 
@@ -149,7 +149,7 @@ class Plan:
     def _fits(self, workload: Mapping[str, Any]) -> bool:
         item = self._scenario("", 0.0, workload, {}, 1)
         held = memory_use(self.case(item).scenario()).held.total
-        return held <= _FILLED * self.node.memory
+        return held <= _MEMORY_SHARE * self.node.memory
 
     def _scenario(
         self, name: str, seconds: float, workload: Words, strategy: Words, ranks: int

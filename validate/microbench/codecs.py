@@ -20,7 +20,7 @@ from validate.microbench.benchmark import Benchmark, Row, seconds, timed
 from validate.microbench.settings import Settings
 from validate.ranks.processes import World
 
-# The union is the registry: a new codec is measured without a change here.
+# Read the kinds from the union, so that a new codec is measured without a change here.
 _KINDS = kinds_of(CompressionConfig)
 _SEED = 0
 

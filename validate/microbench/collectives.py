@@ -28,8 +28,8 @@ from validate.microbench.benchmark import Benchmark, Row, rate, timed
 from validate.microbench.settings import ALL, LIBRARY, Settings
 from validate.ranks.processes import World
 
-_REDUCING = ("all-reduce", "reduce", "reduce-scatter")
-_ROOTED = ("broadcast", "reduce", "gather", "scatter")
+_REDUCING_OPERATIONS = ("all-reduce", "reduce", "reduce-scatter")
+_ROOTED_OPERATIONS = ("broadcast", "reduce", "gather", "scatter")
 
 
 def _rows(world: World, settings: Settings) -> Iterator[Row]:
@@ -100,8 +100,8 @@ def _row(
         "bytes": size,
         "count": elements // ranks if operation in CHUNKED else elements,
         "type": datatype,
-        "redop": "sum" if operation in _REDUCING else "none",
-        "root": 0 if operation in _ROOTED else -1,
+        "redop": "sum" if operation in _REDUCING_OPERATIONS else "none",
+        "root": 0 if operation in _ROOTED_OPERATIONS else -1,
         **_columns("", timings.get(False), operation, size, ranks),
         **_columns("in_place_", timings.get(True), operation, size, ranks),
     }

@@ -164,7 +164,7 @@ def _copy_rows(world: World, settings: Settings) -> Iterator[Row]:
         world.barrier()
         times = _measured(direction, memory, size, world, settings) if world.rank < at_once else []
         everyone = [own for own in world.gather(times) if own]
-        # One rank's repetitions as a whole, since the ranks' repetitions were not synchronised.
+        # Take the slowest rank's repetitions as a whole, since ranks were not synchronised.
         slowest = max(everyone, key=lambda own: float(np.median(own)))
         columns = timed(slowest)
         yield {

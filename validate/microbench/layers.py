@@ -100,7 +100,7 @@ def _passes(module: Any, batch: Any, world: World, settings: Settings) -> dict[s
         outputs[:] = outputs_of(module, batch)
         gradients[:] = [torch.ones_like(output) for output in outputs]
 
-    # In this order: the update uses the gradients left by the backward passes.
+    # The update comes last, since it uses the gradients left by the backward passes.
     apart = {
         "forward_pass_": seconds(lambda: module(batch), world, settings),
         "backward_pass_": seconds(
@@ -110,7 +110,7 @@ def _passes(module: Any, batch: Any, world: World, settings: Settings) -> dict[s
     }
     whole = seconds(partial(step_of, module, batch, update), world, settings)
     parts = sum(float(np.median(times)) for times in apart.values())
-    # Never above 1: a step's work besides its passes (clearing gradients) is not part of them.
+    # Limit the factor to 1, since a step's other work (clearing gradients) is not in its passes.
     factor = min(float(np.median(whole)) / parts, 1.0)
     inside = {name: [factor * each for each in times] for name, times in apart.items()}
     return {**inside, "step_": whole}

@@ -124,7 +124,7 @@ def _in_threads(learners: list[_Learner], settings: Settings) -> list[float]:
                 end.wait()
                 times.append(time.perf_counter() - begin)
         except BrokenBarrierError:
-            # One learner failed and broke the barriers, which makes the others fail.
+            # A learner that fails breaks the barriers, which makes the other learners fail.
             failures = [each.exception() for each in running]
             causes = [one for one in failures if one and not isinstance(one, BrokenBarrierError)]
             raise causes[0] from None

@@ -41,8 +41,7 @@ def launched(settings: Settings, hosts: Sequence[Host], progress: Progress) -> R
             on_line=progress_reader(progress),
         ).rows
     except RunFailed as error:
-        # Earlier measurements took minutes and are valid: they are kept, with the reason beside
-        # them.
+        # Keep earlier measurements, which took minutes and are valid, beside the reason.
         failed, rows = str(error), error.run.rows
         if not rows:
             raise

@@ -27,7 +27,7 @@ from validate.ranks.processes import World
 from validate.twins import Subject
 
 UPDATE = "momentum"
-_STEPS = 5  # times the repetitions of other benchmarks: a tail needs more than a median
+_STEPS_FACTOR = 5  # times the repetitions of other benchmarks: a tail needs more than a median
 _TURNS = 3
 
 
@@ -50,7 +50,7 @@ def _update_rows(world: World, settings: Settings) -> Iterator[Row]:
         module = measured.module(world.device)
         parameters = list(module.parameters())
         for parameter in parameters:
-            # Any gradient will do: the time of an update does not depend on the numbers.
+            # The time of an update does not depend on the gradient's numbers.
             parameter.grad = torch.ones_like(parameter)
         columns = timed(seconds(optimizer_of(name, module, settings).step, world, settings))
         elements = sum(parameter.numel() for parameter in parameters)
@@ -77,7 +77,7 @@ def _spread_rows(world: World, settings: Settings) -> Iterator[Row]:
     which no median of one rank shows. Nothing is sent but the barrier before each step.
     """
     measured = subject(settings)
-    longer = settings.model_copy(update={"iterations": _STEPS * settings.iterations})
+    longer = settings.model_copy(update={"iterations": _STEPS_FACTOR * settings.iterations})
     for number, batch_size in enumerate(settings.batch_sizes):
         step = _step_that_fits(measured, batch_size, settings, world)
         # All ranks agree, so that none is left waiting at a barrier.
@@ -138,7 +138,7 @@ def _beside_rows(world: World, settings: Settings) -> Iterator[Row]:
             taken = dict.fromkeys(ways, math.inf)
             for _, (name, way) in product(range(_TURNS), ways.items()):
                 own = seconds(way, world, settings, world.barrier)
-                # The slowest rank's: a rank that finishes early frees its cores.
+                # Take the slowest rank's time, since a rank that finishes early frees its cores.
                 median = float(np.median(np.max(world.gather(own), axis=0)))
                 taken[name] = min(taken[name], median)
             yield {

@@ -193,7 +193,7 @@ def _encode_qsgd(codec: Any, vector: Any, generator: Any) -> TorchEncoded:
     norms = rows.abs().amax(dim=1) if codec.norm == "max" else rows.norm(dim=1)
     shares = _divide(rows, norms.unsqueeze(1))
     exact = _flat(shares * codec.levels, len(vector))
-    # Stochastic rounding: the nearer the upper level, the likelier it is, so the mean is exact.
+    # Stochastic rounding takes the nearer level with the higher probability: the mean is exact.
     rounded = (exact + _drawn(vector, generator)).floor()
     # In float32 the sum at the largest element may come out one level too high.
     levels = rounded.clamp(-codec.levels, codec.levels)
@@ -294,7 +294,7 @@ def _encode_powersgd(
     columns = codec.shape(len(vector))[1]
     matrix = _buckets(vector, columns)
     start = torch.randn(columns, codec.rank, generator=generator, device=vector.device)
-    # One step of power iteration, as in Vogels et al., "PowerSGD", 2019, algorithm 1.
+    # This is a step of power iteration, as in Vogels et al., "PowerSGD", 2019, algorithm 1.
     # Every worker decomposes the same mean, and so has the same first factor without sending it.
     p, _ = torch.linalg.qr(mean_of(matrix @ start))
     return TorchEncoded((p, mean_of(matrix.T @ p)))

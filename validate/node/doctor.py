@@ -30,9 +30,9 @@ from validate.ranks.smi import (
     why_silent,
 )
 
-_SHARED = Path("/dev/shm")  # nosec B108 - read, never written to
+_SHARED_MEMORY = Path("/dev/shm")  # nosec B108 - read, never written to
 _LEAST_SHARED = 2**30  # bytes of it: NCCL takes 10 MB a pair of ranks and channel
-_FREE = 0.95  # of a GPU's memory, beside the driver's own part
+_FREE_MEMORY_SHARE = 0.95  # of a GPU's memory, beside the driver's own part
 _NETWORK = Path("/sys/class/net")
 _INFINIBAND = Path("/sys/class/infiniband")
 
@@ -148,7 +148,7 @@ def _gpu_problems(states: Sequence[GpuState], processes: Sequence[GpuProcess]) -
             yield f"{where} is divided by MIG, and a slice is no GPU of the catalogue: turn MIG off"
         mine = [each for each in processes if each.uuid == state.uuid]
         yield from used_by(mine, states)
-        if not mine and state.used > (1 - _FREE) * state.memory:
+        if not mine and state.used > (1 - _FREE_MEMORY_SHARE) * state.memory:
             yield f"{where} has {human(state.used, DATA, 3)} in use by processes that are not shown"
     yield from slowed(states)
 
@@ -157,10 +157,10 @@ def _machine_problems(busy: float | None) -> Iterator[str]:
     if torch.cuda.is_available():
         if missing := why_missing("nccl"):
             yield f"NCCL cannot be used: {missing}"
-        size = shutil.disk_usage(_SHARED).total if _SHARED.exists() else _LEAST_SHARED
+        size = shutil.disk_usage(_SHARED_MEMORY).total if _SHARED_MEMORY.exists() else _LEAST_SHARED
         if size < _LEAST_SHARED:
             yield (
-                f"{_SHARED} has {human(size, DATA, 3)}, too little for NCCL: docker run "
+                f"{_SHARED_MEMORY} has {human(size, DATA, 3)}, too little for NCCL: docker run "
                 "--shm-size 8g or --ipc host"
             )
     yield from too_busy(busy)

@@ -31,7 +31,7 @@ from validate.ranks.processes import World, first_line, joined
 
 _TURNS = 3  # of compared variants, as disturbances of a machine pass
 PATIENCE_S = 300.0  # that ranks wait for one another: a first compiled step takes minutes
-_UNTRACED, _TRACED = 2, 2  # steps: the first ones are not like others
+_UNTRACED_STEPS, _TRACED_STEPS = 2, 2  # steps: the first ones are not like others
 
 Row = dict[str, Any]
 
@@ -137,7 +137,7 @@ def _measure(item: Item, world: World, rows: Rows | None) -> None:
 def trace(job: Job, world: World, file: str) -> None:
     """Train some steps under DDP, and write the trace of torch's profiler to ``file``."""
     # The last step before those that are traced warms up the profiler itself.
-    marks = profiler.schedule(wait=_UNTRACED - 1, warmup=1, active=_TRACED)
+    marks = profiler.schedule(wait=_UNTRACED_STEPS - 1, warmup=1, active=_TRACED_STEPS)
     with products_in(job.scenario.workload.precision):
         words = job.scenario.workload.full_software
         task = ScenarioTask(job, twin_of(job.scenario), world.face, world.rank, words)
@@ -145,7 +145,7 @@ def trace(job: Job, world: World, file: str) -> None:
         optimiser = task.optimiser(list(model.parameters()))
         inputs, labels = task.batch(torch.empty(0))
         with profiler.profile(schedule=marks, record_shapes=True) as recorded:
-            for _ in range(_UNTRACED + _TRACED):
+            for _ in range(_UNTRACED_STEPS + _TRACED_STEPS):
                 optimiser.zero_grad()
                 task.loss(model, inputs, labels).backward()
                 optimiser.step()

@@ -12,8 +12,8 @@ from validate.microbench.software import omitted
 from validate.run import library_of, method_of
 from validate.training import Method, method_named
 
-_WHOLE = 2.0**50  # bytes: a bucket that never closes before the end
-_EACH = 1.0  # a bucket that closes after every tensor
+_WHOLE_BYTES = 2.0**50  # bytes: a bucket that never closes before the end
+_EACH_BYTES = 1.0  # a bucket that closes after every tensor
 
 
 def method_on(scenario: Scenario) -> Method:
@@ -108,11 +108,13 @@ def _buckets(scenario: Scenario) -> dict[str, float] | None:
     overlap = scenario.strategy.overlap
     if not overlap.overlaps:
         # One bucket closes when the backward pass ends, so nothing overlaps.
-        return {"bucket_size": _WHOLE, "first_bucket": _WHOLE}
+        return {"bucket_size": _WHOLE_BYTES, "first_bucket": _WHOLE_BYTES}
     if overlap.size_of_buckets is not None:
         first = getattr(overlap, "first_bucket", overlap.size_of_buckets)
         return {"bucket_size": overlap.size_of_buckets, "first_bucket": first}
-    return {"bucket_size": _EACH, "first_bucket": _EACH} if overlap.merges_nothing else None
+    if overlap.merges_nothing:
+        return {"bucket_size": _EACH_BYTES, "first_bucket": _EACH_BYTES}
+    return None
 
 
 def _sharded(scenario: Scenario) -> Method | None:

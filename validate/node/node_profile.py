@@ -75,7 +75,7 @@ def node_profile(
             orders,
             device=plan.node.kind,
             minutes=minutes,
-            # One bar for all items.
+            # All items advance the same progress bar.
             progress=lambda name, done, total: progress("measurements", done, total),
         )
     finally:

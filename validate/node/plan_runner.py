@@ -20,7 +20,7 @@ PROGRAM = program("validate.node.items")
 """The program of each rank; the order, as JSON, follows."""
 _START_S = 120.0  # until ranks have met, at most
 _LEAST_S = 60.0  # that any item may take
-_PATIENCE = 4.0  # times the expected seconds of an item
+_TIMEOUT_FACTOR = 4.0  # times the expected seconds of an item
 _WORTH_A_START_S = 10.0  # with less left, no ranks are started
 
 Progress = Callable[[str, int, int], None]
@@ -137,7 +137,7 @@ class _Group:
             return
         seconds = next(item.seconds for item in self.items if item.name == current.name)
         # Twice as long after each time that it was cut off: slow machines need more than expected.
-        limit = max(_PATIENCE * seconds, _LEAST_S) * 2 ** self.rows.cut_off(current)
+        limit = max(_TIMEOUT_FACTOR * seconds, _LEAST_S) * 2 ** self.rows.cut_off(current)
         if self.rows.current_s > limit:
             raise _Cut(f"it had not ended after {limit:.0f} s")
 

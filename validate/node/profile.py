@@ -37,11 +37,11 @@ from validate.node.rows import Attempt, usual_s
 from validate.node.spreads import EVERY, scaled_to_concurrent_steps, spreads_of
 from validate.node.strategies import served_tables, with_wrappers
 
-_IMAGE = 3  # dimensions of an image
-_LEAST = 3  # sizes that constants are fitted on
-# By kind of product: the constant that it measures.
+_IMAGE_DIMENSIONS = 3  # dimensions of an image
+_FEWEST_SIZES = 3  # sizes that constants are fitted on
+# The constant that each kind of product measures.
 _CLASSES = {"gemm": "product", "conv": "conv"}
-# By precision: the name of its family.
+# The family of each precision.
 _NAMES = {"fp32": "fp32", "tf32": "tf32", "fp16": "half", "bf16": "half"}
 Rows = Sequence[Mapping[str, Any]]
 
@@ -116,10 +116,10 @@ def _tables(run: RunFile) -> list[Held]:
     found = []
     for operation, own in rows.items():
         own.sort(key=lambda row: int(row["bytes"]))
-        # From the second on: the smallest size, which determines the entry most, is always kept.
+        # Never hold out the smallest size, since it determines the table's entry most.
         out = own[1::EVERY]
         kept = [row for row in own if row not in out]
-        if len(kept) >= _LEAST and out:
+        if len(kept) >= _FEWEST_SIZES and out:
             found.append(Held(_table(operation, kept, run), _table(operation, out, run)))
     return found
 
@@ -175,7 +175,7 @@ def base_of(scenario: Scenario, table: Measured) -> Any:
     from dpsim.engine import resized
     from dpsim.strategy import StrategyConfig
 
-    # One all-reduces, the other gathers and scatters: other operations have no model to refit.
+    # These strategies cover the operations whose models can be refitted.
     kinds = [
         {"kind": "allreduce", "library": table.backend},
         {"kind": "sharded", "stage": 3},
@@ -213,7 +213,7 @@ def _software(run: RunFile) -> dict[str, str]:
     settings = run.settings
     words = {"execution": settings.execution, "optimizer_kernels": settings.optimizer_kernels}
     # Models of tokens have only one layout.
-    images = len(subject(settings).shape) == _IMAGE
+    images = len(subject(settings).shape) == _IMAGE_DIMENSIONS
     return words | ({"memory_format": settings.memory_format} if images else {})
 
 
@@ -260,7 +260,7 @@ def _constants(rows: Rows, gpu: Gpu) -> dict[str, Parameter]:
         peak = peaks.get(precision)
         own = [row for row in rows if (row["kind"], row["precision"]) == (kind, precision)]
         if own and peak is not None:
-            # The best of all sizes: the lower rate of small products is part of the model's ramp.
+            # Take the best rate of all sizes, since the model has a ramp for smaller products.
             fastest = max(row["flop_per_s"] for row in own)
             found[f"{_CLASSES[kind]}_{short}"] = Parameter(value=fastest / peak, unit="1")
     for row in rows:
@@ -293,8 +293,9 @@ def fit_copies(copies: Sequence[Copies]) -> dict[str, Parameter]:
     Raises DpsimError for fewer than three sizes.
     """
     sizes = {one.nbytes for one in copies}
-    if len(sizes) < _LEAST:
-        raise DpsimError(f"runs must have copies of at least {_LEAST} sizes, but have {len(sizes)}")
+    if len(sizes) < _FEWEST_SIZES:
+        rule = f"runs must have copies of at least {_FEWEST_SIZES} sizes"
+        raise DpsimError(f"{rule}, but have {len(sizes)}")
     nbytes = np.array([float(one.nbytes) for one in copies])
     lines = fit_lines(nbytes, [one.times_s for one in copies])
     return {

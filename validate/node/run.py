@@ -66,7 +66,7 @@ def on_node(
         case = as_here(case, found, launched)
     scenario = case.scenario()
     check(scenario, found, launched)
-    # Both are checked before any rank starts, so that a refusal is one line and not a failed run.
+    # Check method and model before any rank starts, so that a refusal is not a failed run.
     method_on(scenario)
     if compute == "real":
         twin_of(scenario)
@@ -245,7 +245,7 @@ def steps_of(job: Job, rows: Rows) -> Steps:
     pauses = _column([row["pauses_s"] for row in workers], whole)
     alone = _column([np.resize(row["alone_s"], whole).tolist() for row in workers], whole)
     own = pauses + alone
-    # A step may be shorter than the steps measured alone: then all of it was computing.
+    # A step that is shorter than the steps measured alone counts as computing.
     steps.compute[:] = np.minimum(own, rest)
     beyond = rest - steps.compute
     if not job.independent_workers:

@@ -170,7 +170,7 @@ def checkpoint(module: nn.Module, workload: WorkloadConfig) -> None:
         return
     settings: dict[str, Any] = {"context_fn": _kept_products()} if recompute.selective else {}
     for index, block in enumerate(blocks):
-        # Spread evenly: a block is chosen where the running sum of shares passes a whole number.
+        # To spread blocks evenly, choose those where the sum of shares passes a whole number.
         if int((index + 1) * recompute.share) > int(index * recompute.share):
             block.forward = _computed_again(block.forward, **settings)
 
@@ -238,7 +238,7 @@ class _KeepProducts:
             return CheckpointPolicy.MUST_SAVE
         if not any(product in name for product in ("aten.mm", "aten.addmm", "aten.bmm")):
             return CheckpointPolicy.PREFER_RECOMPUTE
-        # Counted separately: the recomputation must choose like the forward pass.
+        # Count forward and recomputation separately, since both must choose the same products.
         again = bool(context.is_recompute)
         self._products[again] += 1
         stays = self._products[again] % 2 == 1

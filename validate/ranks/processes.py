@@ -274,7 +274,7 @@ def joined(
     host, if ranks do not meet.
     """
     place = place_from_environment()
-    # Before ranks connect: an error common to all is reported at once, not after a time-out.
+    # Choose before ranks connect, so that a common error is reported without a time-out.
     chosen, face = choose(place, backend, device)
     if chosen == "nccl" and not face.on_gpu:
         raise DpsimError("--backend must be gloo or mpi with --device cpu, but got nccl")
@@ -327,7 +327,7 @@ def meet(place: Place, timeout: float) -> Any:
     Raises FailedError, naming rank and host, if they do not meet in time.
     """
     if place.size == 1 and "MASTER_PORT" not in os.environ:
-        # A single rank connects to no others: no port is opened.
+        # A single rank connects to no other rank, so open no port.
         return dist.HashStore()
     patience = timedelta(seconds=timeout)
     try:
@@ -354,7 +354,7 @@ def first_line(error: BaseException) -> str:
         return kind
     # torch begins with its source location: "[../torch/csrc/...cpp:123] ".
     first = re.sub(r"^\[\S+:\d+\]\s*", "", lines[0].strip())
-    # NCCL gives the reason after these words: no space in /dev/shm, no way to a peer.
+    # NCCL gives the reason (no space in /dev/shm, no way to a peer) after "Last error:".
     reason = lines[lines.index("Last error:") + 1 :] if "Last error:" in lines else []
     return f"{kind}: {first}" + (f" ({reason[0].strip()})" if reason else "")
 

@@ -157,7 +157,7 @@ def _in_pairs(scenario: Scenario) -> Method | None:
     return method_named("ad-psgd")
 
 
-# By kind of aggregation and of sync: the function that chooses the method, or returns None. Each is
+# The function that chooses the method, or None, by kinds of aggregation and sync. A function is
 # called only for its own kinds, whose fields it reads.
 _PLAIN: Mapping[tuple[str, str], Callable[[Scenario], Method | None]] = {
     ("allreduce", "bsp"): _all_reduced,

@@ -91,7 +91,7 @@ def _predictable(case: Case, folder: Path) -> tuple[Case, Path]:
     All files are written to ``folder``: the times measured on one rank, the same stretched, and the
     waits.
     """
-    # Twice with a profile: the waits need the measured seconds, and the prediction those stretched.
+    # The waits need the measured seconds, and the prediction needs the stretched seconds.
     waits = folder / "waits.json"
     batch = case.scenario().workload.batch_per_gpu
     measured = _measured_profile(batch)

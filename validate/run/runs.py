@@ -16,7 +16,7 @@ from validate.ranks.testbed import Testbed, TestbedConfig
 from validate.run.step_run import EVERY_STEP, StepRun, step_run
 
 _START_S = 180.0  # until ranks have loaded everything and met, at most
-_PATIENCE = 4.0  # times the prediction
+_TIMEOUT_FACTOR = 4.0  # times the prediction
 
 
 class PartialRunError(FailedError):
@@ -82,7 +82,7 @@ def _on_one(
     message = "" if failure is None else str(failure)
     found = []
     for number, (case, simulated) in enumerate(predicted.items()):
-        # After a failure there are fewer: the last slices are short, or empty.
+        # A failed run has fewer repetitions, so the last slices may be short or empty.
         repeated = everything[number * repetitions : (number + 1) * repetitions]
         run = step_run(case, simulated, repeated, message)
         if run is not None:
@@ -95,7 +95,7 @@ def _on_one(
 def _limit(predicted: Collection[Run], repetitions: int) -> float:
     """Return the seconds that are enough unless something is wrong."""
     seconds = sum(len(run.all_steps.step) * run.step_time for run in predicted)
-    return _START_S + _PATIENCE * repetitions * (seconds + len(predicted))
+    return _START_S + _TIMEOUT_FACTOR * repetitions * (seconds + len(predicted))
 
 
 def here(case: Case, *, repetitions: int = 1) -> StepRun | None:

@@ -106,7 +106,7 @@ class Peer:
             self._q = self._generator.standard_normal((columns, codec.rank), dtype=np.float32)
         # Every worker decomposes the same mean, and so has the same P without sending it.
         p = np.linalg.qr(self._mean_of(matrix @ self._q))[0]
-        # Warm start: the next step's power iteration begins with this Q.
+        # The next step's power iteration starts from this Q.
         self._q = self._mean_of(matrix.T @ p)
         mean = codec.decode(Encoded((p, self._q)), len(vector))
         return mean, mean

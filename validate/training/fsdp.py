@@ -123,7 +123,7 @@ class Fsdp(Method):
                 )
             for block in unit:
                 task.fill(block)
-            # A single block is passed alone: those versions take no lists.
+            # Pass a single block alone, since torch before 2.5 takes no lists.
             shard(unit if len(unit) > 1 else unit[0], **kept)
         # The rest (embeddings, the head) forms one more unit, which the root gathers.
         task.fill(model)

@@ -120,7 +120,7 @@ class AverageModel:
             return
         with self._world.face.on_stream(self._stream):
             dist.all_reduce(corrections, group=self._world.group)
-            # A new vector, not in place: the next move's momentum needs the previous one.
+            # Make a new vector, since the next move's momentum needs the previous weights.
             moved = self.weights + corrections + self._momentum * (self.weights - self._previous)
         self._previous, self.weights = self.weights, moved
         self.version += 1
@@ -170,7 +170,7 @@ class LearnerGroup:
         """
         total = torch.zeros_like(average)
         for replica in self.replicas:
-            # From the weights before the update: the equations take both from the same w_i.
+            # The equations take correction and gradient from the same w_i, before the update.
             correction = pull * (replica.weights - average)
             replica.update()
             replica.weights -= correction

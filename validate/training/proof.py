@@ -131,7 +131,7 @@ def _off(
 
     losses = [record.losses for record in workers]
     steps = min(map(len, (*wanted.losses, *losses)))
-    # Means: one process on the whole batch has one loss where workers have one each.
+    # Compare means, since one process on the whole batch has one loss and each worker its own.
     mean = np.mean([own[:steps] for own in wanted.losses], axis=0)
     own = np.mean([own[:steps] for own in losses], axis=0)
     return max(weights, float(np.abs(own - mean).max()))

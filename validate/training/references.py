@@ -18,7 +18,7 @@ from validate.training.hooks import CodecHook, TimedAverage, arrived_at_once, by
 from validate.training.method import Method, silent_group
 from validate.training.worker import Worker
 
-_BUCKET = 25 * 2.0**20  # torch's default size of a bucket
+_DEFAULT_BUCKET_BYTES = 25 * 2.0**20  # torch's default size of a bucket
 
 
 class Ddp(Method):
@@ -27,7 +27,7 @@ class Ddp(Method):
     kind: ClassVar[str] = "ddp"
     flat: ClassVar[bool] = False
     bucket_size: PositiveBytes = Field(
-        default=_BUCKET, description="Size at which a bucket is sent."
+        default=_DEFAULT_BUCKET_BYTES, description="Size at which a bucket is sent."
     )
     first_bucket: PositiveBytes = Field(
         default=2.0**20,
@@ -69,7 +69,7 @@ class Ddp(Method):
         # torch takes no devices for a model on a CPU, nor where the GPU is simulated.
         on_gpu = [worker.world.device] if worker.world.device.type == "cuda" else None
         # torch counts in MiB, and has a smaller first bucket only if no size is given.
-        size = None if self.bucket_size == _BUCKET else self.bucket_size / 2**20
+        size = None if self.bucket_size == _DEFAULT_BUCKET_BYTES else self.bucket_size / 2**20
         wrapped = DistributedDataParallel(
             worker.replica.model,
             device_ids=on_gpu,

@@ -43,7 +43,7 @@ class Shard:
     def indices(self, step: int) -> Tensor:
         """Return the samples of step ``step``, counted from 0, (batch,)."""
         epoch, place = divmod(step, self.steps_per_epoch)
-        # The whole epoch is drawn each time: no state is kept, and steps can come in any order.
+        # Draw the whole epoch each time, so that steps can come in any order without kept state.
         sampler: Any = DistributedSampler(
             range(self.samples), self.workers, self.worker, seed=self.seed, drop_last=True
         )

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-_BASE = 10_000.0  # of the rotary frequencies, whose values do not affect the time
+_ROTARY_BASE = 10_000.0  # of the rotary frequencies, whose values do not affect the time
 
 
 def split(x: Tensor, heads: int) -> Tensor:
@@ -135,7 +135,7 @@ class Gpt(nn.Module):
         self.blocks = nn.Sequential(*made)
         self.ln_f = nn.LayerNorm(width)
         self.lm_head = nn.Linear(width, words, bias=False)
-        # One tensor for both: its gradient is the sum of both uses, and is sent once.
+        # Share the tensor, whose gradient is the sum of both uses and is sent once.
         if tied:
             self.lm_head.weight = self.wte.weight
 
@@ -190,11 +190,11 @@ def rotated(heads: Tensor) -> Tensor:
     tokens, each = heads.shape[-2:]
     powers = torch.arange(0, each, 2, device=heads.device) / each
     places = torch.arange(tokens, device=heads.device)
-    angles = places[:, None] * _BASE**-powers
+    angles = places[:, None] * _ROTARY_BASE**-powers
     # Computed in float32: angles of far positions exceed half precision.
     cosine = angles.cos().to(heads.dtype)
     sine = angles.sin().to(heads.dtype)
-    # Halves, like Hugging Face, and not neighbours as in the paper: the cost is the same.
+    # Rotate halves like Hugging Face, not neighbours like the paper, at the same cost.
     first, second = heads.chunk(2, -1)
     return torch.cat([first * cosine - second * sine, second * cosine + first * sine], -1)
 

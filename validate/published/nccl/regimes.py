@@ -68,7 +68,7 @@ def calibrated(
     well both agree with the known sizes.
     """
     thinned = [_thin(case) for case in cases]
-    # By the known sizes only: the others are still to be predicted.
+    # Infer the graphs from known sizes only, since other sizes are still to be predicted.
     labelled = label_graphs([part for part, _ in thinned], known)
     logs = np.array([machine_logs(known, case.machine) for case in cases])
     # First one deviation for all cases of the machine, then one for each case around it.

@@ -31,7 +31,7 @@ CONTRADICTORY = (
     "its series takes longer beside one GPU the larger the batch, by more than one GPU's whole "
     "step: no network does that"
 )
-_WEAK = "WEAK:"  # prefix of the notes on an untrusted cluster in the table of clusters
+_WEAK_PREFIX = "WEAK:"  # prefix of the notes on an untrusted cluster in the table of clusters
 
 
 def reader(rows: Sequence[Row]) -> Read:
@@ -85,7 +85,7 @@ def _status(cluster: Row, *, contradicts: bool) -> tuple[Status, str | None]:
     """Return whether a row counts, and the reason if it does not."""
     if contradicts:
         return "apart", CONTRADICTORY
-    if cluster.text("notes").startswith(_WEAK):
+    if cluster.text("notes").startswith(_WEAK_PREFIX):
         return "apart", f"described as {cluster.text('notes')}"
     return "counted", None
 

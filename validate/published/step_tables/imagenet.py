@@ -217,7 +217,7 @@ def _plans(
     if batch is None:
         batch = min(usual["value"] * devices, usual["most"])
         notes.append(f"global batch of {batch:,.0f}")
-    # Assumed: a device has room for four usual batches; larger shares take several passes.
+    # Assume room for four usual batches per device; larger shares take several passes.
     return (_plan(batch, devices, samples, 4 * usual["value"]),), notes
 
 

@@ -22,7 +22,7 @@ from validate.published.tables.step_scores import StepRow
 
 # The authors' names of the policies, by the overlap of a row's strategy.
 POLICIES = {"mg-wfbp": "MG-WFBP", "wfbp": "WFBP", "sequential": "SyncEASGD"}
-_CLOSE = 0.02  # measured steps closer than this are a tie
+_TIE_FRACTION = 0.02  # measured steps closer than this are a tie
 _COMPUTING = re.compile(r"\bcomput\w*(?: part)? ([\d.]+) ms")
 
 
@@ -149,11 +149,11 @@ def ranked(rows: Sequence[StepRow]) -> tuple[dict[str, Any], list[str]]:
     if not found:
         return {"orders": []}, []
     pairs = [right for order in found for right in order.pairs()]
-    clear = [right for order in found for right in order.pairs(_CLOSE)]
+    clear = [right for order in found for right in order.pairs(_TIE_FRACTION)]
     text = (
         f"policies rank as measured in {sum(order.right for order in found)} of {len(found)} "
         f"settings, {sum(pairs)} of {len(pairs)} pairs, {sum(clear)} of {len(clear)} pairs more "
-        f"than {_CLOSE:.0%} apart"
+        f"than {_TIE_FRACTION:.0%} apart"
     )
     return {"orders": [order.to_json() for order in found]}, [text]
 

@@ -130,7 +130,7 @@ def realtime_words() -> tuple[tuple[str, ...], tuple[str, ...]]:
             "ranks run without real-time scheduling, since there is no chrt (Debian: apt-get "
             "install util-linux)",
         )
-    # Tested by trying: a container may have the right without being root, and root may lack it.
+    # Try it, since a container may have the right without being root, and root may lack it.
     tried = subprocess.run([*_REALTIME, "true"], check=False, capture_output=True, text=True)
     if tried.returncode == 0:
         return _REALTIME, ()

@@ -157,7 +157,7 @@ class RunFailed(FailedError):  # noqa: N818 - it says what happened, as Keyboard
         self.exit_code = end.exit_code
         self.signal = end.signal
         self.last_words = end.last_words
-        # One rank's failure makes others fail: the first is named, with these as well.
+        # A rank's failure makes other ranks fail, so name the first and add the other ones.
         also = ", ".join(map(str, others))
         message = f"rank {rank} on {end.host} {reason}"
         if also:

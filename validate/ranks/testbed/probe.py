@@ -34,7 +34,7 @@ class Ranks:
         self.rank = rank
         with socket.create_server((addresses[rank], port + rank), backlog=ranks) as server:
             server.settimeout(_PATIENCE_S)
-            # Connect first, then accept: the backlog holds those that come meanwhile.
+            # Connect before accepting, since the backlog holds connections that come meanwhile.
             self.to = {lower: _reach(addresses[lower], port + lower, rank) for lower in range(rank)}
             for _ in range(rank + 1, ranks):
                 peer = server.accept()[0]
