@@ -264,7 +264,7 @@ def _layers(traced: Iterable[_LayerOfStep], batch: int) -> list[ProfileLayer]:
     """Return the layers of a profile, in their order."""
     layers = [_layer(each, batch) for each in traced]
     first = next((place for place, layer in enumerate(layers) if layer.parameters), None)
-    # No gradient is needed before the first weights, so that backward has one product there.
+    # Backward has one product at the first weights, before which no gradient is needed.
     if first is not None:
         one = {"backward_flop": layers[first].forward_flop}
         layers[first] = layers[first].model_copy(update=one)

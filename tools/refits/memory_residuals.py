@@ -23,7 +23,7 @@ from scipy.special import ndtri, stdtrit
 from dpsim.base.uncertainty import Spread
 from dpsim.engine import memory_use
 from tools.refits.residual_quantiles import spread_of
-from validate.published.step_tables.llm import TABLE, published
+from validate.published.step_tables.llm import TABLE, step_of_row
 from validate.published.tables.csv_file import NotPredictedError
 from validate.published.tables.packaged import packaged_rows
 from validate.published.tables.scenario_files import ScenarioFolder
@@ -54,7 +54,7 @@ def peaks() -> list[Peak]:
         folder = ScenarioFolder(Path(made), keeps=False)
         for row in stated:
             try:
-                step = folder.fitting(published(row))
+                step = folder.fitting(step_of_row(row))
             except NotPredictedError:
                 continue
             scenario = folder.scenario(step)

@@ -128,7 +128,7 @@ def fit(
 
     # Fitted and tried parameters use the same draws.
     draws = list(np.random.default_rng(_SEED).integers(0, len(cases), (_RESAMPLES, len(cases))))
-    parameters = {**_fitted(descent, draws), **_tried(grid, costs, best, draws)}
+    parameters = {**_from_descent(descent, draws), **_from_grid(grid, costs, best, draws)}
     return Fit(parameters, Transport.model_validate({**known, **values, **best}))
 
 
@@ -177,7 +177,7 @@ def _descend(residuals: Residuals, start: Values, fixed: Values) -> _Descent:
         # Each step moves one parameter, so that its sum is that move: (cases, parameters).
         return np.stack([(at(multiples + step) - here) / step.sum() for step in steps], axis=1)
 
-    found = least_squares(
+    solution = least_squares(
         at,
         first,
         slopes,
@@ -190,11 +190,11 @@ def _descend(residuals: Residuals, start: Values, fixed: Values) -> _Descent:
     )
 
     # The bootstrap needs slopes along relative changes instead of along the multiples.
-    values = dict(zip(names, (begin * found.x).tolist(), strict=True))
-    return _Descent(values, at(found.x), slopes(found.x) * found.x)
+    values = dict(zip(names, (begin * solution.x).tolist(), strict=True))
+    return _Descent(values, at(solution.x), slopes(solution.x) * solution.x)
 
 
-def _fitted(descent: _Descent, draws: Sequence[NDArray[np.int64]]) -> dict[str, Parameter]:
+def _from_descent(descent: _Descent, draws: Sequence[NDArray[np.int64]]) -> dict[str, Parameter]:
     spread = descent.spread(draws)
     parameters = {}
     for which, (name, value) in enumerate(descent.values.items()):
@@ -207,7 +207,7 @@ def _fitted(descent: _Descent, draws: Sequence[NDArray[np.int64]]) -> dict[str, 
     return parameters
 
 
-def _tried(
+def _from_grid(
     grid: Sequence[Values], costs: FloatArray, best: Values, draws: Sequence[NDArray[np.int64]]
 ) -> dict[str, Parameter]:
     """Return the tried parameters; ``costs`` are (grid point, case)."""

@@ -23,10 +23,10 @@ def fit_lines(amounts: FloatArray, times_s: Sequence[Sequence[float]]) -> FloatA
     Both are at least 0. ``times_s`` are the repetitions of each amount, whose medians are fitted by
     soft_l1 on relative errors.
     """
-    return np.array([_line(amounts, medians) for medians in drawn(times_s)])
+    return np.array([_line(amounts, medians) for medians in bootstrap_medians(times_s)])
 
 
-def drawn(times_s: Sequence[Sequence[float]]) -> list[FloatArray]:
+def bootstrap_medians(times_s: Sequence[Sequence[float]]) -> list[FloatArray]:
     """Return the medians of each row's repetitions, then those of `RESAMPLES` bootstrap samples.
 
     A sample has as many repetitions of a row as were measured, drawn with replacement.

@@ -23,9 +23,9 @@ from validate.calibrate.cases import LIBRARY, CollectiveCase
 from validate.calibrate.messages import Messages, messages_of
 from validate.collectives import Collective, Executor, LibraryCollective
 from validate.microbench.benchmarks import Progress
-from validate.microbench.runs import launched, print_progress, progress_reader
+from validate.microbench.runs import launch_benchmarks, print_progress, progress_reader
 from validate.microbench.settings import Settings
-from validate.ranks.launch import connected, launch, write_row
+from validate.ranks.launch import launch, report_connected, write_row
 from validate.ranks.processes import World, joined
 from validate.ranks.program import program
 from validate.ranks.testbed import Testbed
@@ -82,23 +82,23 @@ def measure_messages(testbed: TestbedConfig, progress: Progress) -> list[Message
         what=("point-to-point",), begin=_SMALLEST, end=_LARGEST, factor=2.0, iterations=_REPETITIONS
     )
     with Testbed(testbed) as up:
-        return messages_of(launched(settings, up.hosts, progress), testbed)
+        return messages_of(launch_benchmarks(settings, up.hosts, progress), testbed)
 
 
 def as_rank(text: str) -> None:
     """Run one rank's part in the cases, given as JSON; rank 0 records the times of each."""
     cases = [CollectiveCase.model_validate(case) for case in json.loads(text)]
     with joined("gloo", "cpu") as world:
-        connected()
+        report_connected()
         for number, case in enumerate(cases, 1):
-            times, wrong = _measured(_made(case, world), case)
+            times, wrong = _measure(_make_collective(case, world), case)
             if world.rank == 0:
                 write_row({"case": case.name, "times_s": times, "wrong": wrong})
                 print_progress("collectives", number, None)
         world.barrier()
 
 
-def _made(case: CollectiveCase, world: World) -> Collective:
+def _make_collective(case: CollectiveCase, world: World) -> Collective:
     elements = case.bytes // 4
     if case.algorithm == LIBRARY:
         return LibraryCollective(case.operation, elements, world, torch.float32)
@@ -106,14 +106,14 @@ def _made(case: CollectiveCase, world: World) -> Collective:
     return Executor(schedule, elements, world, torch.float32)
 
 
-def _measured(collective: Collective, case: CollectiveCase) -> tuple[list[float], int]:
+def _measure(collective: Collective, case: CollectiveCase) -> tuple[list[float], int]:
     """Return the seconds from the agreed start to the last rank's end, and all wrong values."""
     world = collective.world
     source, target = collective.buffers(in_place=collective.in_place)
     ends, wrong = [], 0
     for _ in range(-case.warmup, case.repetitions):
         collective.prepare(source, target)
-        begin = _agreed(world)
+        begin = _agree_on_start(world)
         time.sleep(max(begin - time.monotonic(), 0))
         collective.run(source, target)
         # Count from the agreed moment, so that a late wake-up of this rank counts as time.
@@ -126,7 +126,7 @@ def _measured(collective: Collective, case: CollectiveCase) -> tuple[list[float]
     return slowest.tolist(), sum(count for _, count in everyone)
 
 
-def _agreed(world: World) -> float:
+def _agree_on_start(world: World) -> float:
     """Return the moment at which all ranks begin, in seconds of the machine's clock."""
     world.barrier()
     moment = torch.tensor([time.monotonic() + _START_DELAY_S], dtype=torch.float64)

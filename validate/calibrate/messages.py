@@ -20,7 +20,7 @@ from dpsim.hardware import Parameter, Transport
 from dpsim.network import RoundsModel, transport_model
 from dpsim.topology import TestbedConfig, build_cluster, cluster_over_transport
 from validate.calibrate.fit import LARGE
-from validate.calibrate.line import drawn, parameter
+from validate.calibrate.line import bootstrap_medians, parameter
 from validate.microbench.run_file import RunFile
 
 _PATTERNS = {"ping-pong": False, "exchange": True}  # both ways at once?
@@ -85,20 +85,20 @@ def fit_duplex(messages: Sequence[Messages], transport: Transport) -> Parameter:
     predicted = np.array(
         [np.interp(_FACTORS, _FEW_FACTORS, _predicted_ratios(*pair, transport)) for pair in pairs]
     )
-    found = []
+    predictions = []
 
     # The measured medians come first, so that the first factor found is the value.
-    for times in drawn([one.times_s for pair in pairs for way in pair for one in way]):
+    for times in bootstrap_medians([one.times_s for pair in pairs for way in pair for one in way]):
         # (testbeds, factors): all factors are compared at once.
         off = predicted - _ratios(pairs, times)[:, None]
         costs = np.sqrt(1 + (off / _OUTLIER_ERROR) ** 2) - 1  # soft_l1
-        found.append(_FACTORS[costs.sum(axis=0).argmin()])
-    return parameter(np.array(found), "1")
+        predictions.append(_FACTORS[costs.sum(axis=0).argmin()])
+    return parameter(np.array(predictions), "1")
 
 
 def _both(messages: Sequence[Messages]) -> list[tuple[list[Messages], list[Messages]]]:
     """Return the large messages one way and both ways of each testbed with at least two sizes."""
-    found = []
+    pairs = []
     for testbed in dict.fromkeys(one.testbed for one in messages):
         large = [one for one in messages if one.testbed == testbed and one.nbytes >= LARGE]
         one_way = [one for one in large if not one.both_ways]
@@ -106,8 +106,8 @@ def _both(messages: Sequence[Messages]) -> list[tuple[list[Messages], list[Messa
         # The ratio compares slopes, for which each way needs at least two sizes.
         sizes = [{one.nbytes for one in way} for way in (one_way, both_ways)]
         if all(len(each) > 1 for each in sizes):
-            found.append((one_way, both_ways))
-    return found
+            pairs.append((one_way, both_ways))
+    return pairs
 
 
 def _predicted_ratios(

@@ -177,7 +177,7 @@ class Comparison:
     @cached_property
     def choices(self) -> list[Choice]:
         """The algorithm predicted to be fastest and the fastest one, in each setting."""
-        # Includes cases that were fitted on: a ranking needs all algorithms of its setting.
+        # Include cases that were fitted on, since a ranking needs all algorithms of its setting.
         return choices(record for record in self.records if not record.partial)
 
     @cached_property

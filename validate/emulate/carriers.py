@@ -24,7 +24,7 @@ Carry = Callable[[], None]
 """One rank's part in one collective of one size, from its start to its end; called repeatedly."""
 
 
-def scheduled(schedule: Schedule, nbytes: int, world: World, *, beside: bool = False) -> Carry:
+def by_schedule(schedule: Schedule, nbytes: int, world: World, *, beside: bool = False) -> Carry:
     """Return a schedule's transfers by the executor, on a vector of the right size."""
     # A rank's result of gossip depends on the graph; the executor promises only common results. As
     # a barrier the same transfers take place, and nothing is promised.
@@ -57,7 +57,7 @@ def through_host(model: HostPathModel, nbytes: int, world: World) -> Carry:
     """
     seconds = nbytes / model.sum_rate
     ring = algorithm("ring").schedule(world.size)
-    between = scheduled(ring, nbytes, world) if world.size > 1 else None
+    between = by_schedule(ring, nbytes, world) if world.size > 1 else None
 
     def carry() -> None:
         sleep_until(now() + seconds)
@@ -111,7 +111,7 @@ class Carriers:
             return through_host(model, nbytes, self._world)
         if isinstance(model, GlooModel):
             return by_library(model.operation, nbytes, self._world)
-        return scheduled(self._schedule(model, nbytes), nbytes, self._world, beside=beside)
+        return by_schedule(self._schedule(model, nbytes), nbytes, self._world, beside=beside)
 
     def _schedule(self, model: CollectiveModel, nbytes: int) -> Schedule:
         """Return a model's own schedule, or that of the algorithm it chooses for the size."""

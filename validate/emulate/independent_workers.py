@@ -148,14 +148,14 @@ def work_independently(
     Their number is that of the rows of ``factors``, (steps, workers), one for each iteration.
     """
     worker = IndependentWorker(job, rank, coordinator, start)
-    own = factors[:, rank].tolist()
+    factor_of = factors[:, rank].tolist()
     for iteration in count():
-        if iteration == len(own):
+        if iteration == len(factor_of):
             over.done()
         # The simulator's bound, too: beside a long straggler the others would iterate without end.
-        if over or iteration >= MOST_ROUNDS * len(own):
+        if over or iteration >= MOST_ROUNDS * len(factor_of):
             break
-        report(worker.iterate(iteration, own[iteration % len(own)]))
+        report(worker.iterate(iteration, factor_of[iteration % len(factor_of)]))
     coordinator.leave()
 
 

@@ -20,7 +20,7 @@ from dpsim.engine import Job, Steps, calibrated, seconds_covered
 from dpsim.scenario import Scenario, load_scenario
 from validate.emulate.clock import before_all_others
 from validate.emulate.program import emulate
-from validate.ranks.launch import Host, RunFailed, connected, launch, write_row
+from validate.ranks.launch import Host, RunFailed, launch, report_connected, write_row
 from validate.ranks.processes import joined
 from validate.ranks.program import program
 
@@ -82,7 +82,7 @@ def run_cases(
         ).rows
     except RunFailed as error:
         failure, rows = error, error.run.rows
-    return [measured(case.job(), rows, number) for number, case in enumerate(cases)], failure
+    return [measurements_of(case.job(), rows, number) for number, case in enumerate(cases)], failure
 
 
 def as_rank(text: str) -> None:
@@ -94,12 +94,12 @@ def as_rank(text: str) -> None:
     if REALTIME in os.environ:
         before_all_others()
     with joined("gloo", "cpu", CONNECT_TIMEOUT) as world:
-        connected()
+        report_connected()
         for number, job in enumerate(jobs):
             emulate(job, world, number, write_row)
 
 
-def measured(job: Job, rows: Rows, number: int) -> Measured:
+def measurements_of(job: Job, rows: Rows, number: int) -> Measured:
     """Return the measurements of case ``number`` from the ``rows`` of all ranks."""
     mine: list[list[Mapping[str, Any]]] = [[] for _ in range(job.workers)]
     carried: list[list[Mapping[str, Any]]] = [[] for _ in range(job.workers)]

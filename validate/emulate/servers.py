@@ -21,7 +21,7 @@ from validate.emulate.push_pull import (
     REPLY,
     payload,
     receive,
-    rotated,
+    rotate,
     send,
     send_all,
     share,
@@ -74,7 +74,7 @@ def serve_collective_workers(job: Job, world: World, servers: int, steps: int) -
         schedule += [call for call in job.calls(step) if "push" in dict(call.stages)]
     pulls = iter([share(dict(call.stages)["pull"], servers) for call in schedule])
     # Each server begins with another worker, so that answers do not share one worker's link.
-    to_all = rotated(range(job.workers), world.rank - job.workers + 1)
+    to_all = rotate(range(job.workers), world.rank - job.workers + 1)
 
     def answer() -> None:
         send_all(world, payload(next(pulls)), to_all, PULL)

@@ -19,7 +19,7 @@ import numpy as np
 import torch
 import torch.distributed as dist
 
-from validate.microbench.benchmark import Benchmark, Row, rate, seconds, timed
+from validate.microbench.benchmark import Benchmark, Row, rate, seconds, time_columns
 from validate.microbench.settings import Settings
 from validate.ranks.processes import World
 
@@ -32,9 +32,9 @@ Transfers = list[tuple[Any, int]]  # (tensor, peer)
 
 def _rows(world: World, settings: Settings) -> Iterator[Row]:
     for size, pattern in product(settings.sizes(), PATTERNS):
-        times = world.gather(_measured(pattern, size, world, settings))
+        times = world.gather(_measure_pair(pattern, size, world, settings))
         # Patterns begin and end on the first rank, whose clock has seen all of it.
-        columns = timed(times[_SENDING_RANKS[0]])
+        columns = time_columns(times[_SENDING_RANKS[0]])
         yield {
             "pattern": pattern,
             "pair": list(_SENDING_RANKS),
@@ -44,7 +44,7 @@ def _rows(world: World, settings: Settings) -> Iterator[Row]:
         }
 
 
-def _measured(pattern: str, size: int, world: World, settings: Settings) -> list[float]:
+def _measure_pair(pattern: str, size: int, world: World, settings: Settings) -> list[float]:
     """Seconds of each repetition on the pair's ranks; nothing on the others."""
     world.barrier()
     if world.rank not in _SENDING_RANKS:

@@ -1,6 +1,6 @@
 """torch's settings for a scenario's software words: layout, execution, update kernels.
 
-Words that a device or a method does not support are left out, which `omitted` reports.
+Words that a device or a method does not support are left out, which `omitted_words` reports.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def images(batch: Tensor, words: Words) -> Tensor:
     return batch
 
 
-def executed(forward: Forward, words: Words, *, graphs: bool) -> Forward:
+def apply_execution(forward: Forward, words: Words, *, graphs: bool) -> Forward:
     """Return ``forward`` for its execution mode; ``graphs``: CUDA graphs can be captured of it.
 
     ``graph`` is compiled as a whole and captured, ``cuda-graph`` captured kernel by kernel.
@@ -88,7 +88,7 @@ def _kernels_here(name: str, words: Words) -> str:
     return "foreach" if fused and name == "adagrad" else words.optimizer_kernels
 
 
-def omitted(
+def omitted_words(
     words: Words, optimizer: str, *, on_gpu: bool, divides: bool, flat: bool
 ) -> Iterator[str]:
     """Yield a sentence about each word that is not carried out as stated.

@@ -53,7 +53,7 @@ def too_busy(busy: float | None) -> Iterator[str]:
         )
 
 
-def slowed(states: Sequence[GpuState]) -> Iterator[str]:
+def reduced_clocks(states: Sequence[GpuState]) -> Iterator[str]:
     """Yield a sentence about each GPU whose clock is reduced."""
     for index, state in enumerate(states):
         if state.slowed_by and state.clock < _SLOW_CLOCK_SHARE * state.max_clock:
@@ -105,5 +105,5 @@ class Watchman:
         if self._device != "cuda":
             return
         states = gpu_states()
-        yield from slowed(states)
+        yield from reduced_clocks(states)
         yield from used_by([p for p in gpu_processes() if p.pid in self._others], states)

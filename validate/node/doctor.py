@@ -15,7 +15,7 @@ from dpsim.base.errors import DpsimError
 from dpsim.base.units import DATA, human
 from dpsim.imports.nvidia_topo import parse_nvidia_topo
 from validate.microbench.machine import machine
-from validate.node.disturbed import busy_cores, slowed, too_busy, used_by
+from validate.node.disturbed import busy_cores, reduced_clocks, too_busy, used_by
 from validate.node.hardware import catalogue_name
 from validate.node.node_profile import node_plan
 from validate.ranks.device import why_no_gpu
@@ -118,16 +118,16 @@ def _links() -> Json | None:
 
 def _nics() -> list[Json]:
     """Return network interfaces that lead out of this machine, with their rates if known."""
-    found = []
-    for own in sorted(_NETWORK.iterdir()) if _NETWORK.exists() else []:
+    nics = []
+    for nic in sorted(_NETWORK.iterdir()) if _NETWORK.exists() else []:
         # Virtual interfaces (bridges, tunnels, the loopback) have no such link.
-        if (own / "device").exists():
-            found.append({"name": own.name, "kind": "ethernet", "rate_Bps": _rate(own / "speed")})
-    for own in sorted(_INFINIBAND.iterdir()) if _INFINIBAND.exists() else []:
-        found.append(
-            {"name": own.name, "kind": "rdma", "rate_Bps": _rate(own / "ports/1/rate", 1e3)}
+        if (nic / "device").exists():
+            nics.append({"name": nic.name, "kind": "ethernet", "rate_Bps": _rate(nic / "speed")})
+    for nic in sorted(_INFINIBAND.iterdir()) if _INFINIBAND.exists() else []:
+        nics.append(
+            {"name": nic.name, "kind": "rdma", "rate_Bps": _rate(nic / "ports/1/rate", 1e3)}
         )
-    return found
+    return nics
 
 
 def _rate(file: Path, scale: float = 1.0) -> float | None:
@@ -150,7 +150,7 @@ def _gpu_problems(states: Sequence[GpuState], processes: Sequence[GpuProcess]) -
         yield from used_by(mine, states)
         if not mine and state.used > (1 - _FREE_MEMORY_SHARE) * state.memory:
             yield f"{where} has {human(state.used, DATA, 3)} in use by processes that are not shown"
-    yield from slowed(states)
+    yield from reduced_clocks(states)
 
 
 def _machine_problems(busy: float | None) -> Iterator[str]:

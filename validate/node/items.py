@@ -21,7 +21,7 @@ from dpsim.engine import Job
 from validate.emulate import Case
 from validate.microbench.benchmarks import run_benchmarks
 from validate.microbench.precision import products_in
-from validate.microbench.runs import described
+from validate.microbench.runs import describe
 from validate.microbench.settings import Settings
 from validate.node.program import carry_out, computing_seconds, twin_of
 from validate.node.rows import Rows, short
@@ -101,7 +101,7 @@ def as_rank(text: str) -> None:
     """Run one rank's part in an order, given as JSON."""
     order = Order.model_validate_json(text)
     with joined(order.items[0].backend, order.device, PATIENCE_S) as world:
-        about = described(world)
+        about = describe(world)
         rows = None
         if about is not None:
             rows = Rows(Path(order.rows))

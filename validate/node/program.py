@@ -53,14 +53,14 @@ def twin_of(scenario: Scenario) -> Subject:
             "takes its predicted times instead"
         )
     flash = all(part.accelerator.flash_attention for part in scenario.cluster.parts)
-    found = subject_of(scenario.workload, flash=flash)
-    if found is None:
+    twin = subject_of(scenario.workload, flash=flash)
+    if twin is None:
         raise DpsimError(
             "workload.model: must be one that torch can build (ResNet, VGG, ViT, BERT, GPT, LLaMA, "
             "a configuration, or torch: package.module:factory), but got "
             f"{scenario.build_model().name}; --compute timed takes its predicted times instead"
         )
-    return found
+    return twin
 
 
 def carry_out(job: Job, world: World, compute: str) -> Row:
@@ -79,16 +79,16 @@ def carry_out(job: Job, world: World, compute: str) -> Row:
     before = face.peak_bytes()
     with products_in(scenario.workload.precision):
         # Timed layers have nothing to compile, since their seconds are those of compiled ones.
-        words = scenario.workload.full_software
+        software = scenario.workload.full_software
         if compute == "timed":
-            words = replace(words, execution="eager")
-        if words.execution != "eager":
+            software = replace(software, execution="eager")
+        if software.execution != "eager":
             # Several scenarios in one process are compiled separately: otherwise torch would
             # compile for dynamic sizes on the second batch size, and stop after eight variants of a
             # function.
             torch.compiler.reset()
         subject = subject_for(job, world, compute)
-        task = ScenarioTask(job, subject, face, world.rank, words)
+        task = ScenarioTask(job, subject, face, world.rank, software)
         working = world.rank < placed.workers
         with _compiling():
             training = _training(job, method, world, task, working, compute)

@@ -157,7 +157,7 @@ class LearnerGroup:
 
     def _learn(self, learner: int, step: int) -> Tensor:
         """Return the loss of a learner's batch; its gradient stays in its replica."""
-        with self._streamed(learner):
+        with self._on_stream(learner):
             self.worker.pause(step)
             return self.replicas[learner].compute_gradient(
                 *self.worker.batch(self.shards[learner], step)
@@ -177,5 +177,5 @@ class LearnerGroup:
             total += correction
         return total
 
-    def _streamed(self, learner: int) -> AbstractContextManager[Any]:
+    def _on_stream(self, learner: int) -> AbstractContextManager[Any]:
         return self.worker.world.face.on_stream(self._streams[learner])

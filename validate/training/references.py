@@ -43,7 +43,7 @@ class Ddp(Method):
         # Kept until the end: torch.compile cuts the model in the first step, by the same sizes.
         with _first_bucket(int(self.first_bucket)):
             hook = CodecHook(self.codec, worker) if not self.codec.exact else TimedAverage(worker)
-            wrapped = self.wrapped(worker, worker.world.group, hook)
+            wrapped = self.wrap(worker, worker.world.group, hook)
             for step in worker.steps():
                 worker.compute_gradient(step, wrapped, wrapped.no_sync)
                 worker.update()
@@ -52,7 +52,7 @@ class Ddp(Method):
         """Return a step with torch's own work on buckets, in a group that sends nothing."""
         group = silent_group(worker, worker.workers)
         with _first_bucket(int(self.first_bucket)):
-            wrapped = self.wrapped(worker, group, arrived_at_once)
+            wrapped = self.wrap(worker, group, arrived_at_once)
         batch = worker.task.batch(torch.empty(0))
 
         def step() -> None:
@@ -62,7 +62,7 @@ class Ddp(Method):
 
         return step
 
-    def wrapped(
+    def wrap(
         self, worker: Worker, group: Any, hook: Callable[[Any], Any]
     ) -> DistributedDataParallel:
         """Return the model wrapped in DDP over the ranks of ``group``."""

@@ -112,7 +112,7 @@ def replay_pairs(method: AdPsgd, records: Sequence[RankRecord], training: Traini
     """
     pairs = _Pairs(AllWorkers(training, len(records)), records)
     while any(pairs.logs):
-        # One event at a time, of any worker that can continue: events of workers that have not met
+        # Replay an event of any worker that can continue, since events of workers that have not met
         # since are independent, so their order does not matter.
         if not any(pairs.advance(worker) for worker in range(len(records))):
             raise DpsimError("the logs of a run must fit each other, but no worker can go on")

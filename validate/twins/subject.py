@@ -153,7 +153,7 @@ def _twin(name: str, home: str, sizes: Sizes) -> Subject | None:
     """Return the twin with the ``sizes`` that it accepts; None for an unknown LLaMA."""
     module, _, function = _TWINS[home].partition(":")
     build = getattr(importlib.import_module(f"validate.twins.{module}"), function)
-    known = inspect.signature(build).parameters
+    accepted = inspect.signature(build).parameters
     if function == "Llama":
         from dpsim.workload.models import Llama
 
@@ -161,10 +161,10 @@ def _twin(name: str, home: str, sizes: Sizes) -> Subject | None:
         defaults = {field.name: field.default for field in fields(Llama)}
         sizes = {**defaults, **sizes}
         # Other norms, experts, windows.
-        if any(sizes[field] != defaults[field] for field in defaults.keys() - known.keys()):
+        if any(sizes[field] != defaults[field] for field in defaults.keys() - accepted.keys()):
             return None
-    made = partial(build, **{size: value for size, value in sizes.items() if size in known})
-    if "words" in known:
+    made = partial(build, **{size: value for size, value in sizes.items() if size in accepted})
+    if "words" in accepted:
         return Subject(name, made, (sizes["sequence_length"],), "int64", sizes["words"])
     side = sizes.get("image", 224)
     return Subject(name, made, (sizes.get("channels", 3), side, side), "float32")

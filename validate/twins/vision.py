@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from validate.twins.transformers import attend, split
+from validate.twins.transformers import attend, split_heads
 
 _CLASSES = 1000
 
@@ -91,7 +91,7 @@ class Encoder(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """Return a tensor of the same shape, (batch, tokens, width)."""
         # Queries, keys and values are one product, as wide as all three.
-        heads = (split(part, self.heads) for part in self.in_proj(self.ln_1(x)).chunk(3, -1))
+        heads = (split_heads(part, self.heads) for part in self.in_proj(self.ln_1(x)).chunk(3, -1))
         x = x + self.out_proj(attend(*heads, fused=self.fused, causal=False))
         return x + self.mlp(self.ln_2(x))
 

@@ -40,7 +40,7 @@ def fit_joint(cases: Iterable[Case]) -> Constants:
     The result of NCCL's topology search is hidden: it is inferred for each table (one machine, one
     NCCL version), alternating with the constants. Raises DpsimError if there are no rows to fit on.
     """
-    good = _thinned([case for case in cases if case.quality == "ok"])
+    good = _thin([case for case in cases if case.quality == "ok"])
     if not good:
         raise DpsimError(
             "the tables to fit on must hold rows of quality ok from other machines, but none is "
@@ -66,7 +66,7 @@ def _shrunk(cases: Sequence[Case], start: Mapping[Slot, float]) -> Constants:
     return _fit_once(cases, known, _FINAL_GAIN, known)
 
 
-def _thinned(cases: Sequence[Case]) -> list[Case]:
+def _thin(cases: Sequence[Case]) -> list[Case]:
     """Return the cases with at most about `MOST_ROWS` rows per machine, spread over its curves.
 
     More rows do not increase a machine's weight; they only cost time.
@@ -75,10 +75,10 @@ def _thinned(cases: Sequence[Case]) -> list[Case]:
     for case in cases:
         rows[case.machine_name] += len(case.nbytes)
     kept = []
-    for place, case in enumerate(cases):
+    for index, case in enumerate(cases):
         stride = math.ceil(rows[case.machine_name] / MOST_ROWS)
         # Curves start at different sizes, so that together they have all.
-        picked = slice(min(place % stride, len(case.nbytes) - 1), None, stride)
+        picked = slice(min(index % stride, len(case.nbytes) - 1), None, stride)
         kept.append(replace(case, nbytes=case.nbytes[picked], times=case.times[picked]))
     return kept
 

@@ -75,7 +75,7 @@ def between_the_known(
     """
     believed = trust(known, case, described, usual)
     drawn = towards_smooth(refined, known, case, _SMOOTH_WEIGHT * (1 - believed))
-    moved = _moved(described, known, case)
+    moved = _correct(described, known, case)
     mean = (1 - believed) * np.log(drawn) + believed * np.log(moved)
     return _in_bounds(np.exp(mean), known, case)
 
@@ -113,7 +113,7 @@ def smooth_log_seconds(known: Case, nbytes: FloatArray) -> FloatArray:
     return np.where(near, (cubic + lines) / 2, lines)
 
 
-def _moved(described: FloatArray, known: Case, case: Case) -> FloatArray:
+def _correct(described: FloatArray, known: Case, case: Case) -> FloatArray:
     """Correct ``described`` by its errors at the known sizes, interpolated in ln over octaves."""
     at_known = described[np.isin(case.nbytes, known.nbytes)]
     missed = np.log(np.asarray(known.times) / at_known)

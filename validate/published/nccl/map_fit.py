@@ -370,13 +370,13 @@ def within_their_errors(problem: Problem, x: FloatArray) -> set[Slot]:
     next generation.
     """
     near = np.abs(x - problem.prior) < _DROPPED_ERROR_FRACTION * standard_errors(problem, x)
-    found = {
+    slots = {
         slot
         for slot, is_near in zip(problem.slots, near, strict=True)
         if is_near and slot[0] != COMMON and not slot[0].startswith(MACHINE_KEY)
     }
-    apart = {name for key, name in set(problem.slots) - found if _is_generation(key)}
-    return {(key, name) for key, name in found if not (_is_generation(key) and name in apart)}
+    apart = {name for key, name in set(problem.slots) - slots if _is_generation(key)}
+    return {(key, name) for key, name in slots if not (_is_generation(key) and name in apart)}
 
 
 def _is_generation(key: str) -> bool:

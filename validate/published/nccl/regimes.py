@@ -75,7 +75,8 @@ def calibrated(
     shared = build_own(labelled, logs, _MACHINE_SPREAD)
     machine = case_logs(shared, solve(shared))
     fitted = [
-        _refined(case, part, own) for case, part, own in zip(cases, labelled, machine, strict=True)
+        _average_graphs(case, part, own)
+        for case, part, own in zip(cases, labelled, machine, strict=True)
     ]
 
     curves = [
@@ -133,7 +134,7 @@ def _residual(case: Case, fit: _Fit, counts: npt.NDArray[np.bool_]) -> FloatArra
     return np.where(counts, np.nan, np.log(np.asarray(case.times) / fit.seconds))
 
 
-def _refined(case: Case, part: Case, own: FloatArray) -> _Fit:
+def _average_graphs(case: Case, part: Case, own: FloatArray) -> _Fit:
     """Average ln seconds over topology-search results by their posterior odds.
 
     The branches are taken from the most likely result.

@@ -37,13 +37,13 @@ _SIZES = ((1e9, "below 1 G"), (5e9, "1 to 5 G"), (15e9, "5 to 15 G"))  # paramet
 
 def read(row: Row) -> PublishedStep:
     """Return the row as a step; raises NotPredictedError if dpsim cannot express it."""
-    found = published(row)
+    found = step_of_row(row)
     if math.isnan(found.measured):
         raise NotPredictedError("step time not stated")
     return found
 
 
-def published(row: Row) -> PublishedStep:
+def step_of_row(row: Row) -> PublishedStep:
     """Return the row as a scenario; the measured time is NaN where no step is stated."""
     gpu, placement = _gpu(row), _placement(row)
     gated = any(name in row.text("model") for name in constants_file(SETTINGS)["gated"])

@@ -37,7 +37,7 @@ def write_row(row: Mapping[str, Any]) -> None:
         file.write(json.dumps(row).encode() + b"\n")  # in one system call: whole or not at all
 
 
-def connected() -> None:
+def report_connected() -> None:
     """Record that this rank has reached the others.
 
     Does nothing in a process that `launch` did not start.
