@@ -33,7 +33,7 @@ in_venv=$("$python" -c 'import sys; print(int(sys.prefix != sys.base_prefix))')
 [ "$in_venv" = 1 ] && where= || where=--user
 names=$("$python" -c '
 import importlib.util, sys
-# What is there stays: the node chose its numpy for its torch.
+# Keep installed packages, since the numpy here was chosen for the torch here.
 names = [name for name in sys.argv[1:] if importlib.util.find_spec(name.split(".")[0]) is None]
 print(" ".join(names))' @NEEDED@)
 [ -z "$names" ] || "$python" -m pip install --no-index --find-links "$here" $where $names
@@ -51,7 +51,7 @@ def bundle(folder: Path, python: str, machine: str) -> int:
     pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "-q"]
     # Use the pinned build backend that is installed, without fetching another.
     built = [*pip, "wheel", "--no-deps", "--no-build-isolation", "-w", str(folder), str(ROOT)]
-    # Do not compile for another processor: numpy does that work there.
+    # Compile nothing for another processor, where numpy replaces the compiled module.
     compiler = {} if machine == platform.machine() else {"CC": ""}
     subprocess.run(built, check=True, env=os.environ | compiler)
     command = [*pip, "download", "--only-binary=:all:", "--dest", str(folder)]

@@ -55,7 +55,7 @@ class NodeCase:
 
 def node_cases(path: Path, kind: Kind) -> list[NodeCase]:
     """Predict the curves of a table that were measured on a node of the catalogue."""
-    found = []
+    predictions = []
     for case in read_table(path, kind):
         name = node_of(case)
         if name is None or case.op not in _OPERATIONS:
@@ -67,25 +67,25 @@ def node_cases(path: Path, kind: Kind) -> list[NodeCase]:
             ClusterConfig(nodes=machine.nodes, node=node, gpus_per_node=machine.gpus_per_node)
         )
         known = machine_of(cluster)
-        seconds = _predicted(cluster, case)
+        seconds = _predict(cluster, case)
         predicted = Predicted(case, seconds, np.ones(len(seconds), dtype=bool))
         scores = scored(predicted, f"shipped, of {name}")
-        found.append(NodeCase(name, _family(known), scores, _apart(case, known)))
-    return found
+        predictions.append(NodeCase(name, _family(known), scores, _apart(case, known)))
+    return predictions
 
 
 def families(cases: Iterable[NodeCase]) -> dict[str, list[Score]]:
     """Group the counted rows by family of machines, and again those from 1 MiB on."""
-    found: dict[str, list[Score]] = defaultdict(list)
+    scores_of: dict[str, list[Score]] = defaultdict(list)
     for case in cases:
         if case.apart is None:
-            found[case.family] += case.scores
-    names = sorted(found)
+            scores_of[case.family] += case.scores
+    names = sorted(scores_of)
     large = {
-        f"{name}, from 1 MiB": [score for score in found[name] if score.nbytes >= MIB]
+        f"{name}, from 1 MiB": [score for score in scores_of[name] if score.nbytes >= MIB]
         for name in names
     }
-    return {name: found[name] for name in names} | large
+    return {name: scores_of[name] for name in names} | large
 
 
 def node_of(case: Case) -> str | None:
@@ -98,7 +98,7 @@ def node_of(case: Case) -> str | None:
     return named[0] if named else None
 
 
-def _predicted(cluster: Cluster, case: Case) -> FloatArray:
+def _predict(cluster: Cluster, case: Case) -> FloatArray:
     operation = _OPERATIONS[case.op]
     rows = collective_rows(
         cluster,
@@ -153,11 +153,11 @@ def worst_machine(scores: Sequence[Score]) -> tuple[str, float]:
 def main() -> None:
     """Print the errors by family, and the machines that do not count, with reasons."""
     cases = all_cases()
-    found = families(cases)
+    scores_of = families(cases)
     print("| machines | n | rows | median | over machines: all / 1 MiB+ | worst, 1 MiB+ |")
     print("| --- | --- | --- | --- | --- | --- |")
-    for family in [name for name in found if "MiB" not in name]:
-        of_all, large = summary(found[family]), found[f"{family}, from 1 MiB"]
+    for family in [name for name in scores_of if "MiB" not in name]:
+        of_all, large = summary(scores_of[family]), scores_of[f"{family}, from 1 MiB"]
         name, worst = worst_machine(large)
         print(
             f"| {family} | {of_all['machines']} | {of_all['n']:,} | {of_all['median_ape']:.1%} | "

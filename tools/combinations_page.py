@@ -94,8 +94,8 @@ _FORMS: Mapping[tuple[str, str], Sequence[dict[str, Any]]] = {
 def forms_of(part: str, kind: str) -> list[Any]:
     """Return the kind with its defaults, and other forms where rules distinguish its fields."""
     named = {"kind": kind}
-    given = [named, *({**named, **fields} for fields in _FORMS.get((part, kind), ()))]
-    return [getattr(StrategyConfig.model_validate({part: fields}), part) for fields in given]
+    forms = [named, *({**named, **fields} for fields in _FORMS.get((part, kind), ()))]
+    return [getattr(StrategyConfig.model_validate({part: fields}), part) for fields in forms]
 
 
 def _speaks_of(rule: Rule) -> str:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 FOLDER = Path(__file__).parents[1] / "docs" / "images"
 _WIDTH = 1000  # maximum width of a picture, in pixels
-_PATIENCE = 120_000.0  # ms
+_TIMEOUT_MS = 120_000.0  # ms
 # Idle for four seconds, with nothing left to load or to draw.
 _SETTLED = """() => {
   const still = document.querySelector("[data-test-script-state=notRunning]") !== null
@@ -116,7 +116,7 @@ def main(names: list[str]) -> None:
                 # The page's policy forbids `wait_for_function`, which evaluates text.
                 bypass_csp=True,
             )
-            page.set_default_timeout(_PATIENCE)
+            page.set_default_timeout(_TIMEOUT_MS)
             page.goto(f"{address}/{screen.page}?{urlencode(screen.query)}")
             _save(_picture(page, screen), FOLDER / f"{name}.webp")
             page.close()

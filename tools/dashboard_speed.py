@@ -31,10 +31,10 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
 MOST = 10  # presets
-_PATIENCE = 120_000.0  # ms
+_TIMEOUT_MS = 120_000.0  # ms
 _NUMBER = ".dp-value"
 _KNOB = "input[type=range][aria-label=nodes]"
-# All values of the first row: the step of a hybrid job may not change with twice as many nodes.
+# Compare all values of the first row, since twice the nodes may leave a hybrid job's step as is.
 _NUMBERS = "[...document.querySelectorAll('.dp-value')].map((each) => each.innerText).join()"
 _OTHER = f"(before) => ![before, ''].includes({_NUMBERS})"
 _SETTLED = """() => document.querySelector("[data-test-script-state=notRunning]") !== null
@@ -77,9 +77,9 @@ def _rows(times: int) -> Iterator[tuple[str, Waited]]:
             # Another seed each time, so that no earlier result is looked up.
             for seed in range(1, times + 1):
                 page = browser.new_page(viewport={"width": 1440, "height": 1400}, bypass_csp=True)
-                page.set_default_timeout(_PATIENCE)
+                page.set_default_timeout(_TIMEOUT_MS)
                 asked = f"{address}/?preset={preset}&set=run.seed%3D{seed}"
-                rows.append(_measured(page, asked, process))
+                rows.append(_measure_preset(page, asked, process))
                 page.close()
             yield preset, _median(rows)
 
@@ -88,7 +88,7 @@ def _median(rows: list[Waited]) -> Waited:
     return Waited(*(statistics.median(column) for column in zip(*rows, strict=True)))
 
 
-def _measured(page: Page, address: str, process: int) -> Waited:
+def _measure_preset(page: Page, address: str, process: int) -> Waited:
     """Measure one preset: its first screen, and a change of its knob."""
     begin = time.monotonic()
     page.goto(address)

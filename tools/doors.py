@@ -44,7 +44,7 @@ def _file(root: Path, module: str) -> Path:
 @cache
 def _exports(init: Path) -> bool:
     """Return whether a package lists names in ``__all__``."""
-    # Read, not imported: a package may need torch.
+    # Read the file instead of importing the package, which may need torch.
     text = init.read_text(encoding="utf-8")
     return re.search(r"^__all__.*= \[\s*[^\s\]]", text, re.MULTILINE) is not None
 

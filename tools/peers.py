@@ -34,19 +34,19 @@ def main() -> None:
     parser.add_argument("table", type=Path, help="the published rows: llm_fsdp.csv")
     parser.add_argument("predictions", type=Path, help="dpsim's predictions of them, as CSV")
     options = parser.parse_args()
-    own = {
+    dpsim_errors = {
         row["row_id"]: float(row["ape"])
         for row in _rows(options.predictions)
         if row["status"] == "counted"
     }
-    rows = [row for row in _rows(options.table) if row["row_id"] in own and _is_known(row)]
+    rows = [row for row in _rows(options.table) if row["row_id"] in dpsim_errors and _is_known(row)]
     logging.disable()
     answers = [(row, _errors(row)) for row in rows]
     kept = [(row, found) for row, found in answers if found is not None]
     errors = dict(zip(_FRACTIONS, zip(*(found for _, found in kept), strict=True), strict=True))
     refused = len(rows) - len(kept)
     print(f"{len(kept)} rows; llm-analysis has no room for {refused} more, which ran")
-    _print_errors("dpsim", [own[row["row_id"]] for row, _ in kept])
+    _print_errors("dpsim", [dpsim_errors[row["row_id"]] for row, _ in kept])
     best = min(_FRACTIONS, key=lambda fraction: median(errors[fraction]))
     _print_errors(f"llm-analysis, {best:.0%} of the peak, the best for these rows", errors[best])
     _print_errors("llm-analysis, as it comes", errors[1.0])
@@ -75,7 +75,7 @@ def _errors(row: _Row) -> list[float] | None:
     from llm_analysis import analysis, config  # type: ignore[import-not-found, unused-ignore]
 
     seq_len, hidden = int(row["seq_len"]), int(row["hidden"])
-    # It knows whole multiples of the hidden size: a gated MLP is the plain one of as much work.
+    # Its MLPs are whole multiples of the hidden size, so a gated one becomes a plain one as costly.
     matrices = 1.5 if row["model"].startswith(_GATED) else 1.0
     multiple = round(matrices * int(row["ffn"]) / hidden)
     model = config.ModelConfig(
@@ -88,7 +88,7 @@ def _errors(row: _Row) -> list[float] | None:
         num_key_value_heads=int(row["kv_heads"] or row["heads"]),
         ffn_embed_dim=multiple * hidden,
     )
-    found = []
+    errors = []
     for fraction in _FRACTIONS:
         peer = analysis.LLMAnalysis(
             model,
@@ -110,8 +110,8 @@ def _errors(row: _Row) -> list[float] | None:
             )
         except AssertionError:
             return None
-        found.append(abs(float(predicted["latency_per_iter"]) / float(row["step_time_s"]) - 1))
-    return found
+        errors.append(abs(float(predicted["latency_per_iter"]) / float(row["step_time_s"]) - 1))
+    return errors
 
 
 def _print_errors(who: str, errors: Sequence[float]) -> None:

@@ -34,19 +34,19 @@ _PLACES = {
 CALIBRATED = ("llm", "mlperf", "steps")
 
 
-def compared(kind: StepKind, folder: Path) -> dict[str, Any]:
+def compare_table(kind: StepKind, folder: Path) -> dict[str, Any]:
     """Predict a table of published steps, and summarise it."""
     file = folder / TABLES[kind][0]
-    found = compare_steps(file, kind)
+    shipped = compare_steps(file, kind)
     calibrated: Any = None
     if kind in CALIBRATED:
         again = compare_steps(file, kind, regime="calibrated")
         assert again.overall is not None
         calibrated = {**again.overall, "naive": again.to_json()["naive"]}
-    return _kept(file.name, found.overall, calibrated, found.counted)
+    return _entry(file.name, shipped.overall, calibrated, shipped.counted)
 
 
-def compared_collectives(folder: Path) -> dict[str, dict[str, Any]]:
+def compare_collectives(folder: Path) -> dict[str, dict[str, Any]]:
     """Return the tables of collectives by where machines communicate, leaving each machine out."""
     rows: dict[str, list[Score]] = {kind: [] for kind in _PLACES}
     for name in NCCL_TABLES:
@@ -55,10 +55,10 @@ def compared_collectives(folder: Path) -> dict[str, dict[str, Any]]:
             for kind, place in _PLACES.items():
                 if group.startswith(place):
                     rows[kind].append(score)
-    return {kind: _kept(TABLES[kind][0], summary(own), None, own) for kind, own in rows.items()}
+    return {kind: _entry(TABLES[kind][0], summary(own), None, own) for kind, own in rows.items()}
 
 
-def _kept(file: str, errors: Any, calibrated: Any, rows: Sequence[Any]) -> dict[str, Any]:
+def _entry(file: str, errors: Any, calibrated: Any, rows: Sequence[Any]) -> dict[str, Any]:
     # Rounded up, so that no more than the limit remain.
     every = max(1, -(-len(rows) // MOST_POINTS))
     pairs = [_pair(row) for row in rows[::every]]
@@ -96,13 +96,13 @@ def main(kinds: list[str]) -> None:
     )
     for kind in kinds or [*(kind for kind in TABLES if kind not in _PLACES), "nccl"]:
         if kind == "nccl":
-            anew = compared_collectives(DATA)
+            anew = compare_collectives(DATA)
         else:
-            anew = {kind: compared(cast("StepKind", kind), DATA)}
+            anew = {kind: compare_table(cast("StepKind", kind), DATA)}
         tables |= anew
         for name, table in anew.items():
             narrate(f"{name}: {table['errors']}")
-    # One line per table in a fixed order: recomputing a table changes one line.
+    # Write one line per table in a fixed order, so that recomputing a table changes one line.
     ordered = {kind: tables[kind] for kind in TABLES if kind in tables}
     lines = ",\n".join(
         f" {json.dumps(kind)}: {json.dumps(table, ensure_ascii=False)}"

@@ -70,7 +70,7 @@ def gallery(draw: Draw) -> Iterator[str]:
     yield ""
     yield _LOAD_PLOTLY
     files = shipped()
-    # Each scenario takes a simulation, independent of the others.
+    # Draw in parallel, since each scenario takes a simulation of its own.
     with ProcessPoolExecutor() as pool:
         figures = pool.map(draw, files.values())
         for (name, path), figure in zip(files.items(), figures, strict=True):

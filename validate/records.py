@@ -100,7 +100,7 @@ class RunRecord(Config):
     @field_validator("case")
     @classmethod
     def _as_it_is_read(cls, case: dict[str, Any]) -> dict[str, Any]:
-        # Checked, but kept unchanged: others may have added more fields.
+        # Check the fields known here, and keep any that other programs have added.
         _Known.model_validate(case, strict=True)
         return case
 
@@ -170,17 +170,17 @@ def records_of(paths: Iterable[str | os.PathLike[str]]) -> list[RunRecord]:
 
     A record in a folder uses the scenario file beside it, if there is one. Raises DpsimError.
     """
-    found: list[RunRecord] = []
+    records: list[RunRecord] = []
     for path in map(Path, paths):
         if not path.is_dir():
-            found += load_run_records(path).runs
+            records += load_run_records(path).runs
             continue
         # Sorted by name, so that reports do not depend on the file system's order.
         files = sorted({*path.rglob("run*.json"), *path.rglob("run*.json.gz")})
         if not files:
             raise DpsimError(f"{path}: must have files run*.json below it, but has none")
-        found += [_beside(record, file) for file in files for record in load_run_records(file).runs]
-    return found
+        records += [_beside(one, file) for file in files for one in load_run_records(file).runs]
+    return records
 
 
 def _beside(record: RunRecord, file: Path) -> RunRecord:

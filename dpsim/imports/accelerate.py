@@ -95,7 +95,7 @@ _ATTENTION: dict[str, dict[str, Attention]] = {
     "sdp_attention": {"true": "flash"},
     "flash_attn": {"fa2": "flash", "sdpa": "flash", "disabled": "unfused"},
 }
-_PAGED = "pages that move to the host where memory is short take no time here"
+_PAGED_EFFECT = "pages that move to the host where memory is short take no time here"
 
 
 def scenario_from_accelerate(content: bytes, name: str, sizes: TrainingSizes) -> ScenarioDraft:
@@ -144,15 +144,15 @@ def scenario_of_trainer(
         _fsdp(draft, config, trainer, precision)
         _replicas(draft, settings.section("parallelism_config"), workers)
     elif kind == "deepspeed":
-        _deepspeed(draft, settings.section("deepspeed_config"), sizes.folder, precision)
+        _read_deepspeed(draft, settings.section("deepspeed_config"), sizes.folder, precision)
     else:
-        _replicated(draft, settings, kind)
+        _set_replicated(draft, settings, kind)
     use_nccl(draft)
     left_out(draft, settings)
     return draft
 
 
-def _replicated(draft: ScenarioDraft, settings: Settings, kind: str | None) -> None:
+def _set_replicated(draft: ScenarioDraft, settings: Settings, kind: str | None) -> None:
     """Set up workers that each hold the whole model, as with DistributedDataParallel."""
     if kind is None:
         why = "the file names neither FSDP nor DeepSpeed"
@@ -244,7 +244,7 @@ def _program(draft: ScenarioDraft, settings: Settings) -> None:
     key = settings.path("optim")
     set_optimizer(draft, word, _OPTIMIZERS, key)
     if word in _OPTIMIZERS and word.startswith("paged"):
-        draft.ignore(f"{key} = {word}", _PAGED)
+        draft.ignore(f"{key} = {word}", _PAGED_EFFECT)
 
 
 def _attention(draft: ScenarioDraft, settings: Settings) -> None:
@@ -345,7 +345,7 @@ def _ahead(draft: ScenarioDraft, config: Settings) -> None:
         draft.set("strategy.aggregation.limit_all_gathers", limited, source)
 
 
-def _deepspeed(draft: ScenarioDraft, config: Settings, folder: Path, precision: str) -> None:
+def _read_deepspeed(draft: ScenarioDraft, config: Settings, folder: Path, precision: str) -> None:
     """Read accelerate's DeepSpeed keys, or the DeepSpeed file that they name."""
     file = config.text("deepspeed_config_file")
     if file is not None:

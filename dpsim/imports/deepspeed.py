@@ -37,7 +37,7 @@ _OPTIMIZERS = {
     "lamb": "lamb",
     "sgd": "sgd",
 }
-_COMPRESSING = ("onebitadam", "zerooneadam", "onebitlamb")
+_COMPRESSING_OPTIMIZERS = ("onebitadam", "zerooneadam", "onebitlamb")
 _AUTO = "Hugging Face's Trainer fills it in"
 _WIDTHS = {"fp32": 4, "fp16": 2, "bf16": 2, "bfp16": 2}
 
@@ -90,21 +90,21 @@ def add_deepspeed(draft: ScenarioDraft, file: str, key: str, folder: Path, preci
 def _fill_in(draft: ScenarioDraft, settings: Settings) -> None:
     """Set the batch of a DeepSpeed configuration, unless it leaves that to the trainer."""
     batch = "workload.batch_per_gpu"
-    for key, place in (
+    for key, path in (
         ("train_micro_batch_size_per_gpu", batch),
         ("gradient_accumulation_steps", "workload.gradient_accumulation"),
         ("train_batch_size", "workload.global_batch"),
     ):
-        value, here = settings.number(key), draft.values.get(place)
+        value, here = settings.number(key), draft.values.get(path)
         # Trainer's value, which is in the draft, is filled in: there is nothing to report.
         settings.is_open(key)
-        if value is None or draft.sources.get(place) == "--batch":
+        if value is None or draft.sources.get(path) == "--batch":
             continue
-        if here not in (None, value) and not draft.is_assumed(place):
+        if here not in (None, value) and not draft.is_assumed(path):
             raise ImportFileError(
-                f"{key} must be auto or {here}, as {draft.sources[place]} says, but got {value}"
+                f"{key} must be auto or {here}, as {draft.sources[path]} says, but got {value}"
             )
-        draft.set(place, value, key)
+        draft.set(path, value, key)
     if "workload.global_batch" in draft.values and draft.is_assumed(batch):
         del draft.values[batch]
 
@@ -131,7 +131,7 @@ def _batches(
             # A changed micro batch determines the passes by the whole batch.
             del draft.values["workload.gradient_accumulation"]
         return None, ""
-    # The whole batch is micro batch x passes x workers: the fourth number follows from three.
+    # The number of workers follows from whole batch = micro batch x passes x workers.
     workers, rest = divmod(whole, micro * passes)
     if rest or not workers:
         raise ImportFileError(
@@ -168,7 +168,7 @@ def _precision(draft: ScenarioDraft, settings: Settings, filled_in: str | None =
 
 def _optimizer(draft: ScenarioDraft, section: Settings) -> None:
     kind = section.word("type")
-    if kind in _COMPRESSING:
+    if kind in _COMPRESSING_OPTIMIZERS:
         raise ImportFileError(
             f"optimizer.type must be an optimizer that sends whole gradients, but got {kind!r}, "
             "which compresses them: give strategy.compression in a scenario of your own"

@@ -13,7 +13,7 @@ import networkx as nx
 from dpsim.hardware import Node, gpus
 from dpsim.imports.options import Choice
 
-_REDUCING = 90  # from this compute capability on NVSwitches reduce and multicast (NVLink SHARP)
+_REDUCING_CAPABILITY = 90  # the first whose NVSwitches reduce and multicast (NVLink SHARP)
 Pairs = dict[tuple[int, int], int]  # (lower GPU, higher GPU) -> number of NVLinks
 
 
@@ -146,7 +146,7 @@ class NodeDraft:
     def _reduction(self) -> Iterator[str]:
         """Yield a line for NVSwitches that reduce and multicast, from Hopper on."""
         capability = gpus()[self.gpu.value].capability or 0
-        if "nvswitch" in self.devices and capability >= _REDUCING:
+        if "nvswitch" in self.devices and capability >= _REDUCING_CAPABILITY:
             yield "in_network_reduction: [nvswitch]"
 
     def to_node(self) -> Node:
@@ -191,7 +191,7 @@ def draft_node(
     names, slots, tree_edges = _walk(sockets)
     gpus = sum(leaf.kind == "gpu" for socket in sockets for leaf in socket.leaves())
     cpus = len(sockets)
-    edges = _nvlink_edges(nvlinks, nvlink.value, gpus) + _grouped(tree_edges, {"gpu": gpus})
+    edges = _nvlink_edges(nvlinks, nvlink.value, gpus) + _group_edges(tree_edges, {"gpu": gpus})
     edges += [
         (f"cpu{a}", f"cpu{b}", between_sockets.value, 1) for a, b in combinations(range(cpus), 2)
     ]
@@ -239,11 +239,11 @@ def _walk(sockets: list[Part]) -> tuple[list[str], list[str], list[tuple[str, st
     return names, [slots[card] for card in sorted(slots)], edges
 
 
-def _grouped(
+def _group_edges(
     edges: list[tuple[str, str, str]], totals: dict[str, int]
 ) -> list[tuple[str, str, str, int]]:
     """Return edges from GPUs, then switches; those to one device over one link as a pattern."""
-    found: list[tuple[str, str, str, int]] = []
+    grouped: list[tuple[str, str, str, int]] = []
     for kind in ("gpu", "pcie-switch"):
         chosen = sorted(
             (upper, link, int(lower.removeprefix(kind)))
@@ -253,8 +253,8 @@ def _grouped(
         for (upper, link), group in groupby(chosen, key=lambda edge: edge[:2]):
             indices = [index for *_, index in group]
             names = _pattern(kind, indices, totals.get(kind))
-            found += [(name, upper, link, 1) for name in names]
-    return found
+            grouped += [(name, upper, link, 1) for name in names]
+    return grouped
 
 
 def _pattern(kind: str, indices: list[int], total: int | None = None) -> list[str]:

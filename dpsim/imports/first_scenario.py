@@ -13,7 +13,7 @@ from dpsim.hardware import Gpu, Node, PciePort, gpus, links, nodes, pcie_rate
 from dpsim.imports.scenario_draft import ScenarioDraft, Value
 from dpsim.workload import build_model, precision_named
 
-# Machines that belong to no cloud or site come first: the makers', then generic PCIe servers.
+# Makers' machines come first, then generic PCIe servers, then those of a cloud or a site.
 _PLAIN_MACHINES = ("dgx", "hgx", "pcie", "single")
 _CLOUDS = ("aws", "azure", "gcp", "oci")
 _PRECISIONS = ("bf16", "fp16", "fp32")  # the first that the GPU supports is used
@@ -172,7 +172,7 @@ def machine_for(gpu: str, count: int | None = None) -> str:
     def unlike(named: tuple[str, Node]) -> tuple[object, ...]:
         name, node = named
         plain = (n for n, start in enumerate(_PLAIN_MACHINES) if name.startswith(start))
-        # The minimum is chosen, False before True: earlier entries outweigh all later ones.
+        # The caller takes the minimum, in which earlier entries outweigh later ones.
         return (
             _nvlinks(node.gpu) != _nvlinks(wanted),
             0.0 if _nvlinks(wanted) else _far(node.gpu, wanted),

@@ -35,7 +35,7 @@ from dpsim.workload import MeasuredCollective, MeasuredTimes, ModelProfile, Prof
 
 _EVALUATE = "autograd::engine::evaluate_function: "
 _GLOO = "gloo:"
-_IDLE = 0.01  # the share of a step from which on idle time is worth a note
+_IDLE_SHARE = 0.01  # the share of a step from which on idle time is worth a note
 
 
 def profile_kineto(
@@ -129,7 +129,7 @@ def build_profile(trace: Trace, *, batch: int | None, name: str, file: str = "")
             "must have a training step: no backward operator belongs to a forward one"
         )
 
-    # Means need the same layers in each step: the most common ones.
+    # Average the steps that have the most common layers.
     common, count = Counter(step.signature for step in steps).most_common(1)[0]
     alike = [step for step in steps if step.signature == common]
     # The last step: DDP rearranges its buckets after the first.
@@ -140,7 +140,7 @@ def build_profile(trace: Trace, *, batch: int | None, name: str, file: str = "")
         for one in common
         if any(step.layers[one].forward or step.layers[one].backward for step in alike)
     ]
-    measured = _measured(alike, kept, batch, trace)
+    measured = _mean_times(alike, kept, batch, trace)
     lost = float(np.mean([step.lost for step in alike]))
     traced = None
     with suppress(DpsimError):  # a step without computing has no parts
@@ -218,10 +218,10 @@ def _forward(
             continue
         module = modules.get(id(root))
         name = (
-            module.name.removeprefix("nn.Module: ") if module else _numbered(root, counts, id(step))
+            module.name.removeprefix("nn.Module: ") if module else _number(root, counts, id(step))
         )
         layer = step.layers.setdefault(name, _LayerOfStep(name, Guess()))
-        layer.guess = layer.guess.joined(guess(root))
+        layer.guess = layer.guess.merge(guess(root))
         owners[id(root)] = layer
         # Backward may refer to any operator inside.
         for event in root.walk():
@@ -231,7 +231,7 @@ def _forward(
     return owners
 
 
-def _numbered(root: Event, counts: dict[tuple[int, str], int], step: int) -> str:
+def _number(root: Event, counts: dict[tuple[int, str], int], step: int) -> str:
     name = root.name.rpartition("::")[2] or root.name
     counts[step, name] += 1
     return f"{name}.{counts[step, name] - 1}"
@@ -264,7 +264,7 @@ def _layers(traced: Iterable[_LayerOfStep], batch: int) -> list[ProfileLayer]:
     """Return the layers of a profile, in their order."""
     layers = [_layer(each, batch) for each in traced]
     first = next((place for place, layer in enumerate(layers) if layer.parameters), None)
-    # No gradient is needed before the first weights, so that backward has one product there.
+    # Backward has one product at the first weights, before which no gradient is needed.
     if first is not None:
         one = {"backward_flop": layers[first].forward_flop}
         layers[first] = layers[first].model_copy(update=one)
@@ -284,7 +284,7 @@ def _layer(layer: _LayerOfStep, batch: int) -> ProfileLayer:
     )
 
 
-def _measured(steps: list[_Step], kept: list[str], batch: int, trace: Trace) -> MeasuredTimes:
+def _mean_times(steps: list[_Step], kept: list[str], batch: int, trace: Trace) -> MeasuredTimes:
     """Return means over the steps."""
 
     def mean(what: str) -> tuple[float, ...]:
@@ -346,7 +346,7 @@ def _notes(
             f"ignored: {left_out} steps left out whose layers differ from those of the others"
         )
     idle = 0.0 if traced is None else traced.idle_s
-    if traced is not None and idle > _IDLE * traced.step_s:
+    if traced is not None and idle > _IDLE_SHARE * traced.step_s:
         notes.append(
             f"ignored: {idle:.3g} s of a step of {traced.step_s:.3g} s, in which no kernel runs: a "
             "predicted step is shorter by them"

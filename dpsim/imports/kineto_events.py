@@ -24,7 +24,7 @@ MOST_BYTES = 512 * 2**20
 MOST_RANKS = 2**20
 _MOST_ELEMENTS = 2**50  # of a tensor
 _MOST_NESTED = 500  # the deepest nesting of operators, which are walked by recursion
-_MICRO = 1e-6
+_MICROSECOND = 1e-6
 
 Dims = tuple[tuple[int, ...], ...]
 
@@ -152,9 +152,9 @@ def parse_trace(content: bytes) -> Trace:
         raise ImportFileError(
             "must have events of category cpu_op: profile with ProfilerActivity.CPU as well"
         )
-    roots = nested(event for event in operators if not event.name.startswith(_CONTAINERS))
+    roots = nest(event for event in operators if not event.name.startswith(_CONTAINERS))
     device = next((str(one.get("name")) for one in _devices(data) if one.get("name")), "")
-    kernels = tuple(_launched(by_category, operators))
+    kernels = tuple(_match_kernels(by_category, operators))
     if not kernels:
         _check_device(by_category)
     return Trace(
@@ -233,14 +233,14 @@ def _complete(raw: list[Any]) -> Iterator[Event]:
         yield Event(
             str(event.get("name", "")),
             str(event.get("cat", "")),
-            start * _MICRO,
-            (start + duration) * _MICRO,
+            start * _MICROSECOND,
+            (start + duration) * _MICROSECOND,
             event.get("tid"),
             args if isinstance(args, dict) else {},
         )
 
 
-def nested(events: Iterable[Event]) -> list[Event]:
+def nest(events: Iterable[Event]) -> list[Event]:
     """Put each event into the innermost one around it on its thread.
 
     Return the outermost events by start. Raises ImportFileError for too deep nesting.
@@ -272,7 +272,7 @@ def innermost(intervals: Iterable[Event], events: Iterable[Event]) -> dict[int, 
 
     Events outside all intervals are left out.
     """
-    found: dict[int, Event] = {}
+    innermost_of: dict[int, Event] = {}
     stacks: dict[object, list[Event]] = {}
     marked = [(event, True) for event in intervals] + [(event, False) for event in events]
     # An interval also contains an event of exactly its length, so it comes first.
@@ -285,11 +285,11 @@ def innermost(intervals: Iterable[Event], events: Iterable[Event]) -> dict[int, 
         if is_interval:
             stack.append(event)
         elif stack:
-            found[id(event)] = stack[-1]
-    return found
+            innermost_of[id(event)] = stack[-1]
+    return innermost_of
 
 
-def _launched(
+def _match_kernels(
     by_category: dict[str, list[Event]], operators: list[Event]
 ) -> Iterator[tuple[Event, Event | None]]:
     """Yield kernels, each with its operator.
@@ -297,7 +297,7 @@ def _launched(
     They match by the launch with the same correlation inside the operator, else by External id,
     which older versions number by launches instead of operators.
     """
-    by_id = _numbered(operators, "External id")
+    by_id = _by_number(operators, "External id")
     launches = _launches(by_category)
     around = innermost(operators, launches.values())
     for category in ("kernel", "Kernel", "gpu_memset"):
@@ -313,7 +313,7 @@ def _launched(
             yield kernel, (around.get(id(launch)) if launch is not None else None) or operator
 
 
-def _numbered(events: Iterable[Event], key: str) -> dict[int, Event]:
+def _by_number(events: Iterable[Event], key: str) -> dict[int, Event]:
     return {number: event for event in events if (number := event.number(key)) is not None}
 
 
@@ -325,7 +325,7 @@ def _launches(by_category: dict[str, list[Event]]) -> dict[int, Event]:
         if category.lower().endswith(_LAUNCHING)
         for event in events
     )
-    return _numbered(found, "correlation")
+    return _by_number(found, "correlation")
 
 
 def _check_device(by_category: dict[str, list[Event]]) -> None:
@@ -355,9 +355,9 @@ def _calls(by_category: dict[str, list[Event]], kernels: list[Event]) -> dict[in
         [event for event in by_category.get(category, []) if event.name.startswith("nccl:")]
         for category in ("user_annotation", "gpu_user_annotation")
     )
-    by_id, launches = _numbered(on_host, "External id"), _launches(by_category)
+    by_id, launches = _by_number(on_host, "External id"), _launches(by_category)
     around, over = innermost(on_host, launches.values()), innermost(on_gpu, kernels)
-    found: dict[int, Event] = {}
+    mark_of: dict[int, Event] = {}
     for kernel in kernels:
         launch = launches.get(kernel.number("correlation") or -1)
         marks = (
@@ -367,5 +367,5 @@ def _calls(by_category: dict[str, list[Event]], kernels: list[Event]) -> dict[in
         )
         mark = next((mark for mark in marks if mark is not None), None)
         if mark is not None:
-            found[id(kernel)] = mark
-    return found
+            mark_of[id(kernel)] = mark
+    return mark_of

@@ -131,7 +131,7 @@ def read_ranks(
     for done, path in enumerate(trace_files(folder), 1):
         read.append(_rank(path))
         progress(done)
-    ranks = _numbered(read)
+    ranks = _order_ranks(read)
     common = sorted(set.intersection(*(set(one.steps) for one in ranks.values())))
     if not common:
         raise DpsimError(f"{shown_path(folder)}: traces must have a step in common, but have none")
@@ -172,25 +172,25 @@ def _rank(path: Path) -> _Rank:
     return _Rank(rank, host[1] if host else "", path, steps, bool(trace.kernels), has_marks)
 
 
-def _numbered(read: Sequence[_Rank]) -> dict[int, _Rank]:
+def _order_ranks(read: Sequence[_Rank]) -> dict[int, _Rank]:
     """Return the ranks in order: by traces or file names, otherwise in the order of names."""
     if not any(one.rank is not None for one in read):
         return dict(enumerate(read))
-    found: dict[int, _Rank] = {}
+    ordered: dict[int, _Rank] = {}
     for one in read:
         if one.rank is None:
             raise DpsimError(
                 f"{shown_path(one.path)}: must say its rank (distributedInfo, or rank3 in the "
                 "file's name) as other traces do"
             )
-        if one.rank in found:
-            other = shown_path(found[one.rank].path)
+        if one.rank in ordered:
+            other = shown_path(ordered[one.rank].path)
             raise DpsimError(
                 f"{shown_path(one.path)}: must be of a rank of its own, but {other} is of rank "
                 f"{one.rank} as well"
             )
-        found[one.rank] = one
-    return dict(sorted(found.items()))
+        ordered[one.rank] = one
+    return dict(sorted(ordered.items()))
 
 
 def _waits(ranks: Sequence[_Rank], common: Sequence[int]) -> tuple[FloatArray, list[float | None]]:
@@ -205,7 +205,7 @@ def _waits(ranks: Sequence[_Rank], common: Sequence[int]) -> tuple[FloatArray, l
         for taken in waited.values():
             if len(taken) < 2:
                 continue
-            # A collective ends everywhere at once: the rank with the shortest time came last, and
+            # All ranks end a collective at once, so the rank with the shortest time came last, and
             # the clocks of different hosts need not agree.
             shortest = min(seconds for seconds, _ in taken)
             latest = [column for seconds, column in taken if seconds == shortest]
@@ -228,7 +228,7 @@ def _rank_skew(
     medians = np.median(compute, axis=0)
     for column, (rank, one) in enumerate(ranks.items()):
         steps = [one.steps[step] for step in common]
-        own = compute[:, column]
+        times = compute[:, column]
         yield RankSkew(
             rank=rank,
             host=one.host,
@@ -236,7 +236,7 @@ def _rank_skew(
             step_s=float(np.median([step.step_s for step in steps])),
             compute_s=float(medians[column]),
             slowdown=float(medians[column] / np.median(medians)),
-            spread=float(own.std(ddof=1) / own.mean()) if len(own) > 1 else 0.0,
+            spread=float(times.std(ddof=1) / times.mean()) if len(times) > 1 else 0.0,
             collectives_s=float(np.median([sum(step.calls.values()) for step in steps])),
             wait_s=float(np.median(waits[:, column])),
             idle_s=float(np.median([step.idle_s for step in steps])),

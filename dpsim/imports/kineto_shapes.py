@@ -23,7 +23,7 @@ class Guess:
     parameters: tuple[int, ...] = ()
     flop: int = 0
 
-    def joined(self, other: Guess) -> Guess:
+    def merge(self, other: Guess) -> Guess:
         """Merge both into one layer, of the kind of the one with more FLOP, or with parameters."""
         heavier = max(self, other, key=lambda one: (one.flop, one.kind != "elementwise"))
         return Guess(heavier.kind, self.parameters + other.parameters, self.flop + other.flop)
@@ -63,7 +63,7 @@ def guess(root: Event) -> Guess:
         return found
     total = Guess()
     for child in root.children:
-        total = total.joined(guess(child))
+        total = total.merge(guess(child))
     return total
 
 
@@ -87,7 +87,7 @@ def _convolution(event: Event) -> Guess | None:
     concrete = event.args.get("Concrete Inputs")
     sides = len(weight) - 2
     stride, padding, dilation = (_numbers(concrete, index, sides) for index in (3, 4, 5))
-    # A transposed convolution enlarges its output: the formula of a window does not apply.
+    # The formula of a window does not apply to a transposed convolution, which enlarges its output.
     flop = 0
     if stride and padding and dilation and _text(concrete, 6) != "True" and all(stride):
         out = [

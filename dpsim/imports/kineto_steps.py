@@ -18,7 +18,7 @@ from dpsim.base.files import shown_path
 from dpsim.imports.kineto_events import Event, Trace
 from dpsim.workload import LongLayer, MeasuredCollective, MeasuredTimes, TracedStep
 
-_LONGEST = 10  # layers that are listed
+_LISTED_LAYERS = 10  # layers that are listed
 _NUMBER = re.compile(r"\d{1,15}")
 # torch's and C++'s names of element types, in lower case.
 _ELEMENT_BYTES = {
@@ -105,8 +105,8 @@ def traced_step(
     layers.sort(key=lambda layer: -layer.share)
     return TracedStep(
         step_s=whole,
-        longest=tuple(layers[:_LONGEST]),
-        other_layers_s=sum(layer.forward_s + layer.backward_s for layer in layers[_LONGEST:]),
+        longest=tuple(layers[:_LISTED_LAYERS]),
+        other_layers_s=sum(layer.forward_s + layer.backward_s for layer in layers[_LISTED_LAYERS:]),
         optimizer_s=measured.optimizer() or 0.0,
         no_layer_s=no_layer_s,
         exposed_s=exposed,
@@ -123,36 +123,36 @@ def step_times(trace: Trace, path: Path) -> dict[int, StepTimes]:
     work = list(trace.kernels) or [(event, event) for event in on_host]
     for kernel, operator in work:
         # By the time of the launch: on the GPU it may run after the host has begun the next step.
-        place = marks.place(operator or kernel)
-        if place is not None and is_collective(kernel):
-            calls[place].append((kernel, operator))
-        elif place is not None:
-            kernels[place].append(kernel)
+        step = marks.place(operator or kernel)
+        if step is not None and is_collective(kernel):
+            calls[step].append((kernel, operator))
+        elif step is not None:
+            kernels[step].append(kernel)
 
-    found = {}
-    for place, number in enumerate(marks.numbers):
-        computing = _busy(kernels[place])
+    times_of = {}
+    for step, number in enumerate(marks.numbers):
+        computing = _busy(kernels[step])
         if not computing:
             raise DpsimError(
                 f"{shown_path(path)}: step {number} must have kernels that compute, but has none"
             )
-        everything = kernels[place] + [kernel for kernel, _ in calls[place]]
+        everything = kernels[step] + [kernel for kernel, _ in calls[step]]
         first = min(event.start for event in everything)
         extent = max(event.end for event in everything) - first
-        seconds = marks.marks[place].seconds if marks.marks else extent
+        seconds = marks.marks[step].seconds if marks.marks else extent
         busy = _busy(everything)
         # Kernels may continue after the host has ended the step's mark.
         idle = max(0.0, seconds - busy)
-        found[number] = StepTimes(
+        times_of[number] = StepTimes(
             seconds,
             first,
             computing,
             idle,
             busy - computing,
-            _busy(kernel for kernel, _ in calls[place]),
-            _calls(calls[place]),
+            _busy(kernel for kernel, _ in calls[step]),
+            _calls(calls[step]),
         )
-    return found
+    return times_of
 
 
 def _busy(events: Iterable[Event]) -> float:
@@ -166,13 +166,13 @@ def _calls(pairs: Iterable[tuple[Event, Event | None]]) -> dict[Call, float]:
     All ranks of a group make the same calls in the same order, so that the index identifies a call.
     """
     counts: dict[str, int] = defaultdict(int)
-    found = {}
+    seconds_of = {}
     for kernel, operator in sorted(pairs, key=lambda pair: pair[0].start):
         arguments = {**(operator.args if operator else {}), **kernel.args}
         group = str(arguments.get("Process Group Ranks", ""))
-        found[group, counts[group]] = kernel.seconds
+        seconds_of[group, counts[group]] = kernel.seconds
         counts[group] += 1
-    return found
+    return seconds_of
 
 
 def collectives_of(
@@ -182,7 +182,7 @@ def collectives_of(
 
     ``marks`` has the mark of a kernel's call by the kernel's identity. Times count from ``zero``.
     """
-    found = []
+    calls = []
     for kernel, operator in sorted(pairs, key=lambda pair: pair[0].start):
         arguments = _arguments(kernel, operator, marks.get(id(kernel)))
         # Such as ncclDevKernel_AllReduce_Sum_f32_RING_LL.
@@ -190,7 +190,7 @@ def collectives_of(
             arguments.get("Collective name") or kernel.name.split("Kernel_")[-1].split("_")[0]
         )
         ranks = kernel.with_args(arguments).number("Group size")
-        found.append(
+        calls.append(
             MeasuredCollective(
                 operation=str(operation).lower(),
                 payload_bytes=_payload(kernel.with_args(arguments)),
@@ -199,7 +199,7 @@ def collectives_of(
                 duration_s=kernel.seconds,
             )
         )
-    return found
+    return calls
 
 
 def _arguments(kernel: Event, operator: Event | None, mark: Event | None) -> dict[str, Any]:

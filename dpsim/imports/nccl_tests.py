@@ -146,7 +146,7 @@ def parse_nccl_tests(
         return _parse_json(content, operation, ranks)
     lines = [_PREFIX.sub("", line) for line in text_lines(content)]
     listed = _ranks(lines)
-    header, every_row, words = _table(lines)
+    header, every_row, first_row = _table(lines)
     rows = tuple(row for row in every_row if row.bytes > 0)
     count = ranks or len(listed)
     if count < 1:
@@ -159,7 +159,7 @@ def parse_nccl_tests(
     named = operation or _operation_of_program(whole)
     notes = _notes(len(every_row) - len(rows), guessed=named is None, one_host=not listed)
     return NcclTestsLog(
-        named or _guessed_operation(*_traits(header, words), rows, count),
+        named or _guessed_operation(*_traits(header, first_row), rows, count),
         count,
         len({host for host, _ in listed.values()}) or 1,
         tuple(dict.fromkeys(device for _, device in listed.values() if device)),
@@ -172,20 +172,20 @@ def parse_nccl_tests(
 
 def _ranks(lines: list[str]) -> dict[int, tuple[str, str]]:
     """Return the host and device of each rank."""
-    found: dict[int, tuple[str, str]] = {}
+    devices: dict[int, tuple[str, str]] = {}
     for number, line in enumerate(lines, 1):
         if match := _RANK.match(line.strip()):
             rank = int(match[1])
             # The rows of two runs in one file would be fitted as one.
-            if rank in found:
+            if rank in devices:
                 raise ImportFileError(
                     f"must be the log of one run, but rank {rank} is listed a second time", number
                 )
-            found[rank] = (match[2], match[3].strip())
-    if found and sorted(found) != list(range(len(found))):
-        missing = next(rank for rank in range(len(found)) if rank not in found)
+            devices[rank] = (match[2], match[3].strip())
+    if devices and sorted(devices) != list(range(len(devices))):
+        missing = next(rank for rank in range(len(devices)) if rank not in devices)
         raise ImportFileError(f"must list every rank, but has no rank {missing}")
-    return found
+    return devices
 
 
 def _table(lines: list[str]) -> tuple[_Header, list[TableRow], list[str]]:
@@ -194,12 +194,12 @@ def _table(lines: list[str]) -> tuple[_Header, list[TableRow], list[str]]:
     rows: list[TableRow] = []
     first: list[str] = []
     for number, line in enumerate(lines, 1):
-        words = line.split()
-        if words[:1] == ["#"] and {"size", "time", "busbw"} <= set(words):
-            header = _Header(words[1:], number)
-        elif header and words and words[0].isdecimal():
-            rows.append(_row(header, words, number))
-            first = first or words
+        cells = line.split()
+        if cells[:1] == ["#"] and {"size", "time", "busbw"} <= set(cells):
+            header = _Header(cells[1:], number)
+        elif header and cells and cells[0].isdecimal():
+            rows.append(_row(header, cells, number))
+            first = first or cells
             if len(rows) > _MOST_ROWS:
                 raise ImportFileError(f"the table must have at most {_MOST_ROWS:,} rows", number)
     if header is None:
@@ -264,8 +264,8 @@ def _traits(header: _Header, words: list[str]) -> tuple[bool, bool]:
     return sums, rooted
 
 
-_MOST = 1e15  # limit of times and rates: more is no measurement
-_Number = Annotated[float, Field(ge=0, lt=_MOST)]
+_LARGEST_NUMBER = 1e15  # limit of times and rates: more is no measurement
+_Number = Annotated[float, Field(ge=0, lt=_LARGEST_NUMBER)]
 
 
 class _Part(BaseModel):
@@ -277,7 +277,7 @@ class _Part(BaseModel):
 class _Times(_Part):
     """One side of a row, out of place or in place."""
 
-    time: Annotated[float, Field(ge=_LEAST_US, lt=_MOST)]
+    time: Annotated[float, Field(ge=_LEAST_US, lt=_LARGEST_NUMBER)]
     bus_bw: _Number
 
 

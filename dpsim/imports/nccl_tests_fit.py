@@ -160,9 +160,9 @@ def _standard_errors(moved: FloatArray, times: FloatArray, best: FloatArray) -> 
     fitted = _times(best, moved)
     relative = times / fitted
     draws = np.random.default_rng(_SEED).integers(0, len(times), (_RESAMPLES, len(times)))
-    found = []
+    resampled = []
     for draw in draws:
         # From the best fit only: resampled rows are near it, and one start is enough.
         refitted, _ = _fit(moved, fitted * relative[draw], [best])
-        found.append(_physical(refitted))
-    return [float(error) for error in np.array(found).std(axis=0, ddof=1)]
+        resampled.append(_physical(refitted))
+    return [float(error) for error in np.array(resampled).std(axis=0, ddof=1)]

@@ -53,15 +53,15 @@ def node_from_nccl_topo(content: bytes, options: NodeOptions, file: str = "") ->
             root.line,
         )
     holders = _gpu_holders(root)
-    # All GPUs of a node are of one kind: the first one's.
+    # All GPUs of a node are of the first one's kind.
     first = next(holders[0].all("gpu"))
     kind = options.choose(
         "gpu", *(("", "") if options.gpu else gpu_of(holders[0].attributes, first))
     )
     usual = surroundings(gpus()[kind.value])
     nets, notes = _nets(root)
-    found = _Found(holders, nets, usual.pcie)
-    sockets, more = _sockets(root, found)
+    devices = _Found(holders, nets, usual.pcie)
+    sockets, more = _sockets(root, devices)
     nvlinks, unknown = _nvlinks(holders)
     cpu = next(root.all("cpu"))
     return draft_node(
@@ -71,8 +71,8 @@ def node_from_nccl_topo(content: bytes, options: NodeOptions, file: str = "") ->
         kind,
         Choice(usual.nvlink, f"assumed: usual with {kind.value}"),
         Choice(*smp_link(cpu.attributes, usual.between_sockets)),
-        [choice for _, choice in found.pcie.values()],
-        _nic_bus(found, root),
+        [choice for _, choice in devices.pcie.values()],
+        _nic_bus(devices, root),
         _nic_choice(nets, options, usual.nic, root),
         [*notes, *more, *unknown],
     )
@@ -86,14 +86,14 @@ def _gpu_holders(root: Element) -> list[Element]:
     if len(holders) > _MOST_DEVICES:
         raise ImportFileError(f"must have at most {_MOST_DEVICES} <gpu>, but has {len(holders)}")
     holders.sort(key=lambda pci: next(pci.all("gpu")).number("dev"))
-    for what, names in (
+    for attribute, names in (
         ("dev", [str(next(pci.all("gpu")).number("dev")) for pci in holders]),
         ("busid", [_busid(pci.text("busid")) for pci in holders]),
     ):
         twice = [name for name, count in Counter(names).items() if count > 1]
         if twice:
             raise ImportFileError(
-                f"each GPU must have a {what} of its own, but {twice[0]} occurs twice",
+                f"each GPU must have a {attribute} of its own, but {twice[0]} occurs twice",
                 holders[names.index(twice[0])].line,
             )
     return holders
@@ -154,7 +154,7 @@ def _parts(element: Element, found: _Found) -> list[Part]:
             parts += below
         elif all(part.kind == "nic" for part in below):
             parts += below  # a network card, or a bridge to network cards only
-        # A bridge to a single device is part of its route: the slower of the two links counts.
+        # A bridge to a single device is part of its route, where the slower link counts.
         elif len(below) == 1:
             below[0].up = found.link(pci, below[0].up)
             parts += below
@@ -172,19 +172,19 @@ def _nvlinks(holders: list[Element]) -> tuple[NvLinks, list[str]]:
 
     Links to NVSwitches are summed as one plane.
     """
-    place = {_busid(pci.text("busid")): index for index, pci in enumerate(holders)}
+    index_of = {_busid(pci.text("busid")): index for index, pci in enumerate(holders)}
     pairs: Pairs = {}
     plane: dict[int, int] = {}
     elsewhere = 0
     for index, pci in enumerate(holders):
         for link in next(pci.all("gpu")).all("nvlink"):
-            count, target = link.number("count", 1, 64), place.get(_busid(link.text("target")))
+            count, target = link.number("count", 1, 64), index_of.get(_busid(link.text("target")))
             if link.attributes.get("tclass", "").lower().startswith(_SWITCH_CLASS):
                 plane[index] = plane.get(index, 0) + count
             elif target is None or target == index:
                 elsewhere += count
             else:
-                # Both ends list the link, each with the whole count.
+                # The link is listed at both of its ends, each time with the whole count.
                 pair = (min(index, target), max(index, target))
                 pairs[pair] = max(pairs.get(pair, 0), count)
     note = (

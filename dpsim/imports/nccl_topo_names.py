@@ -44,7 +44,7 @@ def gpu_of(pci: Mapping[str, str], gpu: Element) -> tuple[str, str]:
             f"({', '.join(map(str, capabilities))}), but got {sm}; name a GPU with --gpu",
             gpu.line,
         )
-    # A bridge for two cards does not distinguish cards: the module's NVLinks count.
+    # Compare with the module's own NVLinks, since any card may have a bridge for two.
     fitting = [typical for typical in alike if (typical.nvlink_fabric is not None) == nvlinks]
     return (
         (fitting or alike)[0].name,

@@ -19,7 +19,7 @@ from typing import Any
 from dpsim.base.errors import DpsimError
 from dpsim.base.files import shown_path
 from dpsim.imports.kineto import build_profile
-from dpsim.imports.kineto_events import Event, Trace, innermost, nested
+from dpsim.imports.kineto_events import Event, Trace, innermost, nest
 from dpsim.imports.kineto_steps import StepMarks, StepTimes, step_times
 from dpsim.imports.nsys_tables import (
     COPIES,
@@ -39,7 +39,7 @@ _OPERATOR = re.compile(r"(?P<name>[^,]+)(, seq = (?P<seq>-?\d{1,15}))?(, op_id =
 _SIZES = re.compile(r", sizes = (\[[\[\]\d, ]*\])")
 _SHAPE = re.compile(r"\[([\d, ]*)\]")
 _OF_TORCH = ("aten::", "autograd::engine::evaluate_function: ")
-# One empty mapping and list, shared by many small events.
+# Many small events share the same empty mapping and list.
 _NOTHING: dict[str, Any] = {}
 _NONE: list[Event] = []
 _COPIES = {1: "host to device", 2: "device to host", 8: "device to device", 10: "peer to peer"}
@@ -95,12 +95,12 @@ def read_nsys_profile(
     if not marks.marks:
         notes.append("assumed: one step, since no NVTX ranges mark steps: --steps PREFIX")
     copies = _copies(copied, marks)
-    found = tuple(
+    per_step = tuple(
         _step(number, taken, copies[place])
         for place, (number, taken) in enumerate(step_times(trace, path).items())
     )
     profile, why_none = _profile(trace, batch, path.name.split(".")[0], path.name)
-    return NsysReport(found, trace.device, profile, why_none, tuple(notes))
+    return NsysReport(per_step, trace.device, profile, why_none, tuple(notes))
 
 
 def _busiest(tables: NsysTables) -> tuple[int | None, list[str]]:
@@ -150,7 +150,7 @@ def _trace(tables: NsysTables, process: int | None, steps: str | None) -> Trace:
         # Without an operator around it, the launch still determines the step.
         by = None if launch is None else around.get(id(launch), launch)
         kernels.append((kernel, by))
-    return Trace(tuple(nested(operators)), tuple(kernels), tuple(marks), (), tables.device)
+    return Trace(tuple(nest(operators)), tuple(kernels), tuple(marks), (), tables.device)
 
 
 def _ranges(rows: Iterable[dict[str, Any]], steps: str | None) -> tuple[list[Event], list[Event]]:
@@ -202,12 +202,12 @@ def _sides(shape: str) -> list[int]:
 
 def _copies(copies: Iterable[Event], marks: StepMarks) -> list[dict[str, float]]:
     """Return the seconds of memory copies in each step, by direction."""
-    found: list[dict[str, float]] = [defaultdict(float) for _ in range(marks.count)]
+    seconds_of: list[dict[str, float]] = [defaultdict(float) for _ in range(marks.count)]
     for copy in copies:
-        place = marks.place(copy)
-        if place is not None:
-            found[place][copy.name] += copy.seconds
-    return found
+        step = marks.place(copy)
+        if step is not None:
+            seconds_of[step][copy.name] += copy.seconds
+    return seconds_of
 
 
 def _step(number: int, taken: StepTimes, copies: dict[str, float]) -> NsysStep:

@@ -25,7 +25,7 @@ MOST_BYTES = 8 * 2**30
 MOST_ROWS = 1_000_000  # of a table and a process, which are held in memory
 _MOST_STRINGS = 4_000_000
 _MOST_SECONDS = 300.0  # limit on reading: a hostile file may contain endless queries
-_HELD = 10.0  # bytes in memory per byte of the file, measured on small rows
+_MEMORY_PER_FILE_BYTE = 10.0  # bytes in memory per byte of the file, measured on small rows
 _MOST_HELD = 2e9  # bytes of all rows that may be held
 _NANO = 1e-9
 KERNELS = "CUPTI_ACTIVITY_KIND_KERNEL"
@@ -70,9 +70,9 @@ class NsysTables:
         for number, values in enumerate(self.file.execute(query), 1):
             # Columns missing in older versions are None, so that all rows have the same keys.
             row = dict.fromkeys(_TABLES[table]) | dict(zip(columns, values, strict=True))
-            if "start" in row and not _timed(self.path, table, number, row):
+            if "start" in row and not _convert_times(self.path, table, number, row):
                 continue
-            _named(row, self.names)
+            _resolve_names(row, self.names)
             yield row
 
     @property
@@ -90,7 +90,7 @@ def open_nsys(path: Path) -> Iterator[NsysTables]:
     """
     _check_file(path)
     try:
-        with closing(_opened(path)) as file:
+        with closing(_open(path)) as file:
             columns_of = _columns(file)
             if KERNELS not in columns_of:
                 raise DpsimError(
@@ -109,26 +109,26 @@ def open_nsys(path: Path) -> Iterator[NsysTables]:
 def _check_file(path: Path) -> None:
     """Raise DpsimError if the path is not a file or too large; keep it from being overwritten."""
     try:
-        found = path.stat()
+        status = path.stat()
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
         raise DpsimError(f"{shown_path(path)}: cannot be read: {reason}") from None
-    if not stat.S_ISREG(found.st_mode):
+    if not stat.S_ISREG(status.st_mode):
         raise DpsimError(f"{shown_path(path)}: must be a file")
-    if found.st_size == 0:
+    if status.st_size == 0:
         raise DpsimError(f"{shown_path(path)}: must not be empty")
-    if found.st_size > MOST_BYTES:
+    if status.st_size > MOST_BYTES:
         raise DpsimError(
             f"{shown_path(path)}: must have at most {MOST_BYTES // 2**30} GiB, but has more: "
             "profile fewer steps"
         )
-    held = min(_HELD * found.st_size, _MOST_HELD)
-    check_memory(held, f"{shown_path(path)}: to read it", "profile fewer steps")
+    nbytes = min(_MEMORY_PER_FILE_BYTE * status.st_size, _MOST_HELD)
+    check_memory(nbytes, f"{shown_path(path)}: to read it", "profile fewer steps")
     # As an input, so that no output of this command may overwrite it.
-    note_input(found)
+    note_input(status)
 
 
-def _opened(path: Path) -> sqlite3.Connection:
+def _open(path: Path) -> sqlite3.Connection:
     """Open the file read-only; queries that take too long are interrupted."""
     where = quote(str(path.resolve()))
     # Immutable: SQLite neither locks the file nor writes a journal beside it.
@@ -157,7 +157,7 @@ def _strings(
         yield from file.execute(f"SELECT id, value FROM StringIds LIMIT {_MOST_STRINGS}")
 
 
-def _timed(path: Path, table: str, number: int, row: dict[str, Any]) -> bool:
+def _convert_times(path: Path, table: str, number: int, row: dict[str, Any]) -> bool:
     """Convert a row's times to seconds and its process to a number; False if it has no end."""
     start, end = row["start"], row["end"]
     if end is None:
@@ -173,7 +173,7 @@ def _timed(path: Path, table: str, number: int, row: dict[str, Any]) -> bool:
     return True
 
 
-def _named(row: dict[str, Any], names: dict[Any, str]) -> None:
+def _resolve_names(row: dict[str, Any], names: dict[Any, str]) -> None:
     """Resolve the row's text numbers to names."""
     if "shortName" in row:
         row["name"] = str(names.get(row["shortName"], row["shortName"]))

@@ -71,23 +71,23 @@ def parse_nvidia_topo(content: bytes) -> TopoMatrix:
     columns = len(names)
     rows: dict[str, tuple[int, list[str], list[str]]] = {}
     for number, line in enumerate(lines[header:], header + 1):
-        words = line.split()
+        cells = line.split()
         # After the last row, anything may follow.
-        if not words or (words[0] not in names and len(rows) == columns):
+        if not cells or (cells[0] not in names and len(rows) == columns):
             continue
-        if words[0].startswith("Legend"):
+        if cells[0].startswith("Legend"):
             break
-        if words[0] not in names:
+        if cells[0] not in names:
             raise ImportFileError(
                 f"must begin with a device of the header ({names[0]} to {names[-1]}), but got "
-                f"{words[0]!r}",
+                f"{cells[0]!r}",
                 number,
             )
-        if words[0] in rows:
+        if cells[0] in rows:
             raise ImportFileError(
-                f"must have one row for each device, but {words[0]} has a second", number
+                f"must have one row for each device, but {cells[0]} has a second", number
             )
-        rows[words[0]] = (number, _cells(words, names, number), words[1 + columns :])
+        rows[cells[0]] = (number, _cells(cells, names, number), cells[1 + columns :])
     missing = [name for name in names if name not in rows]
     if missing:
         last = max((number for number, *_ in rows.values()), default=header)
@@ -96,13 +96,13 @@ def parse_nvidia_topo(content: bytes) -> TopoMatrix:
             f"{missing[0]}",
             last,
         )
-    return _matrix(_renamed(names, lines), names, rows, affinities)
+    return _matrix(_rename_cards(names, lines), names, rows, affinities)
 
 
 def _header(lines: list[str]) -> tuple[int, list[str], list[str]]:
     """Return the number of lines up to the header, its devices, and its affinity columns."""
     for number, line in enumerate(lines, 1):
-        # These columns have a space in their names. A row, unlike the header, has an X.
+        # Cut the affinity columns, whose names have a space. A row, unlike the header, has an X.
         words = line.split("CPU Affinity")[0].split("NUMA Affinity")[0].split()
         if words and _GPU.fullmatch(words[0]) and "X" not in words:
             if len(set(words)) != len(words) or len(words) > _MOST_DEVICES:
@@ -137,7 +137,7 @@ def _cells(words: list[str], names: list[str], number: int) -> list[str]:
     return cells
 
 
-def _renamed(names: list[str], lines: list[str]) -> list[str]:
+def _rename_cards(names: list[str], lines: list[str]) -> list[str]:
     # Newer versions name the cards NIC0, NIC1, and list their devices below.
     legend = {match[1]: match[2] for line in lines if (match := _LEGEND.fullmatch(line))}
     return [legend.get(name, name) for name in names]
@@ -188,7 +188,7 @@ def node_from_nvidia_topo(content: bytes, options: NodeOptions, file: str = "") 
     ]
     sums = max((sum(counts) for counts in at_a_gpu), default=0)
     widest = max(pairs.values(), default=0)
-    # More than any GPU has in sum: the pairs share a plane of switches, and one pair's links are
+    # If the sum exceeds any GPU's, the pairs share a plane of switches, and one pair's links are
     # all of a GPU's.
     gpu = options.choose("gpu", *gpu_by_nvlinks(sums if sums <= most_nvlinks() else widest))
     usual = surroundings(gpus()[gpu.value])
@@ -237,7 +237,7 @@ def _sockets(matrix: TopoMatrix, cards: list[int], pcie: str) -> tuple[list[Part
     socket_of = dict(zip(sorted(set(numa[: matrix.gpus])), place, strict=True))
     sockets = [Part("cpu") for _ in range(max(place) + 1)]
     extra: Part | None = None
-    # Up to PXB no host bridge is in between: the devices are on one switch, or on several under
+    # Devices that are at most PXB apart share a switch, or several switches under
     # one.
     for members in sorted(_pcie_groups(matrix, 2).to_sets(), key=min):
         kept = [device for device in sorted(members) if device < matrix.gpus or device in cards]
@@ -306,21 +306,21 @@ def _numa_groups(matrix: TopoMatrix) -> tuple[list[int], list[str]]:
     It comes from the affinity columns and from cells that stay inside a NUMA node.
     """
     groups = _pcie_groups(matrix, 4)
-    known: dict[int | str, int] = {}
+    first_of: dict[int | str, int] = {}
     notes: list[str] = []
     for gpu in range(matrix.gpus):
         affinity = matrix.numa[gpu] if matrix.numa[gpu] is not None else matrix.cpus[gpu]
         if affinity is not None:
             # With the first GPU of that affinity.
-            groups.union(known.setdefault(affinity, gpu), gpu)
+            groups.union(first_of.setdefault(affinity, gpu), gpu)
         elif all(matrix.farness(gpu, other) is None for other in range(len(matrix.devices))):
             groups.union(0, gpu)
             if matrix.gpus > 1:
                 notes = ["assumed: one socket, since the matrix says nothing of sockets"]
-    return _numbered(matrix, groups), notes
+    return _group_numbers(matrix, groups), notes
 
 
-def _numbered(matrix: TopoMatrix, groups: nx.utils.UnionFind[int]) -> list[int]:
+def _group_numbers(matrix: TopoMatrix, groups: nx.utils.UnionFind[int]) -> list[int]:
     """Return the number of each device's group: a GPU's in the matrix, otherwise a new one.
 
     New numbers are above all in the matrix.

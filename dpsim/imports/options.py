@@ -94,7 +94,7 @@ def gpu_by_nvlinks(most: int) -> tuple[str, str]:
             "v100-pcie-16gb",
             "assumed: the text has no NVLinks that would tell the GPU; name yours with --gpu",
         )
-    # The oldest GPU with as many: the number of NVLinks grew with each generation.
+    # Choose the oldest GPU with as many NVLinks, since their number grew with each generation.
     counts = _nvlinks_of_gpus()
     enough = min(most, max(counts.values()))
     name = next(name for name, count in counts.items() if count >= enough)

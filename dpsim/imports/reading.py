@@ -56,12 +56,12 @@ def files_in(folder: Path, endings: tuple[str, ...]) -> list[Path]:
     Raises DpsimError if it cannot be read, has none, or more than 4,096.
     """
     try:
-        found = sorted(path for path in folder.iterdir() if path.name.endswith(endings))
+        paths = sorted(path for path in folder.iterdir() if path.name.endswith(endings))
     except OSError as error:
         raise DpsimError(f"{shown_path(folder)}: cannot be read: {error.strerror}") from None
-    if not 1 <= len(found) <= MOST_FILES:
+    if not 1 <= len(paths) <= MOST_FILES:
         raise DpsimError(
             f"{shown_path(folder)}: must hold 1 to {MOST_FILES:,} files ({', '.join(endings)}), "
-            f"but has {len(found):,}"
+            f"but has {len(paths):,}"
         )
-    return found
+    return paths

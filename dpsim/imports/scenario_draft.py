@@ -124,7 +124,7 @@ class ScenarioDraft:
     def taken(self) -> list[str]:
         """The values from the configuration or the options, a line each."""
         return [
-            f"{path} {_shown(value)} ({self.sources[path]})"
+            f"{path} {_value_text(value)} ({self.sources[path]})"
             for path, value in self.values.items()
             if not self.is_assumed(path)
         ]
@@ -245,13 +245,13 @@ def name_model(
         draft.set("workload.model", sizes.model, "--model")
     elif named is not None:
         name, keys = named
-        known = _first_known(spellings)
-        if known is None:
+        model = _first_known(spellings)
+        if model is None:
             raise ImportFileError(
                 f"{keys} must name a model of the catalogue (dpsim catalogue models), but got "
                 f"{name!r}: --model NAME says which one to simulate"
             )
-        draft.set("workload.model", known, keys)
+        draft.set("workload.model", model, keys)
     else:
         draft.assume("workload.model", _MODEL, "the file names none; --model NAME")
     if sizes.sequence_length is not None:
@@ -364,7 +364,7 @@ def _are_edges(value: object) -> bool:
     return isinstance(value, list) and any(isinstance(entry, dict) for entry in value)
 
 
-def _shown(value: Value) -> str:
+def _value_text(value: Value) -> str:
     """Return a value on a line of its own; for edges only their number."""
     if isinstance(value, list) and _are_edges(value):
         return f"{len(value):,} edges"

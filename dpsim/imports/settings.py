@@ -11,7 +11,7 @@ from dpsim.imports.reading import ImportFileError
 
 _AUTO = "auto"  # in files for Hugging Face's Trainer, which fills the value in
 _LONGEST_SHOWN = 60
-_MOST = 2**40
+_LARGEST = 2**40
 
 # Degrees of model parallelism, in the spellings of all these programs.
 _DEGREE = re.compile(
@@ -27,7 +27,7 @@ _CLIPPING = (
 )
 _IN_MEMORY = "samples are simulated as ready in memory"
 _FULL_LENGTH = "all sequences are simulated at their full length, which packed samples fill"
-_FREED = "weights are simulated as freed after use, and gathered again in backward"
+_FREED_EFFECT = "weights are simulated as freed after use, and gathered again in backward"
 _EFFECTS = {
     "gradient_clipping": _CLIPPING,
     "max_norm": _CLIPPING,
@@ -41,8 +41,8 @@ _EFFECTS = {
     "packing": _FULL_LENGTH,
     "lora_dropout": "dropout is not simulated: it reads and writes adapters' inputs once more",
     "stage3_param_persistence_threshold": "small weights are simulated as gathered like others",
-    "stage3_max_live_parameters": _FREED,
-    "stage3_max_reuse_distance": _FREED,
+    "stage3_max_live_parameters": _FREED_EFFECT,
+    "stage3_max_reuse_distance": _FREED_EFFECT,
     "sub_group_size": "the update is simulated in one piece",
     "allgather_bucket_size": "updated weights are simulated as gathered in one piece",
 }
@@ -68,11 +68,11 @@ stage3_gather_16bit_weights_on_model_save model_type tokenizer_type val_set_size
 num_epochs evals_per_epoch saves_per_epoch special_tokens
 """
 _NO_PART = frozenset(_NAMES.split())
-_OFF = ("", "no", "none", "false", "disabled")
-_UNKNOWN = "not known here; what such a key changes in a step is not predicted"
+_OFF_WORDS = ("", "no", "none", "false", "disabled")
+_UNKNOWN_EFFECT = "not known here; what such a key changes in a step is not predicted"
 _WITHOUT_PART = "no part of a simulated step"
-_EMPTY = "switched off or empty"
-COMMONPLACE = {_UNKNOWN: 1, _WITHOUT_PART: 2, _EMPTY: 3}
+_EMPTY_EFFECT = "switched off or empty"
+COMMONPLACE = {_UNKNOWN_EFFECT: 1, _WITHOUT_PART: 2, _EMPTY_EFFECT: 3}
 """Effects that many ignored keys of a file have, numbered from the most important one."""
 
 
@@ -124,7 +124,7 @@ class Settings:
             raise self._problem(key, "must be a section of keys", value)
         return self._sections.setdefault(key, Settings(value, self.path(key), prefix))
 
-    def number(self, key: str, least: int = 1, most: int = _MOST) -> int | None:
+    def number(self, key: str, least: int = 1, most: int = _LARGEST) -> int | None:
         """Return an integer; None if the file leaves it open."""
         value = self._get(key)
         if isinstance(value, float) and value.is_integer():
@@ -132,7 +132,7 @@ class Settings:
         if value is None:
             return None
         if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
-            limits = f"of at least {least}" if most == _MOST else f"from {least} to {most}"
+            limits = f"of at least {least}" if most == _LARGEST else f"from {least} to {most}"
             raise self._problem(key, f"must be a whole number {limits}", value)
         return value
 
@@ -194,7 +194,7 @@ class Settings:
             if _DEGREE.fullmatch(path.rpartition(".")[2]) and not _is_one(value):
                 raise ImportFileError(
                     f"{path} must be 1, since data parallelism alone is simulated, but got "
-                    f"{_shown(value)}"
+                    f"{_shorten(value)}"
                 )
 
     def is_open(self, key: str) -> bool:
@@ -228,10 +228,10 @@ class Settings:
         return None
 
     def _problem(self, key: str, rule: str, value: object) -> ImportFileError:
-        return ImportFileError(f"{self.path(key)} {rule}, but got {_shown(value)}")
+        return ImportFileError(f"{self.path(key)} {rule}, but got {_shorten(value)}")
 
 
-def _shown(value: object) -> str:
+def _shorten(value: object) -> str:
     shown = repr(value)
     return shown if len(shown) <= _LONGEST_SHOWN else f"{shown[:_LONGEST_SHOWN]}..."
 
@@ -294,9 +294,9 @@ def _sections_of(values: object) -> Settings:
 
 def _effect_of(path: str, value: object) -> str:
     """Return the effect of ignoring the key at ``path`` on the prediction of a step."""
-    if not value or value in _OFF:
-        return _EMPTY
+    if not value or value in _OFF_WORDS:
+        return _EMPTY_EFFECT
     section, name = path.split(".", maxsplit=1)[0], path.rpartition(".")[2]
     if name in _EFFECTS:
         return _EFFECTS[name]
-    return _WITHOUT_PART if {section, name} & _NO_PART else _UNKNOWN
+    return _WITHOUT_PART if {section, name} & _NO_PART else _UNKNOWN_EFFECT

@@ -60,12 +60,12 @@ def parse_topology(content: bytes, which: str | None = None) -> Topology:
 
 def _parse_conf(lines: list[str]) -> Topology:
     statements = list(_statements(lines))
-    switches = _bounded(
+    switches = _check_bounds(
         _switch(keys["switchname"], keys, number)
         for number, keys in statements
         if "switchname" in keys
     )
-    blocks = _bounded(
+    blocks = _check_bounds(
         _block(keys["blockname"], keys.get("nodes"), number)
         for number, keys in statements
         if "blockname" in keys
@@ -86,16 +86,16 @@ def _parse_conf(lines: list[str]) -> Topology:
     return _block_topology(blocks, sizes) if blocks else _tree_topology(switches)
 
 
-def _bounded(switches: Iterable[Switch]) -> list[Switch]:
+def _check_bounds(switches: Iterable[Switch]) -> list[Switch]:
     """Return all switches, unless they name too much: a short line may name 65,536 nodes."""
-    found: list[Switch] = []
+    checked: list[Switch] = []
     named = 0
     for one in switches:
-        found.append(one)
+        checked.append(one)
         named += len(one.nodes) + len(one.children)
         if named > _MOST_NAMED:
             raise ImportFileError(f"must name at most {_MOST_NAMED:,} nodes and switches", one.line)
-    return found
+    return checked
 
 
 def _statements(lines: list[str]) -> Iterator[tuple[int, dict[str, str]]]:
@@ -108,7 +108,7 @@ def _statements(lines: list[str]) -> Iterator[tuple[int, dict[str, str]]]:
         if line.rstrip().endswith("\\"):
             continue
         keys = {key.lower(): value.strip('"') for key, value in _PAIR.findall(whole)}
-        # The rest was no pair: a key without a value would be dropped silently.
+        # Refuse what is no pair, or a key without a value would be dropped silently.
         rest = _PAIR.sub("", whole).strip()
         if rest:
             raise ImportFileError(f"must be key=value pairs, but got {rest[:60]!r}", start)
@@ -169,10 +169,10 @@ def _parse_yaml(text: str, which: str | None) -> Topology:
     part = chosen[kinds[0]]
     if kinds[0] == "tree":
         rows = _rows(part, "switches", "switch")
-        return _tree_topology(_bounded(_yaml_switch(row) for row in rows))
+        return _tree_topology(_check_bounds(_yaml_switch(row) for row in rows))
     sizes = part.get("block_sizes") if isinstance(part, dict) else None
     rows = _rows(part, "blocks", "block")
-    blocks = _bounded(_block(row["block"], row.get("nodes"), None) for row in rows)
+    blocks = _check_bounds(_block(row["block"], row.get("nodes"), None) for row in rows)
     return _block_topology(blocks, _sizes(sizes if isinstance(sizes, list) else [], None))
 
 
@@ -186,16 +186,16 @@ def _topologies(text: str) -> list[dict[str, Any]]:
         root = parse(text, "YAML")
     except ScenarioError as error:
         raise ImportFileError(f"must be topology.conf or YAML, but {error}") from None
-    found: Any = None if root is None else root.plain()
-    is_list = isinstance(found, list) and found
+    topologies: Any = None if root is None else root.plain()
+    is_list = isinstance(topologies, list) and topologies
     if not is_list or not all(
-        isinstance(one, dict) and isinstance(one.get("topology"), str) for one in found
+        isinstance(one, dict) and isinstance(one.get("topology"), str) for one in topologies
     ):
         raise ImportFileError(
             "must be topology.conf (SwitchName=, BlockName=) or a YAML list of topologies, each "
             "with its name as topology"
         )
-    return list(found)
+    return list(topologies)
 
 
 def _chosen(found: list[dict[str, Any]], which: str | None) -> dict[str, Any]:
@@ -226,38 +226,38 @@ def _yaml_switch(row: dict[str, Any]) -> Switch:
 
 
 def _tree_topology(switches: list[Switch]) -> Topology:
-    found: dict[str, Switch] = {}
+    by_name: dict[str, Switch] = {}
     for one in switches:
         # One line may describe several switches, which then have the same nodes and speed.
         for name in expand_hosts(one.name, one.line):
-            if len(found) >= _MOST_HOSTS:
+            if len(by_name) >= _MOST_HOSTS:
                 raise ImportFileError(f"must name at most {_MOST_HOSTS:,} switches", one.line)
-            if name in found:
+            if name in by_name:
                 raise ImportFileError(f"switch {name!r} must be named once", one.line)
-            found[name] = Switch(name, one.nodes, one.children, one.speed, one.line)
-    for one in found.values():
-        unknown = [child for child in one.children if child not in found]
+            by_name[name] = Switch(name, one.nodes, one.children, one.speed, one.line)
+    for one in by_name.values():
+        unknown = [child for child in one.children if child not in by_name]
         if unknown:
             raise ImportFileError(
                 f"switch {one.name!r}: must have switches that the file names, but got "
                 f"{unknown[0]!r}",
                 one.line,
             )
-    _check_hosts(found)
-    return Topology("tree", found)
+    _check_hosts(by_name)
+    return Topology("tree", by_name)
 
 
 def _block_topology(blocks: list[Switch], sizes: tuple[int, ...]) -> Topology:
-    found = {one.name: one for one in blocks}
-    if len(found) < len(blocks):
+    by_name = {one.name: one for one in blocks}
+    if len(by_name) < len(blocks):
         raise ImportFileError("each block must have a name of its own, but some share one")
-    _check_hosts(found)
+    _check_hosts(by_name)
     # Several blocks need a switch that connects them.
-    if len(found) > 1:
-        if CORE in found:
-            raise ImportFileError(f"no block must be called {CORE!r}", found[CORE].line)
-        found[CORE] = Switch(CORE, (), tuple(found))
-    return Topology("block", found, sizes)
+    if len(by_name) > 1:
+        if CORE in by_name:
+            raise ImportFileError(f"no block must be called {CORE!r}", by_name[CORE].line)
+        by_name[CORE] = Switch(CORE, (), tuple(by_name))
+    return Topology("block", by_name, sizes)
 
 
 def _check_hosts(switches: dict[str, Switch]) -> None:
@@ -282,16 +282,16 @@ def expand_hosts(text: str, line: int | None = None) -> list[str]:
     A name may have several ranges in brackets; numbers are padded to the width of the range's
     first. Raises ImportFileError for an invalid hostlist, or more than 65,536 names.
     """
-    found: list[str] = []
+    names: list[str] = []
     for word in _words(text, line):
         pieces = [_numbers(piece, line) if piece[:1] == "[" else [piece] for piece in word]
         for name in product(*pieces):
-            found.append("".join(name))
-            if len(found) > _MOST_HOSTS:
+            names.append("".join(name))
+            if len(names) > _MOST_HOSTS:
                 raise ImportFileError(f"must name at most {_MOST_HOSTS:,} hosts", line)
-    if not found:  # only commas
+    if not names:  # only commas
         raise _no_hostlist(text, line)
-    return found
+    return names
 
 
 def _no_hostlist(text: str, line: int | None) -> ImportFileError:
@@ -314,7 +314,7 @@ def _words(text: str, line: int | None) -> Iterator[list[str]]:
 
 
 def _numbers(brackets: str, line: int | None) -> list[str]:
-    found: list[str] = []
+    numbers: list[str] = []
     for part in brackets[1:-1].split(","):
         match = _RANGE.fullmatch(part.strip())
         first, last = (0, -1) if match is None else (int(match[1]), int(match[2] or match[1]))
@@ -323,7 +323,7 @@ def _numbers(brackets: str, line: int | None) -> list[str]:
                 f"must have ranges such as [0-3,12], but got {brackets[:60]!r}", line
             )
         # Leading zeros are kept: [08-10] is 08, 09, 10.
-        found += [str(number).zfill(len(match[1])) for number in range(first, last + 1)]
-        if len(found) > _MOST_HOSTS:
+        numbers += [str(number).zfill(len(match[1])) for number in range(first, last + 1)]
+        if len(numbers) > _MOST_HOSTS:
             raise ImportFileError(f"must name at most {_MOST_HOSTS:,} hosts", line)
-    return found
+    return numbers

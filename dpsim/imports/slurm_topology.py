@@ -63,13 +63,13 @@ class _Tree:
     def nodes_below(self) -> dict[str, int]:
         """Return how many nodes are below each switch, including its own."""
         # A row of booleans per switch: whether the columns' switches are itself or below it.
-        place = {name: number for number, name in enumerate(self.switches)}
-        under = np.eye(len(place), dtype=bool)
+        index_of = {name: number for number, name in enumerate(self.switches)}
+        under = np.eye(len(index_of), dtype=bool)
         for name in reversed(list(nx.topological_sort(self.graph))):
             for child in self.graph.successors(name):
-                under[place[name]] |= under[place[child]]
-        own = np.array([len(one.nodes) for one in self.switches.values()])
-        return {name: int(own[under[number]].sum()) for name, number in place.items()}
+                under[index_of[name]] |= under[index_of[child]]
+        nodes = np.array([len(one.nodes) for one in self.switches.values()])
+        return {name: int(nodes[under[number]].sum()) for name, number in index_of.items()}
 
     @property
     def is_regular(self) -> bool:
@@ -88,7 +88,7 @@ def scenario_from_slurm(content: bytes, name: str, options: SlurmOptions) -> Sce
     Raises ImportFileError, with the line if there is one.
     """
     topology = parse_topology(content, options.topology)
-    tree = _checked(_Tree(topology.switches), options.switch)
+    tree = _check_tree(_Tree(topology.switches), options.switch)
     draft = ScenarioDraft(name, f"Slurm (topology/{topology.plugin})")
     name_model(draft, TrainingSizes(model=options.model))
     draft.assume("workload.batch_per_gpu", 1, "the file is of a network")
@@ -110,7 +110,7 @@ def scenario_from_slurm(content: bytes, name: str, options: SlurmOptions) -> Sce
     return draft
 
 
-def _checked(tree: _Tree, switch: str | None) -> _Tree:
+def _check_tree(tree: _Tree, switch: str | None) -> _Tree:
     """Return the tree, or the part below one of its switches.
 
     Raises ImportFileError for an unknown switch, a cycle, and parts without a connection.
@@ -193,7 +193,7 @@ def _custom(draft: ScenarioDraft, tree: _Tree, options: SlurmOptions) -> None:
     draft.values.pop("cluster.network.nic", None)  # each edge has its own
     if not edges:
         raise ImportFileError("must have links between nodes and switches, but has none")
-    # Checked before writing: a scenario has a limited number of values, and an edge several.
+    # A scenario has a limited number of values, of which each edge takes several.
     if len(edges) > _MOST_EDGES:
         raise ImportFileError(
             f"must have at most {_MOST_EDGES:,} links of its own, but has {len(edges):,}: --switch "

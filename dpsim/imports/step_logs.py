@@ -25,12 +25,12 @@ from dpsim.disturbance import StepLog, steps_in
 from dpsim.imports.reading import ImportFileError, read_input, text_lines
 
 WARM_UP = 10  # steps
-_LEAST = 10  # the fewest steps to read after warm-up
+_FEWEST_STEPS = 10  # the fewest steps to read after warm-up
 _LEAST_RATE = 0.01  # batches/s: Composer prints four decimals
-_WINDOW = 20  # seconds of a progress bar, which shows whole seconds
+_WINDOW_S = 20  # seconds of a progress bar, which shows whole seconds
 
 _MOST_BYTES = 256 * 2**20  # of a table
-_LONGEST = 1000  # characters of a line: longer ones contain no step times
+_LONGEST_LINE = 1000  # characters of a line: longer ones contain no step times
 
 _STAMP = r"(\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d[.,]\d{3})"
 _NUMBER = r"(\d+(?:\.\d+)?)"
@@ -67,7 +67,7 @@ def read_step_log(path: Path) -> StepLog:
         if path.suffix == ".csv":
             return _read_table(path)
         lines = text_lines(read_input(path))
-        return _read([line for line in lines if len(line) <= _LONGEST])
+        return _read([line for line in lines if len(line) <= _LONGEST_LINE])
     except ImportFileError as error:
         raise error.of(path) from None
 
@@ -84,10 +84,10 @@ def _after_warm_up(tool: str, readings: Sequence[_Reading]) -> StepLog:
     warm = readings[0].begin + WARM_UP if readings else WARM_UP
     kept = [each for each in readings if each.begin >= warm]
     steps = sum(each.end - each.begin for each in kept)
-    if steps < _LEAST:
+    if steps < _FEWEST_STEPS:
         raise ImportFileError(
-            f"must have at least {_LEAST} steps of {tool} after the first {WARM_UP}, but has "
-            f"{steps}"
+            f"must have at least {_FEWEST_STEPS} steps of {tool} after the first {WARM_UP}, but "
+            f"has {steps}"
         )
     seconds = tuple(each.seconds for each in kept)
     if not all(0 < each < math.inf for each in seconds):
@@ -130,7 +130,7 @@ def _megatron(lines: Sequence[str]) -> Iterator[_Reading]:
         yield _Reading(begin, end, seconds)
 
 
-def _stamped(pattern: re.Pattern[str], lines: Sequence[str]) -> Iterator[_Reading]:
+def _read_stamps(pattern: re.Pattern[str], lines: Sequence[str]) -> Iterator[_Reading]:
     """Yield readings between lines with a time and a step; other ranks repeat the step."""
     at: dict[int, float] = {}
     start: datetime | None = None
@@ -201,7 +201,7 @@ def _read_progress_bars(lines: Sequence[str]) -> StepLog:
     for match in filter(None, map(_BAR.match, lines)):
         if not _TRAINS.fullmatch(match[1].strip()):
             continue
-        done, elapsed = int(match[2]), _elapsed(match[4])
+        done, elapsed = int(match[2]), _elapsed_s(match[4])
         totals.add(int(match[3]))
         if points and done < points[-1][0]:
             seconds += _windows(points)
@@ -220,7 +220,7 @@ def _read_progress_bars(lines: Sequence[str]) -> StepLog:
         )
     if not seconds:
         raise ImportFileError(
-            f"must show a progress bar for at least {_WINDOW} s after the first {WARM_UP} steps, "
+            f"must show a progress bar for at least {_WINDOW_S} s after the first {WARM_UP} steps, "
             "since it shows whole seconds"
         )
     return StepLog("a progress bar", tuple(seconds), single=False, counts_passes=True)
@@ -232,12 +232,12 @@ def _windows(points: Sequence[tuple[int, int]]) -> Iterator[float]:
         return
     begin, start = warm[0]
     for done, elapsed in warm:
-        if elapsed - start >= _WINDOW and done > begin:
+        if elapsed - start >= _WINDOW_S and done > begin:
             yield (elapsed - start) / (done - begin)
             begin, start = done, elapsed
 
 
-def _elapsed(text: str) -> int:
+def _elapsed_s(text: str) -> int:
     seconds = 0
     for part in text.split(":"):
         seconds = 60 * seconds + int(part)
@@ -246,7 +246,7 @@ def _elapsed(text: str) -> int:
 
 _TOOLS: dict[str, Callable[[Sequence[str]], Iterator[_Reading]]] = {
     "Megatron-LM": _megatron,
-    "torchtitan": partial(_stamped, _TORCHTITAN),
-    "DeepSpeed": partial(_stamped, _DEEPSPEED),
+    "torchtitan": partial(_read_stamps, _TORCHTITAN),
+    "DeepSpeed": partial(_read_stamps, _DEEPSPEED),
     "Composer": _composer,
 }

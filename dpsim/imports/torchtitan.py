@@ -146,11 +146,11 @@ def _program(draft: ScenarioDraft, settings: Settings, training: Settings) -> bo
     kernels = optimizer.word("implementation", _KERNELS)
     if kernels is not None:
         draft.set("workload.optimizer_kernels", _KERNELS[kernels], "optimizer.implementation")
-    _recomputed(draft, settings.section("activation_checkpoint"))
+    _set_checkpoint(draft, settings.section("activation_checkpoint"))
     return _in_fp8(draft, settings)
 
 
-def _recomputed(draft: ScenarioDraft, section: Settings) -> None:
+def _set_checkpoint(draft: ScenarioDraft, section: Settings) -> None:
     """Set which activations are recomputed."""
     mode, option = section.word("mode", _CHECKPOINTS), section.word("selective_ac_option")
     if mode is None:
@@ -170,15 +170,15 @@ def _recomputed(draft: ScenarioDraft, section: Settings) -> None:
 
 
 def _in_fp8(draft: ScenarioDraft, settings: Settings) -> bool:
-    found = bool(settings.section("float8").flag("enable_float8_linear"))  # older
+    in_fp8 = bool(settings.section("float8").flag("enable_float8_linear"))  # older
     for converter in settings.section("model").words("converters"):
         # Newer versions write quantize.linear.float8.
         if converter.rpartition(".")[2] == "float8":
-            found = True
+            in_fp8 = True
         else:
             what = "products are simulated in the precision of mixed precision"
             draft.ignore(f"model.converters: {converter}", what)
-    return found
+    return in_fp8
 
 
 def _precision(draft: ScenarioDraft, training: Settings, *, fp8: bool) -> None:

@@ -75,18 +75,18 @@ def scenario_from_dialect(
     """Return the scenario of a file of ``program``. Raises DpsimError for unsupported settings."""
     values = yaml_settings(content, name).whole()
     # Set after Trainer's own settings: path in the scenario, value, and source.
-    own: list[tuple[str, Any, str]] = []
+    fields: list[tuple[str, Any, str]] = []
     if program == "torchtune":
-        own += _torchtune(values)
+        fields += _torchtune(values)
     if program in _ADAPTERS:
-        own = _trained(_ADAPTERS[program], values) + own
+        fields = _trainable(_ADAPTERS[program], values) + fields
     global_batch = values.get("global_train_batch_size")
     if isinstance(global_batch, int) and not isinstance(global_batch, bool) and global_batch > 0:
         del values["global_train_batch_size"]
-        own.append(("workload.global_batch", global_batch, "global_train_batch_size"))
+        fields.append(("workload.global_batch", global_batch, "global_train_batch_size"))
     settings = Settings(values, names=NAMES[program])
     draft = scenario_of_trainer(settings, ScenarioDraft(name, program), sizes)
-    for path, value, source in own:
+    for path, value, source in fields:
         draft.set(path, value, source)
     return draft
 
@@ -97,7 +97,7 @@ torchtune = partial(scenario_from_dialect, "torchtune")
 composer = partial(scenario_from_dialect, "composer")
 
 
-def _trained(keys: _Adapters, values: dict[str, Any]) -> list[tuple[str, Any, str]]:
+def _trainable(keys: _Adapters, values: dict[str, Any]) -> list[tuple[str, Any, str]]:
     """Return the trainable parameters if only adapters are trained, and remove their keys.
 
     Raises ImportFileError for 4-bit weights, which are not simulated.
@@ -115,12 +115,12 @@ def _trained(keys: _Adapters, values: dict[str, Any]) -> list[tuple[str, Any, st
     rank = values.pop(keys.rank, 8)
     if not isinstance(rank, int) or isinstance(rank, bool) or rank < 1:
         raise ImportFileError(f"{keys.rank} must be a whole number of at least 1, but got {rank!r}")
-    found: list[tuple[str, Any, str]] = [("workload.trainable.lora.rank", rank, keys.rank)]
+    fields: list[tuple[str, Any, str]] = [("workload.trainable.lora.rank", rank, keys.rank)]
     # A key with another value stays, to be reported as ignored.
     if values.get(keys.where) in keys.everywhere:
         setting = f"{keys.where} is {values.pop(keys.where, 'left out')}"
-        found.append(("workload.trainable.lora.on", "all-linear", setting))
-    return found
+        fields.append(("workload.trainable.lora.on", "all-linear", setting))
+    return fields
 
 
 _VERSION = re.compile(r"(\d)_(\d)_")
@@ -132,20 +132,20 @@ def _torchtune(values: dict[str, Any]) -> list[tuple[str, Any, str]]:
 
     Returns settings that Trainer's lack: paths in the scenario, values and sources.
     """
-    found = []
+    fields = []
     if values.get("dtype") == "bf16":
         values.pop("dtype")
         values["bf16"] = True
-        found.append(("workload.parameter_dtype", "bf16", "dtype"))
+        fields.append(("workload.parameter_dtype", "bf16", "dtype"))
     optimizer, kind = _component(values, "optimizer")
     if optimizer is not None:
         values["optim"] = {"adamw": "adamw_torch"}.get(kind, kind)
         if optimizer.pop("fused", False) is True:
-            found.append(("workload.optimizer_kernels", "fused", "optimizer.fused"))
+            fields.append(("workload.optimizer_kernels", "fused", "optimizer.fused"))
     loss = values.get("loss")
     if isinstance(loss, dict) and str(loss.get("_component_")).endswith("CEWithChunkedOutputLoss"):
         del values["loss"]
-        found.append(("workload.cross_entropy", "chunked", "loss._component_"))
+        fields.append(("workload.cross_entropy", "chunked", "loss._component_"))
     model, name = _component(values, "model")
     if model is not None:
         kind, adapted, size = name.rpartition("lora_")
@@ -156,9 +156,9 @@ def _torchtune(values: dict[str, Any]) -> list[tuple[str, Any, str]]:
         values |= {f"model.{key}": value for key, value in values.pop("model").items()}
         # llama3_1_8b is Llama 3.1.
         values[_MODEL] = _VERSION.sub(r"\1.\2_", _VARIANT.sub("", size))
-    # It is distributed by FSDP 2 (full_finetune_distributed, lora_finetune_distributed).
+    # torchtune distributes by FSDP 2 (full_finetune_distributed, lora_finetune_distributed).
     values.setdefault("distributed_type", "FSDP")
-    return found
+    return fields
 
 
 def _component(values: dict[str, Any], key: str) -> tuple[dict[str, Any] | None, str]:

@@ -12,7 +12,7 @@ from xml.parsers import expat
 from dpsim.imports.reading import ImportFileError
 
 # `below` recurses; NCCL's files are a few bridges deep.
-_DEEPEST = 64
+_DEEPEST_LEVEL = 64
 
 
 @dataclass(slots=True, eq=False)
@@ -69,9 +69,9 @@ def parse_xml(content: bytes) -> Element:
     open_elements = [top]
 
     def start(tag: str, attributes: dict[str, str]) -> None:
-        if len(open_elements) > _DEEPEST:
+        if len(open_elements) > _DEEPEST_LEVEL:
             raise ImportFileError(
-                f"elements must be nested at most {_DEEPEST} deep", parser.CurrentLineNumber
+                f"elements must be nested at most {_DEEPEST_LEVEL} deep", parser.CurrentLineNumber
             )
         element = Element(tag, attributes, parser.CurrentLineNumber)
         open_elements[-1].children.append(element)

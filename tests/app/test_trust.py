@@ -20,7 +20,7 @@ from dpsim.engine import run_scenario
 from dpsim.report.text.model_error import within
 from dpsim.scenario import load_scenario
 from dpsim.studies.explain import trust
-from tools.published_errors import MOST_POINTS, compared
+from tools.published_errors import MOST_POINTS, compare_table
 from validate.published import STEP_KINDS
 from validate.records import RunRecord, RunRecords, run_records_in
 
@@ -65,7 +65,7 @@ def test_the_accuracy_page_agrees_with_the_summary(kind):
 
 
 def test_the_summary_agrees_with_todays_predictions():
-    kept, now = published()["vtrain"], compared("vtrain", DATA)
+    kept, now = published()["vtrain"], compare_table("vtrain", DATA)
     assert kept["errors"] == pytest.approx(now["errors"], rel=1e-3), (
         "python -m tools.published_errors computes it anew"
     )

@@ -10,7 +10,7 @@ from kineto_traces import GRADIENTS, gpu_trace, write
 
 from dpsim.base.errors import DpsimError
 from dpsim.imports.kineto import profile_kineto
-from dpsim.imports.kineto_events import Event, innermost, nested
+from dpsim.imports.kineto_events import Event, innermost, nest
 from dpsim.imports.kineto_steps import StepTimes, traced_step
 from dpsim.workload import MeasuredTimes
 
@@ -386,7 +386,7 @@ def test_operators_nest_by_time_on_their_thread():
         event("d", 5, 6),
         event("e", 10, 12),
     ]
-    roots = nested(events)
+    roots = nest(events)
     assert [[one.name for one in root.walk()] for root in roots] == [
         ["a", "b", "c", "d"],
         ["other"],
@@ -398,8 +398,8 @@ def test_operators_nest_by_time_on_their_thread():
 def test_operators_without_end_inside_each_other_are_refused():
     deep = [event("a", number, 2000 - number) for number in range(501)]
     with pytest.raises(DpsimError, match="operators must be nested at most 500 deep, but 'a' lies"):
-        nested(deep)
-    assert len(nested(deep[1:])) == 1
+        nest(deep)
+    assert len(nest(deep[1:])) == 1
 
 
 def test_innermost_interval():

@@ -186,7 +186,7 @@ def test_reading_holds_a_fraction_of_what_rows_as_mappings_would(export):
     read_nsys_profile(path)
     _, most = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    assert most < nsys_tables._HELD * path.stat().st_size
+    assert most < nsys_tables._MEMORY_PER_FILE_BYTE * path.stat().st_size
 
 
 def test_rows_are_counted_of_the_process_that_is_read(export, monkeypatch):

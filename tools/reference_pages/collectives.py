@@ -147,7 +147,7 @@ def _times_s(sent: list[Traffic], which: str) -> str:
 
 def _unequal(one: Algorithm) -> str:
     """Return whether it runs where nodes have unequal numbers of GPUs."""
-    # None means nodes with unequal numbers of GPUs.
+    # A schedule for None is for nodes with unequal numbers of GPUs.
     try:
         one.schedule(6, None)
     except DpsimError:

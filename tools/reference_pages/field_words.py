@@ -29,14 +29,14 @@ def takes(field: FieldInfo) -> str:
 
 
 def _words(annotation: Any, metadata: Iterable[Any]) -> str:
-    annotation, found = _unwrapped(annotation, metadata)
-    limits = _limits(found)
-    stated = _stated(found)
+    annotation, annotations = _unwrap(annotation, metadata)
+    limits = _limits(annotations)
+    stated = _description(annotations)
     if stated is not None:
         return stated
     if get_origin(annotation) in (Union, types.UnionType):
         options = [option for option in get_args(annotation) if option is not types.NoneType]
-        return _union_words(options, found)
+        return _union_words(options, annotations)
     if get_origin(annotation) is Literal:
         words = get_args(annotation)
         return f"one of {code(words)}" if len(words) > 1 else code(words)
@@ -62,8 +62,8 @@ def _container_words(annotation: Any, limits: dict[str, Any]) -> str:
         return f"mapping by name: {_words(arguments[1], ())}"
     if origin is tuple:
         count = _count(limits) if Ellipsis in arguments else str(len(arguments))
-        held = _words(arguments[0], ())
-        return f"list of {count}: {held}" if count else f"list: {held}"
+        items = _words(arguments[0], ())
+        return f"list of {count}: {items}" if count else f"list: {items}"
     return "value of any kind"
 
 
@@ -81,19 +81,19 @@ def _model_words(model: type[BaseModel]) -> str:
     return "mapping"
 
 
-def _unwrapped(annotation: Any, metadata: Iterable[Any]) -> tuple[Any, list[Any]]:
+def _unwrap(annotation: Any, metadata: Iterable[Any]) -> tuple[Any, list[Any]]:
     """Return the type without ``Annotated``, and all of its metadata."""
-    found = list(metadata)
+    layers = list(metadata)
     while get_origin(annotation) is Annotated:
         annotation, *more = get_args(annotation)
-        found += more
+        layers += more
     annotations: list[Any] = []
-    for each in found:
+    for each in layers:
         annotations += each.metadata if isinstance(each, FieldInfo) else [each]
     return annotation, annotations
 
 
-def _stated(metadata: Iterable[Any]) -> str | None:
+def _description(metadata: Iterable[Any]) -> str | None:
     """Return the description of a value from its annotations.
 
     It may be a quantity, a name from a registry, a file name or a mapping.
@@ -132,14 +132,14 @@ def _dimension(metadata: Iterable[Any]) -> Dimension | None:
 
 
 def _limits(metadata: Iterable[Any]) -> dict[str, Any]:
-    found = {}
+    limits = {}
     for each in metadata:
         for name in _LIMITS:
             # Each limit is a separate object with this single attribute.
             limit = getattr(each, name, None)
             if limit is not None:
-                found[name] = limit
-    return found
+                limits[name] = limit
+    return limits
 
 
 def _limit_words(limits: dict[str, Any], *, whole: bool) -> Iterator[str]:
@@ -184,7 +184,7 @@ def default(field: FieldInfo) -> str:
 
 def _all_metadata(annotation: Any, metadata: Iterable[Any]) -> Iterator[list[Any]]:
     """Yield the metadata of a field, and of each of its possible types."""
-    annotation, found = _unwrapped(annotation, metadata)
+    annotation, found = _unwrap(annotation, metadata)
     yield found
     if get_origin(annotation) in (Union, types.UnionType):
         for option in get_args(annotation):

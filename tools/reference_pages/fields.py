@@ -45,7 +45,7 @@ def sections(part: Part, elsewhere: Mapping[str, str] | None = None) -> Iterator
         if part.path:
             title = f"`{part.path}`"
             if len(models) > 1:
-                title += f" as {_named(model)}"
+                title += f" as {_name_by_fields(model)}"
             yield from heading(part.level, title)
             yield from prose(model.__doc__)
         yield from _fields(part, model, pages)
@@ -56,7 +56,7 @@ def _models(shape: Shape) -> list[type[BaseModel]]:
     return [model for model in shape.models() if not issubclass(model, _DESCRIBED_ELSEWHERE)]
 
 
-def _named(model: type[BaseModel]) -> str:
+def _name_by_fields(model: type[BaseModel]) -> str:
     """Name one of several models of a field by its required fields, or else by its first one."""
     fields = fields_of(model)
     required = [key for key, field in fields.items() if field.is_required()]

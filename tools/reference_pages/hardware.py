@@ -15,14 +15,14 @@ from dpsim.workload.models import FamilyModel
 from tools.reference_pages.fields import entry_sections
 from tools.reference_pages.markdown import code, heading, page, plain, prose, table
 
-_OWN = """\
+_ABOUT_OWN_ENTRIES = """\
 Wherever a scenario takes the name of a GPU, link or node it also takes a mapping with these \
 fields (a node: also the path of a
 YAML file with them, beside the scenario). `dpsim import nvidia-topo` and `nccl-topo` write \
 nodes from what a machine says of
 itself. A figure is the bare value, or a mapping of `value` and `source`.
 """
-_OF_MODELS = """\
+_ABOUT_MODELS = """\
 Built layer by layer when asked for; FLOP are those of matrix products, two for a multiply and \
 an add. Other spellings
 (`ResNet-50`) are found too. A model of your own: `workload.model` in [the \
@@ -61,7 +61,7 @@ def _hardware() -> Iterator[str]:
     )
     yield from _entries(nodes()[name] for name in nodes())
     yield from heading(2, "Own entries")
-    yield from [*_OWN.splitlines(), ""]
+    yield from [*_ABOUT_OWN_ENTRIES.splitlines(), ""]
     for name, model in (("GPU", Gpu), ("Link", Link), ("Node", Node)):
         yield from heading(3, name)
         yield from entry_sections(model)
@@ -112,10 +112,10 @@ def _entries(entries: Iterable[Gpu | Link | Node]) -> Iterator[str]:
 
 def _sources(entry: Gpu | Link | Node) -> dict[str, str]:
     """Return the figures of each source."""
-    found: dict[str, list[str]] = defaultdict(list)
-    for what, figure in _figures(entry):
-        found[plain(figure).rstrip(".")].append(what)
-    return {source: ", ".join(whats) for source, whats in found.items()}
+    figures_of: dict[str, list[str]] = defaultdict(list)
+    for name, figure in _figures(entry):
+        figures_of[plain(figure).rstrip(".")].append(name)
+    return {source: ", ".join(whats) for source, whats in figures_of.items()}
 
 
 def _figures(entry: Gpu | Link | Node) -> Iterator[tuple[str, str]]:
@@ -147,7 +147,7 @@ def models_page() -> str:
 
 
 def _models() -> Iterator[str]:
-    yield from [*_OF_MODELS.splitlines(), ""]
+    yield from [*_ABOUT_MODELS.splitlines(), ""]
     columns = ("name", "parameters", "tensors", "forward FLOP", "sample")
     rows = []
     for row in CATALOGUES["models"]():

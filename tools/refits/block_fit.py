@@ -21,7 +21,7 @@ import numpy as np
 from dpsim.base.arrays import FloatArray, IntArray
 
 _REACH = 60.0  # logarithms are clipped here, so that a trial step of the solver cannot overflow
-_LEAST, _MOST = 1e-12, 1e12  # seconds
+_SHORTEST_S, _LONGEST_S = 1e-12, 1e12  # seconds
 STEP = 1e-5  # relative step of the forward differences
 
 
@@ -104,14 +104,14 @@ class _Problem:
         if self._last is None or not np.array_equal(self._last[0], x):
             values = self.split(x)
             by_row = {block.name: values[block.name][block.rows] for block in self.blocks}
-            self._last = (x.copy(), by_row, self._predicted(by_row))
+            self._last = (x.copy(), by_row, self._log_prediction(by_row))
         return self._last[2]
 
-    def _predicted(self, by_row: Mapping[str, FloatArray]) -> FloatArray:
-        # Trial steps of the solver go far: the result is clipped to a range where it is merely bad.
+    def _log_prediction(self, by_row: Mapping[str, FloatArray]) -> FloatArray:
+        # Clip the result, since trial steps of the solver may overflow.
         with np.errstate(all="ignore"):
             predicted = self.model(by_row)
-        return np.log(np.clip(np.nan_to_num(predicted, nan=_MOST), _LEAST, _MOST))
+        return np.log(np.clip(np.nan_to_num(predicted, nan=_LONGEST_S), _SHORTEST_S, _LONGEST_S))
 
     def residuals(self, x: FloatArray) -> FloatArray:
         """Return the scaled log ratios, then the distances from the priors."""
@@ -129,7 +129,7 @@ class _Problem:
         for block, low, high in zip(self.blocks, self.offsets[:-1], self.offsets[1:], strict=True):
             # Shift all groups at once: each row reads only one of them.
             moved = {block.name: block.decode(x[low:high] + STEP)[block.rows]}
-            change = (self._predicted({**by_row, **moved}) - base) / STEP * self.weights
+            change = (self._log_prediction({**by_row, **moved}) - base) / STEP * self.weights
             jacobian[every, low + block.rows] = change
         jacobian[n:] = np.diag(1.0 / self.spread)
         return jacobian

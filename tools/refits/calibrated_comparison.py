@@ -31,7 +31,7 @@ TABLES: Sequence[tuple[StepKind, str, int]] = (
     ("vtrain", "vtrain_steptime.csv", 4),
     ("scaling", "scaling.csv", 2),
 )
-_FAR = 8  # nodes: four times as many as the plan has measured
+_FAR_NODES = 8  # nodes: four times as many as the plan has measured
 
 
 class Errors(NamedTuple):
@@ -48,8 +48,8 @@ class Errors(NamedTuple):
         return f"| {' | '.join([rows, str(known), str(len(self.dpsim)), *each])} |"
 
 
-def compared(kind: StepKind, name: str, known: int) -> tuple[Errors, Errors]:
-    """Return the errors over a table's rows, and over its rows of `_FAR` nodes or more."""
+def table_errors(kind: StepKind, name: str, known: int) -> tuple[Errors, Errors]:
+    """Return the errors over a table's rows, and over its rows of `_FAR_NODES` nodes or more."""
     with TemporaryDirectory() as folder:
         path = planned_sample(kind, packaged_path(name), Path(folder) / name, known)
         every = compare_steps(path, kind, regime="calibrated", known=known).every
@@ -64,10 +64,10 @@ def compared(kind: StepKind, name: str, known: int) -> tuple[Errors, Errors]:
         [row.predicted for row in counted],
         [row.naive or np.nan for row in counted],
         [step for fits, rows in usable for step in _neighbours(fits, rows)],
-        _boosted(usable),
+        _predict_by_trees(usable),
     ]
     errors = np.abs(np.array(predicted) / measured - 1)
-    far = np.array([place_of(row.step).nodes >= _FAR for row in counted])
+    far = np.array([place_of(row.step).nodes >= _FAR_NODES for row in counted])
     return Errors(*errors), Errors(*errors[:, far])
 
 
@@ -81,7 +81,7 @@ def _neighbours(known: Sequence[StepRow], rows: Sequence[StepRow]) -> Iterator[f
         yield float(np.exp(log) * row.step.work)
 
 
-def _boosted(series: Sequence[tuple[Sequence[StepRow], Sequence[StepRow]]]) -> list[float]:
+def _predict_by_trees(series: Sequence[tuple[Sequence[StepRow], Sequence[StepRow]]]) -> list[float]:
     """Return steps (s) by trees that learn how series depart from the same time per sample.
 
     They are fitted to the known rows of all series, each beside the others of its own.
@@ -90,18 +90,18 @@ def _boosted(series: Sequence[tuple[Sequence[StepRow], Sequence[StepRow]]]) -> l
 
     pairs = [(one, other) for known, _ in series for one in known for other in known]
     learnt = [_pair(one.step, other.step) for one, other in pairs]
-    target = [np.log(other.measured / _scaled(one, other)) for one, other in pairs]
+    target = [np.log(other.measured / _scale_by_work(one, other)) for one, other in pairs]
     model = GradientBoostingRegressor(random_state=0).fit(np.array(learnt), target)
-    found = []
+    predicted = []
     for known, rows in series:
         for row in rows:
             base = min(known, key=lambda other: float(np.abs(_away(other.step, row.step)).sum()))
             away = np.array([_pair(base.step, row.step)])
-            found.append(float(_scaled(base, row) * np.exp(model.predict(away)[0])))
-    return found
+            predicted.append(float(_scale_by_work(base, row) * np.exp(model.predict(away)[0])))
+    return predicted
 
 
-def _scaled(known: StepRow, row: StepRow) -> float:
+def _scale_by_work(known: StepRow, row: StepRow) -> float:
     """Return a row's step (s) with the known row's time per sample."""
     return known.measured * row.step.work / known.step.work
 
@@ -129,10 +129,10 @@ def main() -> None:
     names = ("rows", "known", "n", "dpsim", "same per sample", "nearest neighbours", "boosting")
     sys.stdout.write(f"| {' | '.join(names)} |\n|{' --- |' * len(names)}\n")
     for kind, name, known in TABLES:
-        every, far = compared(kind, name, known)
+        every, far = table_errors(kind, name, known)
         sys.stdout.write(f"{every.line(kind, known)}\n")
         if len(far.dpsim):
-            sys.stdout.write(f"{far.line(f'&nbsp; on {_FAR} to 16 nodes', known)}\n")
+            sys.stdout.write(f"{far.line(f'&nbsp; on {_FAR_NODES} to 16 nodes', known)}\n")
         sys.stdout.flush()
 
 

@@ -53,11 +53,11 @@ ORDINARY: Sequence[tuple[StepKind, str]] = [
     ("adaptdl", "adaptdl_steptime.csv"),
     ("scaling", "scaling.csv"),
 ]
-_MOST = 30
-_PLANNED = 4  # runs of a series that `dpsim calibrate --plan` proposes
+_MOST_OTHER_ROWS = 30
+_PLANNED_RUNS = 4  # runs of a series that `dpsim calibrate --plan` proposes
 _START = {"compute scaled": (0.03, 0.1, 0.05, 0.1), "step constants": (0.03, 0.1, 0.05, 0.1, 0.5)}
 _NORMAL = 1.645  # standard deviations that contain nine in ten
-_LEAST = 0.01  # of a step that is measured again, and of a doubling
+_LEAST_DEVIATION = 0.01  # of a step that is measured again, and of a doubling
 
 
 class Away(NamedTuple):
@@ -81,7 +81,7 @@ def rows_away(kind: StepKind, name: str, known: int) -> Iterator[Away]:
         every = compare_steps(
             path, kind, regime="calibrated", known=known, write_scenarios=folder
         ).every
-        left = {row.step.series: _left_out(row, folder) for row in every}
+        left_out = {row.step.series: _left_out(row, folder) for row in every}
     places: dict[str, list[KnownRun]] = defaultdict(list)
     for row in every:
         if row.status == "fitted on":
@@ -91,7 +91,7 @@ def rows_away(kind: StepKind, name: str, known: int) -> Iterator[Away]:
             here, runs = place_of(row.step), places[row.step.series]
             doublings = np.array([here.doublings_from(run) for run in runs])
             series = row.step.series
-            yield Away(doublings, _residual(row), f"{kind} {series}", left[series])
+            yield Away(doublings, _residual(row), f"{kind} {series}", left_out[series])
 
 
 def _left_out(row: StepRow, folder: Path) -> float:
@@ -104,7 +104,7 @@ def _left_out(row: StepRow, folder: Path) -> float:
 
 
 def planned_sample(kind: StepKind, table: Path, path: Path, known: int) -> Path:
-    """Write the known rows of each series and at most `_MOST` random others, to ``path``."""
+    """Write each series' known rows, and at most `_MOST_OTHER_ROWS` random others, to ``path``."""
     rows = read_rows(table, STEP_TABLES[kind].required)
     read, series = STEP_TABLES[kind].reader(rows), defaultdict(list)
     for row in rows:
@@ -113,7 +113,7 @@ def planned_sample(kind: StepKind, table: Path, path: Path, known: int) -> Path:
             series[step.series].append(step)
     chance, kept = np.random.default_rng(0), set()
     for steps in series.values():
-        drawn = chance.choice(len(steps), min(_MOST, len(steps)), replace=False)
+        drawn = chance.choice(len(steps), min(_MOST_OTHER_ROWS, len(steps)), replace=False)
         others = [steps[at] for at in drawn]
         kept |= {step.row.line for step in [*planned_rows(steps, known), *others]}
     lines = table.read_text(encoding="utf-8").splitlines(keepends=True)
@@ -146,15 +146,15 @@ def fitted_rates(rows: Sequence[Away], start: Sequence[float]) -> FloatArray:
     residual = np.array([row.residual for row in rows])
 
     def cost(logs: FloatArray) -> float:
-        spread = deviations(rows, np.maximum(np.exp(logs), _LEAST))
+        spread = deviations(rows, np.maximum(np.exp(logs), _LEAST_DEVIATION))
         return float((weight * (np.log(spread) + 2 * np.log1p((residual / spread) ** 2 / 3))).sum())
 
     at = minimize(cost, np.log(start), method="Nelder-Mead", options={"maxfev": 5000}).x
-    found = np.maximum(np.exp(at), _LEAST)
-    score = np.abs(residual) / deviations(rows, found)
+    rates = np.maximum(np.exp(at), _LEAST_DEVIATION)
+    score = np.abs(residual) / deviations(rows, rates)
     order = np.argsort(score)
     ninth = np.interp(0.9, np.cumsum(weight[order]) / weight.sum(), score[order])
-    return np.asarray(found * ninth / _NORMAL)
+    return np.asarray(rates * ninth / _NORMAL)
 
 
 def ordinary() -> dict[str, Any]:
@@ -162,16 +162,16 @@ def ordinary() -> dict[str, Any]:
 
     They are clusters of several GPUs with the software of a research script.
     """
-    found = [
+    rows = [
         (_residual(row), f"{kind} {row.step.series or row.step.groups[0]}")
         for kind, name in ORDINARY
         for row in compare_steps(packaged_path(name), kind).every
         if row.status == "counted" and row.step.gpus > 1
         if row.step.scenario["workload"].get("software") == "reference"
     ]
-    residual, series = np.array([each for each, _ in found]), [name for _, name in found]
+    residual, series = np.array([each for each, _ in rows]), [name for _, name in rows]
     spread = spread_of(residual, series, even=True)
-    return {"rows": len(found), "series": len(set(series)), "spread": spread}
+    return {"rows": len(rows), "series": len(set(series)), "spread": spread}
 
 
 def write() -> None:
@@ -182,11 +182,12 @@ def write() -> None:
         rows = [row for table in tables for row in rows_away(*table)]
         rates = fitted_rates(rows, _START[name])
         names = ("least", "nodes", "gpus_per_node", "batch", "left_out")
-        found = {each: round(float(rate), 4) for each, rate in zip(names, rates, strict=False)}
-        if "left_out" in found:
+        by_name = {each: round(float(rate), 4) for each, rate in zip(names, rates, strict=False)}
+        if "left_out" in by_name:
             # With two runs the constants' residuals are small, whatever the cluster.
-            of_series = {row.series: row.left_out for row in rows if len(row.doublings) >= _PLANNED}
-            found["usual_left_out"] = round(float(np.median([*of_series.values()])), 4)
+            planned = [row for row in rows if len(row.doublings) >= _PLANNED_RUNS]
+            of_series = {row.series: row.left_out for row in planned}
+            by_name["usual_left_out"] = round(float(np.median([*of_series.values()])), 4)
         inside = np.abs([row.residual for row in rows]) < _NORMAL * deviations(rows, rates)
         ape = np.abs(np.expm1([-row.residual for row in rows]))
         sys.stderr.write(f"{name}: {len(rows)} rows, {inside.mean():.1%} inside, ")
@@ -194,7 +195,7 @@ def write() -> None:
         kept["calibrated"][name] = {
             "rows": len(rows),
             "series": len({row.series for row in rows}),
-            **found,
+            **by_name,
         }
     write_table(kept)
 

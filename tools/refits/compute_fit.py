@@ -18,7 +18,7 @@ from tools.refits.block_fit import Block, FitResult, fit_blocks
 from tools.refits.compute_work import RowWork, Work
 
 PRIORS = Path(__file__).with_name("compute_priors.yaml")
-_ENOUGH = 12  # rows of a publisher's model beyond which more have no more weight
+_FULL_WEIGHT_ROWS = 12  # rows of a publisher's model beyond which more have no more weight
 # Part, member and name of a constant.
 Place = tuple[str, str, str]
 Values = dict[str, dict[str, dict[str, float]]]
@@ -65,7 +65,7 @@ def is_fitted(name: str, entry: Mapping[str, Any], only: Collection[str] = ()) -
     return "spread" in entry and (not only or name in only)
 
 
-def assumed() -> Values:
+def assumed_values() -> Values:
     """Return all constants before the fit."""
     return {
         part: {
@@ -89,15 +89,15 @@ def fit(
     """
     work = Work.of([row.work for row in rows])
     blocks, places = _blocks(rows, only)
-    kept = assumed() if held is None else held
-    fixed = _fixed(rows, kept, only)
+    kept = assumed_values() if held is None else held
+    fixed = _fixed_columns(rows, kept, only)
 
     def seconds(values: Mapping[str, FloatArray]) -> FloatArray:
-        found = dict(fixed)
+        constants = dict(fixed)
         for block, value in values.items():
             name = block.split(".")[1]
-            found[name] = found.get(name, 1.0) * value
-        return work.seconds(found)
+            constants[name] = constants.get(name, 1.0) * value
+        return work.seconds(constants)
 
     measured = np.array([row.measured for row in rows])
     names = [(row.group, row.model) for row in rows]
@@ -106,25 +106,25 @@ def fit(
     noise = priors()["noise"]
     weights = np.array(
         [
-            min(1.0, _ENOUGH / count[name]) ** 0.5 / float(noise[row.kind])
+            min(1.0, _FULL_WEIGHT_ROWS / count[name]) ** 0.5 / float(noise[row.kind])
             for name, row in zip(names, rows, strict=True)
         ]
     )
     begin = None if start is None else start.result.values
-    found = fit_blocks(blocks, seconds, measured, weights, evaluations, start=begin)
+    result = fit_blocks(blocks, seconds, measured, weights, evaluations, start=begin)
     values, errors = deepcopy(kept), Values()
     for block in blocks:
-        relative = found.spreads[block.name] * (
-            (1 - found.values[block.name]) if block.fraction else 1.0
+        relative = result.spreads[block.name] * (
+            (1 - result.values[block.name]) if block.fraction else 1.0
         )
         for index, (part, member, name) in enumerate(places[block.name]):
             if index:
-                values[part][member][name] = float(found.values[block.name][index])
+                values[part][member][name] = float(result.values[block.name][index])
                 errors.setdefault(part, {}).setdefault(member, {})[name] = float(relative[index])
-    return Fit(values, errors, found)
+    return Fit(values, errors, result)
 
 
-def predicted(rows: Sequence[PublishedWork], values: Values) -> FloatArray:
+def predict(rows: Sequence[PublishedWork], values: Values) -> FloatArray:
     """Return the seconds of each row by these constants."""
     work = Work.of([row.work for row in rows])
     each = [composed(values, row.work.members) for row in rows]
@@ -187,7 +187,7 @@ def _block(
     return Block(key, np.array(value), np.array(spread), np.array(which, dtype=np.int64), share)
 
 
-def _fixed(
+def _fixed_columns(
     rows: Sequence[PublishedWork], kept: Values, only: Collection[str]
 ) -> dict[str, FloatArray]:
     """Return the constants that are not fitted, one number per row."""

@@ -35,9 +35,9 @@ from tools.refits.compute_fit import (
     Fit,
     PublishedWork,
     Values,
-    assumed,
+    assumed_values,
     fit,
-    predicted,
+    predict,
     priors,
 )
 from tools.refits.compute_work import RowWork
@@ -58,9 +58,9 @@ HEADER = (
     "# SI units; error: relative standard error of the fit, with its priors.\n"
 )
 _ROUNDS = 2
-_OPEN = ("single-gpu", "steps")  # of all kinds of software
-_AGAIN = 6  # evaluations of a fit that starts from the fit of all rows
-_SMALL = 5  # groups with fewer rows are left out together
+_MIXED_KINDS = ("single-gpu", "steps")  # their rows are of all kinds of software
+_REFIT_EVALUATIONS = 6  # by a fit that starts from the fit of all rows
+_FEWEST_ROWS = 5  # groups with fewer rows are left out together
 _WORDS = (
     "software", "memory_format", "execution", "optimizer_kernels", "kernels", "input",
     "gradient_statistics",
@@ -85,7 +85,7 @@ def published_steps(kind: StepKind) -> Iterator[PublishedStep]:
 
 def works(kind: StepKind, steps: Sequence[PublishedStep]) -> list[PublishedWork]:
     """Return the work of rows on their GPUs and networks, by the shipped constants."""
-    found, kept, group_of = [], KeptJobs(), STEP_TABLES[kind].group
+    rows, kept, group_of = [], KeptJobs(), STEP_TABLES[kind].group
     assert group_of is not None
     with TemporaryDirectory() as made, prepared_by(kept.prepare):
         folder = ScenarioFolder(Path(made), keeps=False)
@@ -94,7 +94,7 @@ def works(kind: StepKind, steps: Sequence[PublishedStep]) -> list[PublishedWork]
                 scenario = folder.scenario(step)
                 plain = folder.scenario(step, _without_words(step.scenario))
                 model, gpu = kept.prepare(scenario).model, scenario.cluster.accelerator
-                found.append(
+                rows.append(
                     PublishedWork(
                         _work(kept, scenario),
                         step.measured,
@@ -109,7 +109,7 @@ def works(kind: StepKind, steps: Sequence[PublishedStep]) -> list[PublishedWork]
                 )
             except DpsimError:
                 continue
-    return found
+    return rows
 
 
 def _work(kept: KeptJobs, scenario: Scenario) -> RowWork:
@@ -123,7 +123,7 @@ def _without_words(content: Mapping[str, Any]) -> dict[str, Any]:
     return {**content, "workload": workload}
 
 
-def content(values: Values, given: Values, errors: Mapping[str, Any]) -> dict[str, Any]:
+def content(values: Values, spreads: Values, errors: Mapping[str, Any]) -> dict[str, Any]:
     """Return the contents of the file: every constant with its value, error, unit and meaning."""
     shown: dict[str, Any] = {}
     for part in PARTS:
@@ -132,7 +132,7 @@ def content(values: Values, given: Values, errors: Mapping[str, Any]) -> dict[st
             shown[part][member] = {}
             for name, entry in table.items():
                 constant = {"value": rounded(values[part][member][name], 4)}
-                error = given.get(part, {}).get(member, {}).get(name)
+                error = spreads.get(part, {}).get(member, {}).get(name)
                 if error is not None:
                     constant["error"] = rounded(error, 2)
                 described = {key: entry[key] for key in ("unit", "meaning")}
@@ -145,21 +145,19 @@ def without_each(
 ) -> dict[str, Values]:
     """Return the constants without each group of rows, or without all small groups together."""
     count = Counter(row.group for row in rows)
-    small = {
-        kind: [name for name in count if name.startswith(f"{kind} ") and count[name] < _SMALL]
-        for kind in FITTED_ON
-    }
-    found: dict[str, Values] = {}
+    rare = [name for name in count if count[name] < _FEWEST_ROWS]
+    small = {kind: [name for name in rare if name.startswith(f"{kind} ")] for kind in FITTED_ON}
+    without: dict[str, Values] = {}
     before = json.loads(LEFT_OUT.read_text(encoding="utf-8")) if only else {}
-    sets: list[list[str]] = [[name] for name in count if count[name] >= _SMALL]
+    sets: list[list[str]] = [[name] for name in count if count[name] >= _FEWEST_ROWS]
     for names in [*sets, *small.values()]:
         if names:
             kept = [row for row in rows if row.group not in names]
-            held = _over(assumed(), before.get(names[0], whole.values)) if only else None
-            values = _rounded(fit(kept, whole, _AGAIN, held, only).values)
-            found |= dict.fromkeys(names, values)
+            held = _over(assumed_values(), before.get(names[0], whole.values)) if only else None
+            values = _round_all(fit(kept, whole, _REFIT_EVALUATIONS, held, only).values)
+            without |= dict.fromkeys(names, values)
             narrate(f"without {', '.join(names)[:90]}")
-    return found
+    return without
 
 
 def blind(rows: Sequence[PublishedWork], without: Mapping[str, Values]) -> FloatArray:
@@ -167,7 +165,7 @@ def blind(rows: Sequence[PublishedWork], without: Mapping[str, Values]) -> Float
     seconds = np.zeros(len(rows))
     for group in sorted({row.group for row in rows}):
         at = [index for index, row in enumerate(rows) if row.group == group]
-        seconds[at] = predicted([rows[index] for index in at], without[group])
+        seconds[at] = predict([rows[index] for index in at], without[group])
     return seconds
 
 
@@ -184,7 +182,7 @@ def without_generations(rows: Sequence[PublishedWork], values: Values) -> FloatA
         others = dict(values)
         for part in ("generations", "cores"):
             others[part] = {**values[part], generation: values[part].get(other, {})}
-        seconds[at] = predicted([rows[index] for index in at], others)
+        seconds[at] = predict([rows[index] for index in at], others)
     return seconds
 
 
@@ -197,11 +195,11 @@ def errors_of(seconds: FloatArray, rows: Sequence[PublishedWork]) -> dict[str, f
 
 def by_kind(seconds: FloatArray, rows: Sequence[PublishedWork]) -> dict[str, dict[str, float]]:
     """Return the errors over all rows, and over each table's rows."""
-    found = {"all": errors_of(seconds, rows)}
+    statistics = {"all": errors_of(seconds, rows)}
     for kind in FITTED_ON:
         at = [index for index, row in enumerate(rows) if row.kind == kind]
-        found[kind] = errors_of(seconds[at], [rows[index] for index in at])
-    return found
+        statistics[kind] = errors_of(seconds[at], [rows[index] for index in at])
+    return statistics
 
 
 def residuals(
@@ -211,44 +209,44 @@ def residuals(
     unsaid = [
         replace(row, work=row.plain, family=row.plain_family)
         for row in rows
-        if row.kind in _OPEN and row.plain_family != row.family
+        if row.kind in _MIXED_KINDS and row.plain_family != row.family
     ]
     every = [*rows, *unsaid]
     measured = np.array([row.measured for row in every])
     unseen = np.log(measured / blind(every, without))
     # Unknown software does not reduce the uncertainty of an unmeasured generation.
     others = np.concatenate([np.log(measured[: len(rows)] / apart), unseen[len(rows) :]])
-    found: dict[str, Any] = {}
+    families: dict[str, Any] = {}
     for name in sorted({row.family for row in every}):
         at = [index for index, row in enumerate(every) if row.family == name]
         names = [f"{every[index].group} {every[index].model}" for index in at]
         left_out = spread_of(unseen[at], names, even=True)
         apart_too = spread_of(others[at], names, even=True)
-        found[name] = {
+        families[name] = {
             "groups": len({every[index].group for index in at}),
             "group_left_out": left_out,
             "generation_left_out": np.maximum(left_out, apart_too).tolist(),
         }
-    return found
+    return families
 
 
-def measured(rows: Sequence[PublishedWork], unseen: FloatArray) -> list[list[Any]]:
+def measured_ranges(rows: Sequence[PublishedWork], unseen: FloatArray) -> list[list[Any]]:
     """Return each model on a GPU with its generation, rows, and range of measured times.
 
     The range is of measured over predicted seconds, for rows held out of the fit.
     """
-    found: dict[tuple[str, str, str], list[float]] = {}
+    ratios_of: dict[tuple[str, str, str], list[float]] = {}
     for row, seconds in zip(rows, unseen, strict=True):
-        found.setdefault(row.trained, []).append(row.measured / seconds)
+        ratios_of.setdefault(row.trained, []).append(row.measured / seconds)
     return [
         [*key, len(ratios), rounded(min(ratios), 3), rounded(max(ratios), 3)]
-        for key, ratios in sorted(found.items())
+        for key, ratios in sorted(ratios_of.items())
     ]
 
 
-def _rounded(values: Mapping[str, Any]) -> dict[str, Any]:
+def _round_all(values: Mapping[str, Any]) -> dict[str, Any]:
     return {
-        name: _rounded(value) if isinstance(value, Mapping) else rounded(value, 5)
+        name: _round_all(value) if isinstance(value, Mapping) else rounded(value, 5)
         for name, value in values.items()
     }
 
@@ -278,32 +276,32 @@ def _column(constants: Mapping[str, Any], key: str) -> Values:
 def write(only: Collection[str] = ()) -> None:
     """Write the three files; ``only`` these constants are fitted if there are any."""
     # Start from the priors each time, whatever was fitted before.
-    found, values, held = None, assumed(), None
-    known: Values = {part: {member: {} for member in members} for part, members in values.items()}
+    result, values, held = None, assumed_values(), None
+    old_errors: Values = {part: {name: {} for name in members} for part, members in values.items()}
     if only:
-        known = _column(constants_file(), "error")
+        old_errors = _column(constants_file(), "error")
         # A new constant starts from its prior.
         values = held = _over(values, _column(constants_file(), "value"))
-    given = known
+    spreads = old_errors
     for _ in range(_ROUNDS):
-        write_whole(CONSTANTS, yaml_text(HEADER, content(values, given, {})))
+        write_whole(CONSTANTS, yaml_text(HEADER, content(values, spreads, {})))
         forget_constants()
         rows = [row for kind in FITTED_ON for row in works(kind, [*published_steps(kind)])]
         narrate(f"{len(rows)} rows")
-        found = fit(rows, found, held=held, only=only)
-        values = found.values
-        given = _over(known, found.errors)
-    assert found is not None
-    without = without_each(rows, found, only)
+        result = fit(rows, result, held=held, only=only)
+        values = result.values
+        spreads = _over(old_errors, result.errors)
+    assert result is not None
+    without = without_each(rows, result, only)
     unseen = blind(rows, without)
     errors = {
         "each publisher left out": by_kind(unseen, rows),
-        "fitted rows": by_kind(predicted(rows, found.values), rows),
+        "fitted rows": by_kind(predict(rows, result.values), rows),
     }
-    write_whole(CONSTANTS, yaml_text(HEADER, content(values, given, errors)))
+    write_whole(CONSTANTS, yaml_text(HEADER, content(values, spreads, errors)))
     LEFT_OUT.write_text(json.dumps(without, indent=1) + "\n", encoding="utf-8")
     families = residuals(rows, without, without_generations(rows, values))
-    write_residuals(families, measured(rows, unseen))
+    write_residuals(families, measured_ranges(rows, unseen))
 
 
 def write_residuals(families: Mapping[str, Any], nearest: Sequence[Any]) -> None:

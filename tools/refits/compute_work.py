@@ -156,7 +156,7 @@ class Work:
         rate = values["memory"] * self.machine.bandwidth
         copied = self.numbers("moved") * values["copies"]
         delayed = (copied + values["wire"] * (first + each)) / rate
-        # Kernels queue ahead: a pass takes its work or its launches, whichever is longer.
+        # Kernels queue ahead, so a pass takes the longer of its work and its launches.
         one = soft_maximum(forward + backward, kernels * values["launch"], _SHARPNESS) + delayed
         launches = values["launch"] * values["update_kernels"] * self.numbers("tensors")
         update = np.maximum(self.numbers("update") / rate, launches) + values["step"]

@@ -30,7 +30,7 @@ left_out: each batch predicted by a law fitted without it.
 adaptdl_convergence.csv and mlperf_reference_points.csv.
 """
 
-# The sources of a task's runs: the data set's name in convergence.csv, ...
+# The data set of each task in convergence.csv.
 HITS: Mapping[str, str] = {
     "resnet50-imagenet": "imagenet",
     "resnet18-cifar10": "cifar10",
@@ -188,10 +188,10 @@ def _curve(rows: Sequence[Row], base: float) -> Curve:
         for column in ("iteration", "progress", "metric")
     )
     logged = {}
-    for place, row in enumerate(rows):
+    for index, row in enumerate(rows):
         squared, variance = row.number("grad_sqr"), row.number("grad_var")
         if squared is not None and variance is not None:
-            logged[place] = noise_scale(squared, variance, base)
+            logged[index] = noise_scale(squared, variance, base)
     noise = np.interp(steps, steps[list(logged)], list(logged.values()))
     return Curve(steps, progress, metric, noise)
 
@@ -207,7 +207,7 @@ def task_constants(name: str) -> dict[str, Any]:
     scales = runs.noise_scales
     noise = None if scales is None else float(np.median(scales))
     law = fit_law(runs.batches, runs.steps, noise)
-    found = {
+    law_constants = {
         "least_samples": {
             "value": rounded(law.least_samples, 5),
             "error": rounded(law.least_samples_error, 2),
@@ -223,8 +223,8 @@ def task_constants(name: str) -> dict[str, Any]:
     }
     # Tasks of which only steps are known have no known noise of gradients.
     if noise is None:
-        return found
-    return found | {"noise_scale": rounded(noise, 3), **_noise_form(runs)}
+        return law_constants
+    return law_constants | {"noise_scale": rounded(noise, 3), **_noise_form(runs)}
 
 
 def _noise_form(runs: Runs) -> dict[str, Any]:

@@ -23,7 +23,7 @@ from scipy.special import ndtri, stdtrit
 from dpsim.base.uncertainty import Spread
 from dpsim.engine import memory_use
 from tools.refits.residual_quantiles import spread_of
-from validate.published.step_tables.llm import TABLE, published
+from validate.published.step_tables.llm import TABLE, step_of_row
 from validate.published.tables.csv_file import NotPredictedError
 from validate.published.tables.packaged import packaged_rows
 from validate.published.tables.scenario_files import ScenarioFolder
@@ -49,12 +49,12 @@ class Peak:
 def peaks() -> list[Peak]:
     """Return the simulated rows of the language models' table that state a peak, of any quality."""
     stated = [row for row in packaged_rows(TABLE) if row.text("mem_gb_per_gpu")]
-    found = []
+    rows = []
     with TemporaryDirectory() as made:
         folder = ScenarioFolder(Path(made), keeps=False)
         for row in stated:
             try:
-                step = folder.fitting(published(row))
+                step = folder.fitting(step_of_row(row))
             except NotPredictedError:
                 continue
             scenario = folder.scenario(step)
@@ -63,8 +63,8 @@ def peaks() -> list[Peak]:
             residual = float(np.log(step.memory / use.held.total))
             workload, gpu = scenario.workload, scenario.cluster.accelerator
             kind = (gpu.architecture, workload.precision, use.setup.stage)
-            found.append(Peak(row.text("case_id"), row.text("model"), *kind, residual))
-    return found
+            rows.append(Peak(row.text("case_id"), row.text("model"), *kind, residual))
+    return rows
 
 
 def residual_table(found: Sequence[Peak]) -> dict[str, Any]:

@@ -94,7 +94,7 @@ def main() -> None:
     cases = training_cases()
     machines = sorted({case.machine_name for case in cases})
     generations = sorted({case.machine.generation for case in cases})
-    # This takes nearly all of the time: a fit for each machine, and one for each generation.
+    # Fitting without each machine and each generation takes nearly all of the time.
     with ProcessPoolExecutor(_WORKERS) as workers:
         without = _fits(workers, fit_without, machines)
         without_generation = _fits(workers, fit_without_generation, generations)
@@ -105,17 +105,17 @@ def main() -> None:
         own = [case for case in cases if case.machine_name == machine]
         others = [curve for curve in inside if curve.name != machine]
         scores += _scores(own, without[machine], others)
-    # Neighbours share a generation: a machine without its generation has none.
+    # A machine whose generation is left out has no neighbours.
     by_generation = []
     for left_out in generations:
         own = [case for case in cases if case.machine.generation == left_out]
         by_generation += _scores(own, without_generation[left_out], [])
 
-    known = fit_joint(cases)
-    write_whole(CONSTANTS, constants_text(known, cases, scores, by_generation))
+    fitted = fit_joint(cases)
+    write_whole(CONSTANTS, constants_text(fitted, cases, scores, by_generation))
     table = residual_table(scores, by_generation)
     table["coverage"] = coverage(scores, by_generation)
-    nearest = neighbours_of(inside, modelled(known))
+    nearest = neighbours_of(inside, modelled(fitted))
     text = ",\n".join(json.dumps(written(neighbour)) for neighbour in nearest)
     write_whole(NEIGHBOURS, f"[{text}]\n")
     write_whole(RESIDUALS, json.dumps(table, indent=1) + "\n")
@@ -137,12 +137,12 @@ def _fits(
     left_out: Sequence[str],
 ) -> dict[str, Constants]:
     """Fit without each of ``left_out``, in parallel; the results do not depend on the processes."""
-    found = {}
+    fits = {}
     every = workers.map(partial(_fit, fit), left_out)
     for done, (name, known) in enumerate(zip(left_out, every, strict=True), 1):
-        found[name] = known
+        fits[name] = known
         sys.stderr.write(f"{done}/{len(left_out)} without {name}\n")
-    return found
+    return fits
 
 
 # Only the name is sent, not the cases: each process reads the tables once.

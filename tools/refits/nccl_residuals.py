@@ -19,7 +19,7 @@ from tools.refits.residual_quantiles import spread_of
 from validate.published.nccl.scores import Score
 
 _EXTRAPOLATED = "extrapolated"
-_MANY = 10  # machines, from which on the shortest interval counts: of fewer, one is too much
+_FEWEST_MACHINES = 10  # for the shortest interval: of fewer machines, one has too much weight
 
 
 def residual_table(by_machine: Sequence[Score], by_generation: Sequence[Score]) -> dict[str, Any]:
@@ -32,7 +32,7 @@ def residual_table(by_machine: Sequence[Score], by_generation: Sequence[Score]) 
         "families": [*_families(by_machine)],
         "unlike": [*_unlike(by_generation)],
         "reach": _reach(by_machine),
-        "measured": [*_measured(by_machine)],
+        "measured": [*_machine_rows(by_machine)],
     }
 
 
@@ -44,7 +44,7 @@ def _families(scores: Sequence[Score]) -> Iterable[dict[str, Any]]:
             "family": family,
             "sizes": sizes,
             "machines": len(_machines(rows)),
-            "spread": _spread(rows, _machine, shortest=len(_machines(rows)) >= _MANY),
+            "spread": _spread(rows, _machine, shortest=len(_machines(rows)) >= _FEWEST_MACHINES),
             # A single pair does not predict the next.
             "twins": _spread(twins, _machine) if len(_machines(twins)) > 2 else None,
         }
@@ -67,19 +67,19 @@ def _reach(scores: Sequence[Score]) -> dict[str, dict[str, Any]]:
 
     ``machines`` is how many of them ran each operation.
     """
-    found = {}
+    reach = {}
     for kind, rows in _by(scores, lambda each: each.case.machine.generation):
         ran = Counter(op for _, op in {(_machine(row), row.case.op) for row in rows})
-        found[kind] = {
+        reach[kind] = {
             "GPUs": max(row.case.machine.gpus_per_node for row in rows),
             "nodes": max(row.case.machine.nodes for row in rows),
             "transports": sorted({row.case.machine.transport for row in rows}),
             "machines": dict(sorted(ran.items())),
         }
-    return found
+    return reach
 
 
-def _measured(scores: Sequence[Score]) -> Iterable[dict[str, Any]]:
+def _machine_rows(scores: Sequence[Score]) -> Iterable[dict[str, Any]]:
     """Yield each measured machine with the bus bandwidth of its largest all-reduce."""
     own = [score for score in scores if score.case.op == "all_reduce"]
     for (name, machine), rows in _by(own, lambda each: (_machine(each), each.case.machine)):
@@ -108,10 +108,10 @@ def coverage(by_machine: Sequence[Score], by_generation: Sequence[Score]) -> dic
                 model_error = machine_error(
                     score.case.machine, score.case.op, score.nbytes, score.predicted, residuals
                 )
-                found = model_error.around(score.predicted)
-                row = found.low <= score.measured <= found.high, found.high / found.low
+                interval = model_error.around(score.predicted)
+                row = interval.low <= score.measured <= interval.high, interval.high / interval.low
                 inside[f"{_family(score)}, {_sizes(score)}"].append(row)
-                if found.extrapolated:
+                if interval.extrapolated:
                     inside[_EXTRAPOLATED].append(row)
     return {
         group: {

@@ -14,14 +14,14 @@ from typing import Any
 import torch.distributed as dist
 
 from validate.collectives import Collective, LibraryCollective, Part
-from validate.ranks.launch import connected, write_row
+from validate.ranks.launch import report_connected, write_row
 from validate.ranks.processes import (
     World,
     choose,
     first_line,
-    grouped,
     meet,
     place_from_environment,
+    process_group,
 )
 
 _ELEMENTS = 1000
@@ -66,7 +66,7 @@ def try_operations(world: World, operations: Sequence[str]) -> Iterator[tuple[st
                 grouped_now = True
             if not problem:
                 problem = _attempt(partial(_once, world, operation))
-            problem = _agreed(world, name, problem)
+            problem = _first_error(world, name, problem)
             yield operation, problem
             # A group in which an operation failed may hold messages that others still wait for.
             if problem:
@@ -84,11 +84,11 @@ def _attempt(what: Callable[[], object]) -> str:
 
 
 def _enter(stack: ExitStack, world: World, name: str) -> None:
-    stack.enter_context(grouped(world, name))
+    stack.enter_context(process_group(world, name))
 
 
 def _once(world: World, operation: str) -> None:
-    # With distinctive values: an operation that returns without an error may have done nothing.
+    # Send distinctive values, since an operation that raises no error may have done nothing.
     collective = TRIED.get(operation, partial(_library, operation))(world)
     source, target = collective.buffers(in_place=not collective.out_of_place)
     collective.prepare(source, target)
@@ -98,7 +98,7 @@ def _once(world: World, operation: str) -> None:
         raise RuntimeError(f"{wrong} of {collective.elements_out} values were wrong")
 
 
-def _agreed(world: World, name: str, problem: str) -> str:
+def _first_error(world: World, name: str, problem: str) -> str:
     """Return the first error of all ranks, empty if there is none."""
     # Every rank reports, as the others wait for it.
     world.store.set(f"{name}/{world.rank}", problem or _WORKS)
@@ -111,8 +111,8 @@ def as_rank(backend: str, device: str, timeout: str, *operations: str) -> None:
     place = place_from_environment()
     chosen, where = choose(place, backend, device)
     where.use()
-    # The store's timeout is longer than a group's: it carries the news of an operation's timeout.
+    # The store's timeout is longer than a group's, since it reports an operation's timeout.
     world = World(place, chosen, where, meet(place, 3 * float(timeout)), float(timeout))
-    connected()
+    report_connected()
     for operation, problem in try_operations(world, operations):
         write_row({"operation": operation, "problem": problem})

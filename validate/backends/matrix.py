@@ -114,7 +114,7 @@ def matrix(ranks: int = 2, timeout: float = 20.0, done: Done = lambda count: Non
         if reason:
             cells += _not_tried(backend, device, reason)
         else:
-            cells += _tried(backend, device, ranks, timeout)
+            cells += _try_operations(backend, device, ranks, timeout)
         done(len(cells))
     return cells
 
@@ -168,21 +168,21 @@ def _not_tried(backend: str, device: str, reason: str) -> list[Cell]:
     return [_cell(backend, device, operation, "not tried", reason) for operation in OPERATIONS]
 
 
-def _tried(backend: str, device: str, ranks: int, timeout: float) -> Iterator[Cell]:
+def _try_operations(backend: str, device: str, ranks: int, timeout: float) -> Iterator[Cell]:
     """Start ranks for all operations; restart them after one that a rank did not survive."""
     left = list(OPERATIONS)
-    # One launch tries as many as it survives: an interpreter with torch takes seconds to start.
+    # Try as many operations per launch as it survives, since torch takes seconds to load.
     while left:
-        answers, ended = _launched(backend, device, ranks, timeout, left)
+        answers, ended = _launch(backend, device, ranks, timeout, left)
         for operation, problem in answers.items():
             yield _answer(backend, device, operation, problem)
             left.remove(operation)
         if ended and left:
-            # Operations are tried in order: the ranks ended in the first one without an answer.
+            # The ranks try operations in order, so they ended in the first one without an answer.
             yield _answer(backend, device, left.pop(0), ended)
 
 
-def _launched(
+def _launch(
     backend: str, device: str, ranks: int, timeout: float, left: Sequence[str]
 ) -> tuple[dict[str, str], str]:
     """Return answers by operation, and how the ranks ended if they failed."""

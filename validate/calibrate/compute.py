@@ -18,7 +18,7 @@ import numpy as np
 from dpsim.base.arrays import FloatArray
 from dpsim.hardware import MeasuredModel
 from dpsim.workload import between
-from validate.calibrate.line import RESAMPLES, drawn, parameter
+from validate.calibrate.line import RESAMPLES, bootstrap_medians, parameter
 from validate.microbench.run_file import RunFile, of_layers
 
 _SEED = 0
@@ -28,7 +28,7 @@ _WAYS = ("forward", "backward")
 def measured_model(run: RunFile) -> MeasuredModel:
     """Return the model whose layers were measured in ``run``."""
     rows = sorted(run.of("layers"), key=lambda row: int(row["batch_size"]))
-    # One generator for all tables in this order, so that a profile's intervals are repeatable.
+    # All tables share the generator in this order, so that a profile's intervals are repeatable.
     generator = np.random.default_rng(_SEED)
     tables: dict[str, list[tuple[float, ...]]] = defaultdict(list)
     for row, way in product(rows, _WAYS):
@@ -45,7 +45,7 @@ def measured_model(run: RunFile) -> MeasuredModel:
         layers=tuple(rows[0]["layers"]),
         batch_sizes=tuple(row["batch_size"] for row in rows),
         optimizers={
-            name: parameter(np.array(drawn([times])).ravel(), "s")
+            name: parameter(np.array(bootstrap_medians([times])).ravel(), "s")
             for name, times in sorted(updates.items())
         },
         **{field: tuple(table) for field, table in tables.items()},

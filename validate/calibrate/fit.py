@@ -29,7 +29,7 @@ LARGE = 256 * 1024  # bytes, from which a vector counts as large
 _ERROR_LARGE, _ERROR_SMALL = 0.02, 0.1  # relative errors of equal weight
 _RESAMPLES = 400
 _SEED = 0
-_STEP = 0.05  # of a parameter, for its slope
+_SLOPE_STEP = 0.05  # of a parameter, for its slope
 _PASSES = 2  # trying and fitting
 _ROUNDS = 4  # per fit, at most
 
@@ -60,7 +60,7 @@ MOST_PREDICTIONS = _PASSES * (
 )
 """How often a fit predicts all cases, at most."""
 
-_LOW, _HIGH = 0.05, 8.0  # of their start values
+_LEAST_RATIO, _MOST_RATIO = 0.05, 8.0  # of fitted to start values
 
 Values = Mapping[str, float]
 Residuals = Callable[[Values], FloatArray]
@@ -93,7 +93,7 @@ class _Descent:
         robust = (1 + self.residuals**2) ** -0.25  # the square root of soft_l1's weight
         slopes = self.slopes * robust[:, None]
         short = -self.residuals * robust
-        # Least squares has stopped near the best point, not at it: the remaining step is not part
+        # Least squares stops near the best point, not at it, and the remaining step is not part
         # of the spread.
         base = np.linalg.lstsq(slopes, short, rcond=1e-6)[0]
         steps = [np.linalg.lstsq(slopes[draw], short[draw], rcond=1e-6)[0] for draw in draws]
@@ -126,9 +126,9 @@ def fit(
         descent = _descend(residuals, values, {**known, **best})
         values = descent.values
 
-    # Both kinds of parameter use the same draws.
+    # Fitted and tried parameters use the same draws.
     draws = list(np.random.default_rng(_SEED).integers(0, len(cases), (_RESAMPLES, len(cases))))
-    parameters = {**_fitted(descent, draws), **_tried(grid, costs, best, draws)}
+    parameters = {**_from_descent(descent, draws), **_from_grid(grid, costs, best, draws)}
     return Fit(parameters, Transport.model_validate({**known, **values, **best}))
 
 
@@ -157,8 +157,9 @@ def _descend(residuals: Residuals, start: Values, fixed: Values) -> _Descent:
     names = list(start)
     begin = np.array([START[name][0] for name in names])
     first = np.array([start[name] for name in names]) / begin
-    # A link cannot carry more than its rate: the bound of efficiency is 1 itself.
-    high = np.array([1 / START[name][0] if name == "efficiency" else _HIGH for name in names])
+    # Efficiency itself is at most 1, since a link cannot carry more than its rate.
+    most = {"efficiency": 1 / START["efficiency"][0]}
+    high = np.array([most.get(name, _MOST_RATIO) for name in names])
 
     @cache  # slopes start where least squares has just been, and are needed again at the end
     def predicted(*values: float) -> FloatArray:
@@ -171,16 +172,16 @@ def _descend(residuals: Residuals, start: Values, fixed: Values) -> _Descent:
     def slopes(multiples: FloatArray) -> FloatArray:
         here = at(multiples)
         # Downwards where a step up would leave the bounds.
-        relative = np.where(multiples * (1 + _STEP) > high, -_STEP, _STEP)
+        relative = np.where(multiples * (1 + _SLOPE_STEP) > high, -_SLOPE_STEP, _SLOPE_STEP)
         steps = np.diag(relative * multiples)
         # Each step moves one parameter, so that its sum is that move: (cases, parameters).
         return np.stack([(at(multiples + step) - here) / step.sum() for step in steps], axis=1)
 
-    found = least_squares(
+    solution = least_squares(
         at,
         first,
         slopes,
-        bounds=(_LOW, high),
+        bounds=(_LEAST_RATIO, high),
         loss="soft_l1",
         max_nfev=_ROUNDS,
         xtol=1e-3,
@@ -189,11 +190,11 @@ def _descend(residuals: Residuals, start: Values, fixed: Values) -> _Descent:
     )
 
     # The bootstrap needs slopes along relative changes instead of along the multiples.
-    values = dict(zip(names, (begin * found.x).tolist(), strict=True))
-    return _Descent(values, at(found.x), slopes(found.x) * found.x)
+    values = dict(zip(names, (begin * solution.x).tolist(), strict=True))
+    return _Descent(values, at(solution.x), slopes(solution.x) * solution.x)
 
 
-def _fitted(descent: _Descent, draws: Sequence[NDArray[np.int64]]) -> dict[str, Parameter]:
+def _from_descent(descent: _Descent, draws: Sequence[NDArray[np.int64]]) -> dict[str, Parameter]:
     spread = descent.spread(draws)
     parameters = {}
     for which, (name, value) in enumerate(descent.values.items()):
@@ -206,7 +207,7 @@ def _fitted(descent: _Descent, draws: Sequence[NDArray[np.int64]]) -> dict[str, 
     return parameters
 
 
-def _tried(
+def _from_grid(
     grid: Sequence[Values], costs: FloatArray, best: Values, draws: Sequence[NDArray[np.int64]]
 ) -> dict[str, Parameter]:
     """Return the tried parameters; ``costs`` are (grid point, case)."""

@@ -13,7 +13,7 @@ from dpsim.base.arrays import FloatArray
 from dpsim.hardware import Parameter
 
 RESAMPLES = 200
-_RELATIVE = 0.02  # the relative error above which a row has less weight
+_OUTLIER_ERROR = 0.02  # the relative error above which a row has less weight
 _SEED = 0
 
 
@@ -23,10 +23,10 @@ def fit_lines(amounts: FloatArray, times_s: Sequence[Sequence[float]]) -> FloatA
     Both are at least 0. ``times_s`` are the repetitions of each amount, whose medians are fitted by
     soft_l1 on relative errors.
     """
-    return np.array([_line(amounts, medians) for medians in drawn(times_s)])
+    return np.array([_line(amounts, medians) for medians in bootstrap_medians(times_s)])
 
 
-def drawn(times_s: Sequence[Sequence[float]]) -> list[FloatArray]:
+def bootstrap_medians(times_s: Sequence[Sequence[float]]) -> list[FloatArray]:
     """Return the medians of each row's repetitions, then those of `RESAMPLES` bootstrap samples.
 
     A sample has as many repetitions of a row as were measured, drawn with replacement.
@@ -62,11 +62,11 @@ def _line(amounts: FloatArray, seconds: FloatArray) -> tuple[float, float]:
 
     scale = float(np.ptp(seconds) / np.ptp(amounts)) or 1.0
 
-    # Both are fitted as multiples, so that the solver sees numbers of similar size.
+    # Fit constant and slope as multiples, so that the solver sees numbers of similar size.
     def off(multiples: FloatArray) -> FloatArray:
         constant, slope = multiples
         predicted = constant * seconds.min() + slope * scale * amounts
-        return np.asarray(predicted / seconds - 1) / _RELATIVE
+        return np.asarray(predicted / seconds - 1) / _OUTLIER_ERROR
 
     # The constant is at most the shortest measured time, as the rest of a time is never negative.
     bounds = ([0.0, 0.0], [1.0, np.inf])

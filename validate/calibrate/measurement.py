@@ -1,8 +1,8 @@
 """Measures collectives on a testbed.
 
-Before each repetition all ranks wait at a barrier and agree on a moment `_APART` s later, by the
-machine's clock, at which all begin. At the start, links are therefore idle and their limiters'
-buckets full, and ranks begin at once except for their wake-up times.
+Before each repetition all ranks wait at a barrier and agree to begin `_START_DELAY_S` later, by
+the machine's clock. At the start, links are therefore idle and their limiters' buckets full, and
+ranks begin at once except for their wake-up times.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from validate.calibrate.cases import LIBRARY, CollectiveCase
 from validate.calibrate.messages import Messages, messages_of
 from validate.collectives import Collective, Executor, LibraryCollective
 from validate.microbench.benchmarks import Progress
-from validate.microbench.runs import launched, print_progress, progress_reader
+from validate.microbench.runs import launch_benchmarks, print_progress, progress_reader
 from validate.microbench.settings import Settings
-from validate.ranks.launch import connected, launch, write_row
+from validate.ranks.launch import launch, report_connected, write_row
 from validate.ranks.processes import World, joined
 from validate.ranks.program import program
 from validate.ranks.testbed import Testbed
 from validate.records import RunRecord
 
-_APART = 0.006  # seconds: twice the time that a limiter needs to fill its bucket
+_START_DELAY_S = 0.006  # seconds: twice the time that a limiter needs to fill its bucket
 _TIMEOUT_S = 3600.0
 _SMALLEST, _LARGEST = 65536, 2**20  # bytes of messages
 _REPETITIONS = 5  # of each
@@ -82,23 +82,23 @@ def measure_messages(testbed: TestbedConfig, progress: Progress) -> list[Message
         what=("point-to-point",), begin=_SMALLEST, end=_LARGEST, factor=2.0, iterations=_REPETITIONS
     )
     with Testbed(testbed) as up:
-        return messages_of(launched(settings, up.hosts, progress), testbed)
+        return messages_of(launch_benchmarks(settings, up.hosts, progress), testbed)
 
 
 def as_rank(text: str) -> None:
     """Run one rank's part in the cases, given as JSON; rank 0 records the times of each."""
     cases = [CollectiveCase.model_validate(case) for case in json.loads(text)]
     with joined("gloo", "cpu") as world:
-        connected()
+        report_connected()
         for number, case in enumerate(cases, 1):
-            times, wrong = _measured(_made(case, world), case)
+            times, wrong = _measure(_make_collective(case, world), case)
             if world.rank == 0:
                 write_row({"case": case.name, "times_s": times, "wrong": wrong})
                 print_progress("collectives", number, None)
         world.barrier()
 
 
-def _made(case: CollectiveCase, world: World) -> Collective:
+def _make_collective(case: CollectiveCase, world: World) -> Collective:
     elements = case.bytes // 4
     if case.algorithm == LIBRARY:
         return LibraryCollective(case.operation, elements, world, torch.float32)
@@ -106,19 +106,19 @@ def _made(case: CollectiveCase, world: World) -> Collective:
     return Executor(schedule, elements, world, torch.float32)
 
 
-def _measured(collective: Collective, case: CollectiveCase) -> tuple[list[float], int]:
+def _measure(collective: Collective, case: CollectiveCase) -> tuple[list[float], int]:
     """Return the seconds from the agreed start to the last rank's end, and all wrong values."""
     world = collective.world
     source, target = collective.buffers(in_place=collective.in_place)
     ends, wrong = [], 0
     for _ in range(-case.warmup, case.repetitions):
         collective.prepare(source, target)
-        begin = _agreed(world)
+        begin = _agree_on_start(world)
         time.sleep(max(begin - time.monotonic(), 0))
         collective.run(source, target)
-        # From the agreed moment, not from when this rank woke up: a late wake-up counts as late.
+        # Count from the agreed moment, so that a late wake-up of this rank counts as time.
         ends.append(time.monotonic() - begin)
-        # Otherwise the checks of finished ranks would take processors from the others.
+        # Wait for all ranks, or the checks of finished ones would take processors from slower ones.
         world.barrier()
         wrong += collective.wrong(target)
     everyone: list[Any] = world.gather((ends[case.warmup :], wrong))
@@ -126,9 +126,9 @@ def _measured(collective: Collective, case: CollectiveCase) -> tuple[list[float]
     return slowest.tolist(), sum(count for _, count in everyone)
 
 
-def _agreed(world: World) -> float:
+def _agree_on_start(world: World) -> float:
     """Return the moment at which all ranks begin, in seconds of the machine's clock."""
     world.barrier()
-    moment = torch.tensor([time.monotonic() + _APART], dtype=torch.float64)
+    moment = torch.tensor([time.monotonic() + _START_DELAY_S], dtype=torch.float64)
     dist.broadcast(moment, 0)
     return float(moment)

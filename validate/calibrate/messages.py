@@ -20,7 +20,7 @@ from dpsim.hardware import Parameter, Transport
 from dpsim.network import RoundsModel, transport_model
 from dpsim.topology import TestbedConfig, build_cluster, cluster_over_transport
 from validate.calibrate.fit import LARGE
-from validate.calibrate.line import drawn, parameter
+from validate.calibrate.line import bootstrap_medians, parameter
 from validate.microbench.run_file import RunFile
 
 _PATTERNS = {"ping-pong": False, "exchange": True}  # both ways at once?
@@ -29,10 +29,10 @@ _SCHEDULES = {
     False: ("tree", "broadcast", 1),
     True: ("pairwise", "all-to-all", 2),
 }
-_RELATIVE = 0.02  # the relative error above which a row has less weight
+_OUTLIER_ERROR = 0.02  # the relative error above which a row has less weight
 # From two directions that share one rate to two that have it each.
 _FACTORS = np.linspace(0.5, 1, 501)
-_PREDICTED = np.linspace(0.5, 1, 11)
+_FEW_FACTORS = np.linspace(0.5, 1, 11)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,42 +81,42 @@ def fit_duplex(messages: Sequence[Messages], transport: Transport) -> Parameter:
             f"runs must have messages one way and both ways of two sizes from {LARGE // 1024} KiB "
             "on, but have not"
         )
-    # Predictions are expensive and smooth in the factor: a few are computed and interpolated.
+    # Predictions are expensive and smooth in the factor, so interpolate between a few.
     predicted = np.array(
-        [np.interp(_FACTORS, _PREDICTED, _predicted_ratios(*pair, transport)) for pair in pairs]
+        [np.interp(_FACTORS, _FEW_FACTORS, _predicted_ratios(*pair, transport)) for pair in pairs]
     )
-    found = []
+    predictions = []
 
     # The measured medians come first, so that the first factor found is the value.
-    for times in drawn([one.times_s for pair in pairs for way in pair for one in way]):
+    for times in bootstrap_medians([one.times_s for pair in pairs for way in pair for one in way]):
         # (testbeds, factors): all factors are compared at once.
         off = predicted - _ratios(pairs, times)[:, None]
-        costs = np.sqrt(1 + (off / _RELATIVE) ** 2) - 1  # soft_l1
-        found.append(_FACTORS[costs.sum(axis=0).argmin()])
-    return parameter(np.array(found), "1")
+        costs = np.sqrt(1 + (off / _OUTLIER_ERROR) ** 2) - 1  # soft_l1
+        predictions.append(_FACTORS[costs.sum(axis=0).argmin()])
+    return parameter(np.array(predictions), "1")
 
 
 def _both(messages: Sequence[Messages]) -> list[tuple[list[Messages], list[Messages]]]:
     """Return the large messages one way and both ways of each testbed with at least two sizes."""
-    found = []
+    pairs = []
     for testbed in dict.fromkeys(one.testbed for one in messages):
         large = [one for one in messages if one.testbed == testbed and one.nbytes >= LARGE]
         one_way = [one for one in large if not one.both_ways]
         both_ways = [one for one in large if one.both_ways]
-        # One size has no slope, and the ratio compares slopes.
+        # The ratio compares slopes, for which each way needs at least two sizes.
         sizes = [{one.nbytes for one in way} for way in (one_way, both_ways)]
         if all(len(each) > 1 for each in sizes):
-            found.append((one_way, both_ways))
-    return found
+            pairs.append((one_way, both_ways))
+    return pairs
 
 
 def _predicted_ratios(
     one_way: Sequence[Messages], both: Sequence[Messages], transport: Transport
 ) -> list[float]:
-    """Return ln of predicted seconds per byte, both ways over one way, for each of `_PREDICTED`."""
+    """Return ln of predicted s/byte, both ways over one way, for each of `_FEW_FACTORS`."""
     one_way_slope = _predicted_slope(one_way, transport)
     ratios = []
-    for duplex in _PREDICTED.tolist():
+    for duplex in _FEW_FACTORS.tolist():
         tried = transport.model_copy(update={"duplex": duplex})
         ratios.append(float(np.log(_predicted_slope(both, tried) / one_way_slope)))
     return ratios
@@ -137,7 +137,7 @@ def _ratios(
         for way in pair:
             slopes.append(_slope(way, times[first : first + len(way)]))
             first += len(way)
-        # Both ways over one way, in the order of `_both`.
+        # The ratio is that of both ways to one way, in the order of `_both`.
         ratios.append(np.log(slopes[1] / slopes[0]))
     return np.array(ratios)
 

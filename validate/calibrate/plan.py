@@ -18,8 +18,8 @@ _LEFT_OUT = ("pipelined-tree", "double-binary-tree", "round-robin", "hierarchica
 ALGORITHMS = (LIBRARY, *(name for name in algorithm_names() if name not in _LEFT_OUT))
 SIZES = (4 * KIB, 16 * KIB, 64 * KIB, 256 * KIB, 1024 * KIB, 4096 * KIB, 16384 * KIB)
 
-_LONGEST = 0.6  # seconds of one repetition: longer ones are left out
-_REPETITIONS = ((0.02, 11), (0.1, 7), (_LONGEST, 4))  # (most seconds each, repetitions)
+_LONGEST_S = 0.6  # seconds of one repetition: longer ones are left out
+_REPETITIONS = ((0.02, 11), (0.1, 7), (_LONGEST_S, 4))  # (most seconds each, repetitions)
 _RATES = ("50 Mbit/s", "100 Mbit/s", "200 Mbit/s", "400 Mbit/s")
 
 # No power of two, unequal rates, and racks whose uplinks are slower than their hosts together.
@@ -66,7 +66,7 @@ def own_plan(testbed: TestbedConfig) -> list[CollectiveCase]:
 def cases(
     testbed: TestbedConfig,
     sizes: Sequence[int] = SIZES,
-    longest: float = _LONGEST,
+    longest: float = _LONGEST_S,
 ) -> Iterator[CollectiveCase]:
     """Yield every algorithm at every size on one testbed.
 

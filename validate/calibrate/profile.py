@@ -15,7 +15,7 @@ from validate.calibrate.messages import Messages, fit_duplex, message_errors
 from validate.ranks.testbed import burst_bytes
 from validate.records import RunRecord
 
-_QUEUE = 16384.0  # bytes: anything from one packet to the send buffer predicts the same
+_QUEUE_BYTES = 16384.0  # bytes: anything from one packet to the send buffer predicts the same
 LEAST_CASES = 10  # cases: with fewer, parameters would be guesses
 
 FORMULA = (
@@ -47,15 +47,15 @@ def fit_collectives(
         )
 
     cases = [case_of(record) for record in chosen]
-    given = known(case.testbed for case in cases)
-    found = fit(cases, [record.median_s for record in chosen], given, done=done)
+    given = fixed_parameters(case.testbed for case in cases)
+    fitted = fit(cases, [record.median_s for record in chosen], given, done=done)
 
     predicted_records = []
     for number, record in enumerate(collectives):
-        predicted = predicted_s(case_of(record), found.transport)
+        predicted = predicted_s(case_of(record), fitted.transport)
         changes = {"predicted_s": predicted, "fitted": number % every == 0}
         predicted_records.append(record.model_copy(update=changes))
-    not_fitted = known_parameters(found.transport.model_dump(), found.parameters)
+    not_fitted = known_parameters(fitted.transport.model_dump(), fitted.parameters)
 
     # If every collective is fitted on, none is held out, and the errors are those of the fit.
     held_out = [record for record in predicted_records if not record.fitted]
@@ -64,7 +64,7 @@ def fit_collectives(
         name=name,
         kind=TRANSPORT,
         formula=FORMULA,
-        parameters={**found.parameters, **not_fitted},
+        parameters={**fitted.parameters, **not_fitted},
         residuals=_residuals(held_out or predicted_records, held_out=every > 1),
         residuals_by=_parts(predicted_records),
         runs=dict(sources or {}),
@@ -91,7 +91,7 @@ def with_messages(profile: CalibrationProfile, messages: Sequence[Messages]) -> 
     return profile.model_copy(update={"parameters": parameters, "residuals_by": residuals_by})
 
 
-def known(testbeds: Iterable[TestbedConfig]) -> dict[str, float]:
+def fixed_parameters(testbeds: Iterable[TestbedConfig]) -> dict[str, float]:
     """Return the parameters that are not fitted: limiters' buckets, processors, sender's queue."""
     # In seconds a limiter's bucket is the same at every rate (except on the slowest links, where it
     # is one frame), so any of the testbeds will do.
@@ -100,7 +100,7 @@ def known(testbeds: Iterable[TestbedConfig]) -> dict[str, float]:
     return {
         "burst": burst_bytes(rate, testbed.mtu) / rate,
         "cores": len(os.sched_getaffinity(0)),
-        "queue": _QUEUE,
+        "queue": _QUEUE_BYTES,
     }
 
 

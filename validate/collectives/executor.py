@@ -31,7 +31,7 @@ import torch.distributed as dist
 
 from dpsim.collectives import Chunking, Round, Schedule
 from validate.collectives.collective import Collective
-from validate.collectives.payload import poison, promised
+from validate.collectives.payload import poison, promised_parts
 from validate.ranks.processes import World
 
 
@@ -113,7 +113,7 @@ def _with_scratch(sends: Sequence[Send], receives: Sequence[Receive]) -> RankRou
         others: list[Send | Receive] = [*sends, *receives[:at], *receives[at + 1 :]]
         empty = receive.end == receive.start
         # All others are received in place, without a copy.
-        if receive.reduce or empty or _touched(receive, others):
+        if receive.reduce or empty or _overlaps(receive, others):
             placed.append(receive._replace(scratch=scratch))
             scratch += receive.length
         else:
@@ -121,7 +121,7 @@ def _with_scratch(sends: Sequence[Send], receives: Sequence[Receive]) -> RankRou
     return RankRound(tuple(sends), tuple(placed), scratch)
 
 
-def _touched(receive: Receive, others: Iterable[Send | Receive]) -> bool:
+def _overlaps(receive: Receive, others: Iterable[Send | Receive]) -> bool:
     """Return whether another message of the round has some of the same elements."""
     return any(other.start < receive.end and receive.start < other.end for other in others)
 
@@ -162,7 +162,7 @@ class Executor(Collective):
             )
         chunking = schedule.chunking(elements)
         total = elements * schedule.vectors
-        parts = promised(schedule.operation, world.rank, world.size, chunking)
+        parts = promised_parts(schedule.operation, world.rank, world.size, chunking)
         super().__init__(world, (total, total), parts, dtype)
         self._tag = tag
         self._in_groups = world.backend == "nccl"
@@ -192,7 +192,7 @@ class Executor(Collective):
             vector.copy_(source)
         elif target is not source:
             target.copy_(source)
-        # Views are made once per tensor, in the warm-up: the measured repetitions only send.
+        # The warm-up makes the views of a tensor, so that the measured repetitions only send.
         if self._bound_to is not vector:
             self._bind(vector)
         if self._in_groups:
@@ -242,15 +242,15 @@ class Executor(Collective):
     def _lay_out(self, current: RankRound, vector: Any, scratch: Any) -> _BoundRound:
         receives, sends, finish = [], [], []
         for receive in current.receives:
-            own = vector[receive.start : receive.end]
+            elements = vector[receive.start : receive.end]
             if receive.scratch < 0:
-                receives.append(([own], receive.peer))
+                receives.append(([elements], receive.peer))
                 continue
             received = scratch[receive.scratch : receive.scratch + receive.length]
             receives.append(([received], receive.peer))
             # A signal's one element is received and dropped.
             if receive.end > receive.start:
-                finish.append((own, received, receive.reduce))
+                finish.append((elements, received, receive.reduce))
         for send in current.sends:
             view = vector[send.start : send.end] if send.end > send.start else self._signal
             sends.append(([view], send.peer))

@@ -15,7 +15,7 @@ import torch.distributed as dist
 from dpsim.base.errors import DpsimError
 from dpsim.collectives import OPERATIONS, Chunking
 from validate.collectives.collective import Collective
-from validate.collectives.payload import Part, promised
+from validate.collectives.payload import Part, promised_parts
 from validate.ranks.processes import World
 
 _ROOT = 0
@@ -65,17 +65,17 @@ class LibraryCollective(Collective):
         return list(vector.split(self._chunk))
 
     def _all_reduce(self, source: Any, target: Any) -> None:
-        _copied(source, target)
+        _copy(source, target)
         dist.all_reduce(target)
 
     def _reduce(self, source: Any, target: Any) -> None:
-        _copied(source, target)
+        _copy(source, target)
         dist.reduce(target, _ROOT)
 
     def _broadcast(self, source: Any, target: Any) -> None:
         # The others' vectors are overwritten anyway, and a copy would count as time.
         if self.world.rank == _ROOT:
-            _copied(source, target)
+            _copy(source, target)
         dist.broadcast(target, _ROOT)
 
     def _gather(self, source: Any, target: Any) -> None:
@@ -115,7 +115,7 @@ def _parts(operation: str, rank: int, ranks: int, elements: int) -> tuple[Part, 
     The library's all-to-all takes and gives one vector, whose chunk i is for and from rank i.
     """
     if operation != "all-to-all":
-        return promised(operation, rank, ranks, Chunking(elements, ranks))
+        return promised_parts(operation, rank, ranks, Chunking(elements, ranks))
     chunk = elements // ranks
     return tuple(
         Part(source * chunk, (source + 1) * chunk, (source,), rank * chunk)
@@ -123,6 +123,6 @@ def _parts(operation: str, rank: int, ranks: int, elements: int) -> tuple[Part, 
     )
 
 
-def _copied(source: Any, target: Any) -> None:
+def _copy(source: Any, target: Any) -> None:
     if target is not source:
         target.copy_(source)

@@ -77,7 +77,7 @@ class Part:
         return first
 
 
-def promised(operation: str, rank: int, ranks: int, chunking: Chunking) -> tuple[Part, ...]:
+def promised_parts(operation: str, rank: int, ranks: int, chunking: Chunking) -> tuple[Part, ...]:
     """Return the parts that `dpsim.collectives` promises ``rank`` at the end of ``operation``.
 
     All other elements are arbitrary.

@@ -67,15 +67,15 @@ def measure(
     wrong = 0
     for turn in range(-warmup, repetitions):
         collective.prepare(source, target)
-        stamp = _timed(collective, source, target)
+        stamp = _time_once(collective, source, target)
         # Outside the stamps of a repetition, so that checking is not timed.
         wrong += collective.wrong(target)
         if turn >= 0:
             stamps[turn] = stamp
-    return _gathered(world, stamps, _in_a_row(collective, source, target, repetitions), wrong)
+    return _gather(world, stamps, _in_a_row(collective, source, target, repetitions), wrong)
 
 
-def _timed(collective: Collective, source: Any, target: Any) -> tuple[float, float, float]:
+def _time_once(collective: Collective, source: Any, target: Any) -> tuple[float, float, float]:
     """Return this rank's start and end on its own clock, and its device's seconds between."""
     world = collective.world
     world.barrier()
@@ -100,7 +100,7 @@ def _in_a_row(collective: Collective, source: Any, target: Any, repetitions: int
     return world.face.seconds(first, last) / repetitions
 
 
-def _gathered(world: World, stamps: FloatArray, in_a_row: float, wrong: int) -> Timing:
+def _gather(world: World, stamps: FloatArray, in_a_row: float, wrong: int) -> Timing:
     everyone = world.gather((stamps, in_a_row, wrong))
     # Each has a row per repetition and a column per rank.
     begins, ends, on_device = (

@@ -63,7 +63,7 @@ def cause(record: RunRecord) -> Cause:
         for part, seconds in predicted.items()
     }
     off = {part: both["predicted"] - both["measured"] for part, both in parts.items()}
-    # Parts may cancel: the largest error needs fixing, not the part that explains the sum.
+    # Errors of parts may cancel, so name the part with the largest one.
     worst_part = max(off, key=lambda name: abs(off[name]))
     return Cause(record.name, error, worst_part, off[worst_part], parts)
 
@@ -177,7 +177,7 @@ class Comparison:
     @cached_property
     def choices(self) -> list[Choice]:
         """The algorithm predicted to be fastest and the fastest one, in each setting."""
-        # Includes cases that were fitted on: a ranking needs all algorithms of its setting.
+        # Include cases that were fitted on, since a ranking needs all algorithms of its setting.
         return choices(record for record in self.records if not record.partial)
 
     @cached_property

@@ -59,19 +59,19 @@ def _choice(setting: str, tried: list[RunRecord]) -> Choice:
 
 def _alike(tried: list[RunRecord]) -> list[RunRecord]:
     """Merge records with equal predictions into one, with the repetitions and names of all."""
-    found: dict[str, RunRecord] = {}
+    merged: dict[str, RunRecord] = {}
     for record in tried:
         # The same messages summed in another order differ in the last digits of a float.
         key = f"{record.predicted_s:.9g}"
-        if key in found:
-            names = f"{_algorithm(found[key])} = {_algorithm(record)}"
+        if key in merged:
+            names = f"{_algorithm(merged[key])} = {_algorithm(record)}"
             pooled = {
                 "case": {**record.case, "algorithm": names},
-                "measured_s": found[key].measured_s + record.measured_s,
+                "measured_s": merged[key].measured_s + record.measured_s,
             }
-            record = found[key].model_copy(update=pooled)  # noqa: PLW2901 - both in one
-        found[key] = record
-    return list(found.values())
+            record = merged[key].model_copy(update=pooled)  # noqa: PLW2901 - both in one
+        merged[key] = record
+    return list(merged.values())
 
 
 def _algorithm(record: RunRecord) -> str:

@@ -17,7 +17,7 @@ from dpsim.base.errors import DpsimError, how_to_install
 if find_spec("torch") is None:
     raise DpsimError(f"elastic jobs need torch; {how_to_install('validate')}")
 
-from validate.elastic.account import Comparison, Job, Kill, Killed, compare, killed, mean_restart
+from validate.elastic.account import Comparison, Job, Kill, Killed, compare, mean_restart, tally
 from validate.elastic.launch import run
 
-__all__ = ["Comparison", "Job", "Kill", "Killed", "compare", "killed", "mean_restart", "run"]
+__all__ = ["Comparison", "Job", "Kill", "Killed", "compare", "mean_restart", "run", "tally"]

@@ -27,9 +27,9 @@ def main(output: Path) -> None:
     """Run all jobs, with real-time scheduling if permitted, and write after the last."""
     before, _ = realtime_words()
     load = os.getloadavg()[0]
-    found = [run(job, before) for job in JOBS]
-    known = mean_restart(found[0])
-    for each in found[1:]:
+    jobs = [run(job, before) for job in JOBS]
+    known = mean_restart(jobs[0])
+    for each in jobs[1:]:
         comparison = compare(each, known)
         points = 100 * comparison.useful_error
         narrate(f"recovery {comparison.recovery_error:+.1%}, useful share {points:+.1f} points")
@@ -38,7 +38,7 @@ def main(output: Path) -> None:
         "load": [load, os.getloadavg()[0]],
         "real_time": bool(before),
         "provenance": provenance(),
-        "jobs": [each.model_dump(mode="json") for each in found],
+        "jobs": [each.model_dump(mode="json") for each in jobs],
     }
     output.write_text(json.dumps(record, indent=1) + "\n")
 

@@ -88,9 +88,9 @@ class Comparison(Config):
         return self.predicted["useful"] / foretold - self.measured["useful"] / whole
 
 
-def killed(job: Job, rows: Sequence[Mapping[str, Any]], kills: Sequence[Kill]) -> Killed:
+def tally(job: Job, rows: Sequence[Mapping[str, Any]], kills: Sequence[Kill]) -> Killed:
     """Divide the time since the first begin by rank 0's notes."""
-    # One begin at the start and one after each restart; each period ends by a kill or at the end.
+    # Rank 0 notes a begin at the start and after each restart. A kill or the end ends a period.
     begins = [row["at"] for row in rows if row["event"] == "begin"]
     ends = [*(kill.at for kill in kills), rows[-1]["at"]]
     stops, useful, checkpoints, lost = [], 0.0, 0.0, 0.0
@@ -137,7 +137,7 @@ def compare(found: Killed, restart_s: float) -> Comparison:
 
     The simulation knows the planned job, the times of the kills, and ``restart_s`` of other runs.
     """
-    simulated = _simulated(found, restart_s)
+    simulated = _simulate(found, restart_s)
     return Comparison(
         predicted={part: getattr(simulated, part) for part in PARTS},
         measured={part: getattr(found, part) for part in PARTS},
@@ -146,7 +146,7 @@ def compare(found: Killed, restart_s: float) -> Comparison:
     )
 
 
-def _simulated(found: Killed, restart_s: float) -> History:
+def _simulate(found: Killed, restart_s: float) -> History:
     """Simulate the job's time from its first step to its last planned one."""
     job = found.job
     cause = Cause("kill", 1.0, 0.0, 0.0)
@@ -158,10 +158,10 @@ def _simulated(found: Killed, restart_s: float) -> History:
     # There is no restart before the first kill.
     gaps[:1] -= restart_s
     faults = Faults(np.append(gaps, np.inf), [Fault(cause, 0.0)] * (len(gaps) + 1), [])
-    return simulate_job(machine, float(gaps.sum()) + restart_s + _left(found), faults)
+    return simulate_job(machine, float(gaps.sum()) + restart_s + _seconds_left(found), faults)
 
 
-def _left(found: Killed) -> float:
+def _seconds_left(found: Killed) -> float:
     """Return the seconds of steps and checkpoints after the last restart, by the plan."""
     job = found.job
     period = job.every * job.step_s + job.checkpoint_s

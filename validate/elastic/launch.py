@@ -15,7 +15,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from dpsim.base.errors import FailedError
-from validate.elastic.account import TOTAL, Job, Kill, Killed, killed
+from validate.elastic.account import TOTAL, Job, Kill, Killed, tally
 from validate.ranks.launch import FOLDER, LOOPBACK, ProcessGroup, read_rows
 
 _POLL_S = 0.005
@@ -88,7 +88,7 @@ def run(job: Job, before: Sequence[str] = ()) -> Killed:
             kills = [launched.kill(*each) for each in enumerate(job.kills)]
             launched.wait(lambda: launcher.poll() == 0)
             _check(job, json.loads((folder / TOTAL).read_text()))
-            return killed(job, read_rows(folder, 0), kills)
+            return tally(job, read_rows(folder, 0), kills)
         finally:
             # Ranks have their own sessions, and only their launcher ends them.
             if launcher.poll() is None:

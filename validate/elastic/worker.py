@@ -25,7 +25,7 @@ def train(job: Job, folder: Path) -> None:
     """Run all remaining steps; the sum over ranks shows whether one was lost or done twice."""
     dist.init_process_group("gloo")
     rank = dist.get_rank()
-    done, total = _restored(folder / CHECKPOINT)
+    done, total = _restore(folder / CHECKPOINT)
 
     def note(event: str) -> None:
         write_row({"event": event, "at": time.monotonic(), "step": done, "pid": os.getpid()})
@@ -35,7 +35,7 @@ def train(job: Job, folder: Path) -> None:
     note("begin")
     while done < job.steps:
         time.sleep(job.step_s)
-        total += _summed(done + rank)
+        total += _sum(done + rank)
         done += 1
         note("step")
         if done % job.every == 0:
@@ -47,14 +47,14 @@ def train(job: Job, folder: Path) -> None:
     dist.destroy_process_group()
 
 
-def _summed(own: int) -> int:
+def _sum(own: int) -> int:
     """Return the sum of every rank's number, over the network."""
     numbers = torch.tensor([own])
     dist.all_reduce(numbers)
     return int(numbers)
 
 
-def _restored(path: Path) -> tuple[int, int]:
+def _restore(path: Path) -> tuple[int, int]:
     """Return the number of finished steps, and their sum."""
     if not path.exists():
         return 0, 0
@@ -66,7 +66,7 @@ def _save(path: Path, rank: int, job: Job, done: int, total: int) -> None:
     """Write a checkpoint; all ranks wait for it."""
     if rank == 0:
         time.sleep(job.checkpoint_s)
-        # Renamed only when complete: a kill may come while it is written.
+        # Rename the file when it is complete, since a kill may come while it is written.
         part = path.with_suffix(".part")
         part.write_text(json.dumps([done, total]))
         part.replace(path)

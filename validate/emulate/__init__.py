@@ -25,7 +25,7 @@ if find_spec("torch") is None:
 
 from validate.emulate.placement import Placement, check, placement
 from validate.emulate.program import emulate
-from validate.emulate.ranks import Case, Measured, measured, run_cases
+from validate.emulate.ranks import Case, Measured, measurements_of, run_cases
 
 __all__ = [
     "Case",
@@ -33,7 +33,7 @@ __all__ = [
     "Placement",
     "check",
     "emulate",
-    "measured",
+    "measurements_of",
     "placement",
     "run_cases",
 ]

@@ -16,21 +16,21 @@ from validate.emulate.clock import now, sleep_until
 from validate.emulate.push_pull import Client
 from validate.ranks.processes import Place, World
 
-_FLOAT = 4
-_BESIDE = 500  # the first tag of collectives that run beside others of the same ranks
+_FLOAT_BYTES = 4
+_BESIDE_TAG = 500  # the first tag of collectives that run beside others of the same ranks
 _SIDE_BY_SIDE = ("outer", "replicas")  # groups whose collectives do
 
 Carry = Callable[[], None]
 """One rank's part in one collective of one size, from its start to its end; called repeatedly."""
 
 
-def scheduled(schedule: Schedule, nbytes: int, world: World, *, beside: bool = False) -> Carry:
+def by_schedule(schedule: Schedule, nbytes: int, world: World, *, beside: bool = False) -> Carry:
     """Return a schedule's transfers by the executor, on a vector of the right size."""
     # A rank's result of gossip depends on the graph; the executor promises only common results. As
     # a barrier the same transfers take place, and nothing is promised.
     if schedule.operation == "gossip":
         schedule = replace(schedule, operation="barrier")
-    tag = _BESIDE if beside else 0
+    tag = _BESIDE_TAG if beside else 0
     return _on_zeros(Executor(schedule, _elements(nbytes), world, tag=tag))
 
 
@@ -40,7 +40,7 @@ def by_library(operation: str, nbytes: int, world: World) -> Carry:
 
 
 def _elements(nbytes: int) -> int:
-    return max(-(-nbytes // _FLOAT), 1)
+    return max(-(-nbytes // _FLOAT_BYTES), 1)
 
 
 def _on_zeros(collective: Collective) -> Carry:
@@ -57,7 +57,7 @@ def through_host(model: HostPathModel, nbytes: int, world: World) -> Carry:
     """
     seconds = nbytes / model.sum_rate
     ring = algorithm("ring").schedule(world.size)
-    between = scheduled(ring, nbytes, world) if world.size > 1 else None
+    between = by_schedule(ring, nbytes, world) if world.size > 1 else None
 
     def carry() -> None:
         sleep_until(now() + seconds)
@@ -111,7 +111,7 @@ class Carriers:
             return through_host(model, nbytes, self._world)
         if isinstance(model, GlooModel):
             return by_library(model.operation, nbytes, self._world)
-        return scheduled(self._schedule(model, nbytes), nbytes, self._world, beside=beside)
+        return by_schedule(self._schedule(model, nbytes), nbytes, self._world, beside=beside)
 
     def _schedule(self, model: CollectiveModel, nbytes: int) -> Schedule:
         """Return a model's own schedule, or that of the algorithm it chooses for the size."""

@@ -124,7 +124,7 @@ class Progress:
 
     def end(self) -> None:
         """End the step: calls still awaited are awaited in the next one."""
-        # Positions continue from step to step: the last one is the next step's first.
+        # Positions continue across steps, so the last one of this step is the next step's first.
         self._awaited = {where - self.last: tickets for where, tickets in self._awaited.items()}
         self.row.end = now()
 

@@ -121,7 +121,7 @@ class IndependentWorker:
         pace.spend(factor * (positions[-2] - positions[at]))
         row.done = now()
         self._coordinator.end(row)
-        # Waits took as long as they took: the plan starts again from now.
+        # The actual waits end here, and the planned times continue from now.
         pace.resume()
         self._code(row, sum(float(call.decode[self._kind]) for call in self._calls))
         pace.spend(factor * (positions[-1] - positions[-2]))
@@ -148,14 +148,14 @@ def work_independently(
     Their number is that of the rows of ``factors``, (steps, workers), one for each iteration.
     """
     worker = IndependentWorker(job, rank, coordinator, start)
-    own = factors[:, rank].tolist()
+    factor_of = factors[:, rank].tolist()
     for iteration in count():
-        if iteration == len(own):
+        if iteration == len(factor_of):
             over.done()
         # The simulator's bound, too: beside a long straggler the others would iterate without end.
-        if over or iteration >= MOST_ROUNDS * len(own):
+        if over or iteration >= MOST_ROUNDS * len(factor_of):
             break
-        report(worker.iterate(iteration, own[iteration % len(own)]))
+        report(worker.iterate(iteration, factor_of[iteration % len(factor_of)]))
     coordinator.leave()
 
 
@@ -204,7 +204,7 @@ class ServerCoordinator(Coordinator):
         if self._failed is not None:
             raise self._failed
         stale, _, taken, released, waited = replies[:, :OWN_NUMBERS].T
-        # Each server decides by its own state: a gradient dropped by one server counts as dropped.
+        # Servers decide separately, and a gradient that any server drops counts as dropped.
         row.versions = int(stale[0]) if (stale != DROPPED).all() else DROPPED
         row.passed = float(taken.max())
         row.straggler_wait = float(waited.max())
@@ -307,15 +307,15 @@ class PairwiseCoordinator(Coordinator):
         if first:
             self._lock.acquire()
         try:
-            # All receives before the question: the answers may come at once.
+            # Post all receives before asking, since the answers may come at once.
             granted = self._expect(partner, GRANT)
             coming = receive(self._world, payload(self._nbytes), partner, BACK)
             send(self._world, torch.tensor([step]), partner, ASK).wait()
             granted.wait()
             if not first:
                 self._lock.acquire()
-            # Both are held from here on. Only now may the partner send, or its bytes would be on
-            # the links before the exchange has begun.
+            # Both workers' locks are held now. The partner may not send earlier, or its bytes would
+            # be on the links before the exchange has begun.
             began = now()
             send(self._world, torch.tensor([step]), partner, START).wait()
             send(self._world, self._model, partner, MODEL).wait()
@@ -332,9 +332,8 @@ class PairwiseCoordinator(Coordinator):
             request.wait()
             if int(word) == LEAVE:
                 return
-            # The lock is granted, not taken by the other side: one process cannot lock another's.
-            # It is held until the models are exchanged, so that a model is in one exchange at a
-            # time.
+            # Lock on behalf of the other worker, since a process cannot take another's lock, and
+            # until the models are exchanged, since a model may be in one exchange at a time.
             with self._lock:
                 coming = receive(self._world, payload(self._nbytes), other, MODEL)
                 start = self._expect(other, START)

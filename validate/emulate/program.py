@@ -28,7 +28,7 @@ from validate.ranks.processes import World, same_clock
 
 # Seconds from agreeing on a start until it, if the message takes less than half as long to all
 # ranks; longer on slow links of a testbed.
-_AHEAD = 0.02
+_START_DELAY_S = 0.02
 
 Report = Callable[[Mapping[str, Any]], None]
 
@@ -94,7 +94,7 @@ def _common_start(world: World, case: int, report: Report) -> float:
     """Wait for the agreed start of all ranks, and return it, on the monotonic clock."""
     # A barrier releases ranks at slightly different times; a common start time does not.
     world.barrier()
-    ahead = _AHEAD
+    ahead = _START_DELAY_S
     start = max(world.gather(now())) + ahead
     while max(world.gather(now())) > start - ahead / 2:
         ahead *= 2

@@ -53,7 +53,7 @@ def wait_all(works: Sequence[Any]) -> None:
         work.wait()
 
 
-def rotated(peers: Sequence[int], by: int) -> list[int]:
+def rotate(peers: Sequence[int], by: int) -> list[int]:
     """Return the same peers, beginning with number ``by`` modulo their number."""
     by %= max(len(peers), 1)
     return [*peers[by:], *peers[:by]]
@@ -68,7 +68,7 @@ class Client:
     def __init__(self, world: World, servers: Sequence[int]) -> None:
         self._world = world
         # If all began with server 0, its link would carry all shares while the others' are idle.
-        self._servers = rotated(servers, world.rank + 1)
+        self._servers = rotate(servers, world.rank + 1)
         self._coming: list[Any] = []
 
     def expect(self, nbytes: int) -> None:
@@ -106,8 +106,8 @@ class Client:
         # Each row of one tensor receives a message, so that nothing need be copied together.
         room = torch.zeros(len(self._servers), numbers, dtype=torch.float64)
         coming = [
-            receive(self._world, room[place], server, REPLY)
-            for place, server in enumerate(self._servers)
+            receive(self._world, room[index], server, REPLY)
+            for index, server in enumerate(self._servers)
         ]
 
         def replies() -> Any:

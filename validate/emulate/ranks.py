@@ -20,7 +20,7 @@ from dpsim.engine import Job, Steps, calibrated, seconds_covered
 from dpsim.scenario import Scenario, load_scenario
 from validate.emulate.clock import before_all_others
 from validate.emulate.program import emulate
-from validate.ranks.launch import Host, RunFailed, connected, launch, write_row
+from validate.ranks.launch import Host, RunFailed, launch, report_connected, write_row
 from validate.ranks.processes import joined
 from validate.ranks.program import program
 
@@ -82,7 +82,7 @@ def run_cases(
         ).rows
     except RunFailed as error:
         failure, rows = error, error.run.rows
-    return [measured(case.job(), rows, number) for number, case in enumerate(cases)], failure
+    return [measurements_of(case.job(), rows, number) for number, case in enumerate(cases)], failure
 
 
 def as_rank(text: str) -> None:
@@ -94,12 +94,12 @@ def as_rank(text: str) -> None:
     if REALTIME in os.environ:
         before_all_others()
     with joined("gloo", "cpu", CONNECT_TIMEOUT) as world:
-        connected()
+        report_connected()
         for number, job in enumerate(jobs):
             emulate(job, world, number, write_row)
 
 
-def measured(job: Job, rows: Rows, number: int) -> Measured:
+def measurements_of(job: Job, rows: Rows, number: int) -> Measured:
     """Return the measurements of case ``number`` from the ``rows`` of all ranks."""
     mine: list[list[Mapping[str, Any]]] = [[] for _ in range(job.workers)]
     carried: list[list[Mapping[str, Any]]] = [[] for _ in range(job.workers)]
@@ -161,7 +161,7 @@ def _collective(records: Steps, rows: Sequence[Rows], carried: Sequence[Rows], j
         for began, ended in waits.transpose(1, 2, 0):
             waited = ended - began
             last = gate.quorum_ready_at(began)
-            # Never more than the wait itself: a call may have come before the last worker waited.
+            # Count at most the wait, since a call may have come before the last worker waited.
             for_others = np.minimum(np.maximum(last - began, 0.0), waited)
             records.straggler_wait[step] += for_others
             records.exposed_comm[step] += waited - for_others
@@ -182,7 +182,7 @@ def _network(carried: Sequence[Rows], steps: int) -> tuple[FloatArray, list[tupl
     last: dict[int, tuple[float, float]] = {}
     # Calls of one group follow one another on all workers; those of several run concurrently.
     alike = [sorted(own, key=lambda row: row.get("group", "all")) for own in carried]
-    # Not strict: in a failed run, some workers have done less than others.
+    # The lists may differ in length, since in a failed run some workers have done less.
     for same in zip(*alike, strict=False):
         step = same[0]["step"]
         if step >= steps:

@@ -21,7 +21,7 @@ from validate.emulate.push_pull import (
     REPLY,
     payload,
     receive,
-    rotated,
+    rotate,
     send,
     send_all,
     share,
@@ -74,12 +74,12 @@ def serve_collective_workers(job: Job, world: World, servers: int, steps: int) -
         schedule += [call for call in job.calls(step) if "push" in dict(call.stages)]
     pulls = iter([share(dict(call.stages)["pull"], servers) for call in schedule])
     # Each server begins with another worker, so that answers do not share one worker's link.
-    to_all = rotated(range(job.workers), world.rank - job.workers + 1)
+    to_all = rotate(range(job.workers), world.rank - job.workers + 1)
 
     def answer() -> None:
         send_all(world, payload(next(pulls)), to_all, PULL)
 
-    # One of the threads that met answers for all, before any of them continues.
+    # The last thread to arrive answers for all of them, before any continues.
     met = threading.Barrier(job.workers, answer, world.timeout)
 
     def serve(worker: int) -> None:
@@ -137,7 +137,7 @@ def _receive_all(
     """Return when each call's share had arrived, once all are applied."""
     pushes = [sum(size for name, size in call.stages if name == "push") for call in calls]
     rooms = [payload(share(nbytes, servers)) for nbytes in pushes]
-    # All receives of an iteration at once: the worker pushes while it computes.
+    # Post all receives of an iteration at once, since the worker pushes while it computes.
     coming = [receive(world, room, worker, PUSH) for room in rooms]
     arrived = []
     for room, each in zip(rooms, coming, strict=True):

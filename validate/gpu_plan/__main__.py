@@ -38,7 +38,7 @@ def write_report(plan: Plan, items: Sequence[Item], rows: Rows) -> None:
     """Write all results of the rows, and show the table."""
     try:
         scenario = scenario_here(plan.node, plan.ranks)
-        profile = profile_in(rows, plan.profiled(), scenario, "plan")
+        profile = profile_in(rows, plan.profile_items(), scenario, "plan")
         write_whole(plan.profile, profile.to_json())
     except DpsimError as error:
         narrate(f"no profile: {error}")

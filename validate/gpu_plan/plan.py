@@ -15,7 +15,7 @@ from validate.gpu_plan.sizes import Size, Words
 from validate.microbench.settings import Settings
 from validate.node import Here, Item, as_here, items_of, scenario_here
 
-_FILLED = 0.9  # of the memory, as predicted: an item that still fails gets a row that says so
+_MEMORY_SHARE = 0.9  # that an item may hold as predicted; one that still fails gets a row
 PARTS = ("one", "node", "nodes")
 
 
@@ -43,20 +43,20 @@ class Plan:
 
         Items of more devices come first: these are harder to get.
         """
-        own = min(self.node.count, self.ranks)
-        found: list[Item] = []
-        if "nodes" in parts and self.ranks > own:
-            found += self.profiled()
-            found += self._strategies(self.ranks, self.size.across_nodes)
-        if "node" in parts and own > 1:
-            found += self.profiled() if self.ranks == own else []
-            found += self._strategies(own, self.size.strategies)
+        on_node = min(self.node.count, self.ranks)
+        items: list[Item] = []
+        if "nodes" in parts and self.ranks > on_node:
+            items += self.profile_items()
+            items += self._strategies(self.ranks, self.size.across_nodes)
+        if "node" in parts and on_node > 1:
+            items += self.profile_items() if self.ranks == on_node else []
+            items += self._strategies(on_node, self.size.strategies)
         if "one" in parts:
-            found += self.profiled() if self.ranks == 1 else []
-            found += self._single_rank()
-        return found
+            items += self.profile_items() if self.ranks == 1 else []
+            items += self._single_rank()
+        return items
 
-    def profiled(self) -> list[Item]:
+    def profile_items(self) -> list[Item]:
         """Return the items of the profile."""
         here = scenario_here(self.node, self.ranks)
         return items_of(self.node, here, self.ranks, self.backend, self.size.measured)
@@ -78,9 +78,9 @@ class Plan:
                     f"{model}, batch {batch}, {text}", self.size.seconds[kind], workload, {}, 1
                 )
         yield from self._shared()
-        for what in ("learners", "codecs"):
+        for benchmark in ("learners", "codecs"):
             settings = Settings(
-                what=(what,),
+                what=(benchmark,),
                 device=self.node.kind,
                 backend=self.backend,
                 begin=2**12,
@@ -89,7 +89,7 @@ class Plan:
                 iterations=5,
             )
             yield Item(
-                name=what,
+                name=benchmark,
                 ranks=1,
                 backend=self.backend,
                 seconds=self.size.seconds["other"],
@@ -122,13 +122,13 @@ class Plan:
 
     def _strategies(self, ranks: int, strategies: Mapping[str, Words]) -> Iterator[Item]:
         """Yield every strategy with some models, at the largest batch."""
-        words = self.size.variants[0]
+        software = self.size.variants[0]
         for (name, strategy), model in product(strategies.items(), self.size.several_ranks):
-            batch = self._batches(model, words)[-1]
+            batch = self._batches(model, software)[-1]
             yield self._scenario(
                 f"{model}, batch {batch}, {name} by {ranks} ranks",
                 self.size.seconds["several_ranks"],
-                self._workload(model, batch, words),
+                self._workload(model, batch, software),
                 strategy,
                 ranks,
             )
@@ -149,7 +149,7 @@ class Plan:
     def _fits(self, workload: Mapping[str, Any]) -> bool:
         item = self._scenario("", 0.0, workload, {}, 1)
         held = memory_use(self.case(item).scenario()).held.total
-        return held <= _FILLED * self.node.memory
+        return held <= _MEMORY_SHARE * self.node.memory
 
     def _scenario(
         self, name: str, seconds: float, workload: Words, strategy: Words, ranks: int

@@ -46,7 +46,7 @@ class Line:
         whole = measured.step_time_s["mean"]
         errors = [self.run.predicted, self.calibrated]
         exposed = [side.parts_s["exposed_comm"] for side in (measured, self.calibrated) if side]
-        held = self.run.memory["predicted_bytes"] or 0.0
+        predicted_bytes = self.run.memory["predicted_bytes"] or 0.0
         peak = self.run.memory["measured_bytes"] or 0.0
         return [
             self.item.name,
@@ -55,7 +55,7 @@ class Line:
             *(human(each, TIME, 3) for each in exposed),
             *[""] * (2 - len(exposed)),
             human(peak, DATA, 3),
-            _error(held, peak),
+            _error(predicted_bytes, peak),
         ]
 
     def record(self) -> dict[str, Any]:
@@ -82,13 +82,13 @@ class Line:
 def lines_of(plan: Plan, items: Sequence[Item], rows: Rows) -> Iterator[Line]:
     """Yield the scenarios among ``items`` that were tried, in the plan's order."""
     for item in items:
-        found = rows.best(item.name, item.identity)
-        if found is None or item.scenario is None or item.traced or item.variants:
+        attempt = rows.best(item.name, item.identity)
+        if attempt is None or item.scenario is None or item.traced or item.variants:
             continue
-        if found.ended == "failed":
-            yield Line(item, found, why=found.why)
-        elif found.ended == "done":
-            yield _beside(plan, item, found)
+        if attempt.ended == "failed":
+            yield Line(item, attempt, why=attempt.why)
+        elif attempt.ended == "done":
+            yield _beside(plan, item, attempt)
 
 
 def _beside(plan: Plan, item: Item, found: Attempt) -> Line:
@@ -118,7 +118,7 @@ def table(lines: Sequence[Line]) -> Any:
 def markdown(lines: Sequence[Line]) -> str:
     """Return the table for a page of the documentation."""
     rule = ["---", *["---:"] * (len(_HEADINGS) - 1)]
-    rows = [[*_HEADINGS], rule, *(_filled(each.cells()) for each in lines)]
+    rows = [[*_HEADINGS], rule, *(_pad(each.cells()) for each in lines)]
     return "".join(f"| {' | '.join(row)} |\n" for row in rows)
 
 
@@ -126,10 +126,10 @@ def page(title: str, lines: Sequence[Line]) -> str:
     """Return a self-contained page with the table, and the disturbances of its measurements."""
     notes = dict.fromkeys(note for line in lines for note in line.attempt.notes)
     paragraphs = "".join(f"<p>{escape(note)}</p>" for note in notes)
-    rows = [_filled(line.cells()) for line in lines]
+    rows = [_pad(line.cells()) for line in lines]
     body = f"<h1>{escape(title)}</h1>{table_html(_HEADINGS, rows)}{paragraphs}"
     return document(title, body, figures=False)
 
 
-def _filled(cells: Sequence[str]) -> list[str]:
+def _pad(cells: Sequence[str]) -> list[str]:
     return [*cells, *[""] * (len(_HEADINGS) - len(cells))]

@@ -70,7 +70,7 @@ GPU = Size(
         {"precision": "bf16", "memory_format": "channels_last", "optimizer_kernels": "fused"},
         {"precision": "tf32"},
         {"precision": "bf16", "execution": "cuda-graph"},
-        # Last: compiling takes as long as all the others.
+        # Compiling comes last, since it takes as long as all other variants.
         {"precision": "bf16", "execution": "compile"},
     ),
     strategies=_STRATEGIES,

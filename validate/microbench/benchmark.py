@@ -56,7 +56,7 @@ def seconds(
     return times
 
 
-def timed(times: list[float]) -> Row:
+def time_columns(times: list[float]) -> Row:
     """Return the columns of a measurement: the median, and every repetition."""
     return {"time_s": float(np.median(times)), "times_s": times}
 

@@ -24,19 +24,19 @@ from validate.collectives import (
     Timing,
     measure,
 )
-from validate.microbench.benchmark import Benchmark, Row, rate, timed
+from validate.microbench.benchmark import Benchmark, Row, rate, time_columns
 from validate.microbench.settings import ALL, LIBRARY, Settings
 from validate.ranks.processes import World
 
-_REDUCING = ("all-reduce", "reduce", "reduce-scatter")
-_ROOTED = ("broadcast", "reduce", "gather", "scatter")
+_REDUCING_OPERATIONS = ("all-reduce", "reduce", "reduce-scatter")
+_ROOTED_OPERATIONS = ("broadcast", "reduce", "gather", "scatter")
 
 
 def _rows(world: World, settings: Settings) -> Iterator[Row]:
     for operation, name, datatype in _cases(settings):
         for size in _sizes(settings, operation):
-            collective = _made(operation, name, size, datatype, world)
-            timings = _measured(collective, settings)
+            collective = _collective(operation, name, size, datatype, world)
+            timings = _measure(collective, settings)
             yield _row(collective, timings, operation, name, datatype)
 
 
@@ -58,7 +58,7 @@ def _sizes(settings: Settings, operation: str) -> list[int]:
     return [0] if operation == "barrier" else settings.sizes()
 
 
-def _made(operation: str, name: str, size: int, datatype: str, world: World) -> Collective:
+def _collective(operation: str, name: str, size: int, datatype: str, world: World) -> Collective:
     dtype = TYPES[datatype]
     # Sizes below one element count as one; only a barrier sends nothing.
     elements = max(size // _element_bytes(dtype), 1 if size else 0)
@@ -67,7 +67,7 @@ def _made(operation: str, name: str, size: int, datatype: str, world: World) -> 
     return Executor(algorithm(name, operation).schedule(world.size), elements, world, dtype)
 
 
-def _measured(collective: Collective, settings: Settings) -> dict[bool, Timing]:
+def _measure(collective: Collective, settings: Settings) -> dict[bool, Timing]:
     """Return timings by whether it ran in place, for the ways that it supports."""
     ways = {False: collective.out_of_place, True: collective.in_place}
     return {
@@ -100,8 +100,8 @@ def _row(
         "bytes": size,
         "count": elements // ranks if operation in CHUNKED else elements,
         "type": datatype,
-        "redop": "sum" if operation in _REDUCING else "none",
-        "root": 0 if operation in _ROOTED else -1,
+        "redop": "sum" if operation in _REDUCING_OPERATIONS else "none",
+        "root": 0 if operation in _ROOTED_OPERATIONS else -1,
         **_columns("", timings.get(False), operation, size, ranks),
         **_columns("in_place_", timings.get(True), operation, size, ranks),
     }
@@ -125,7 +125,7 @@ def _columns(prefix: str, timing: Timing | None, operation: str, size: int, rank
     if timing is None:
         return {prefix + name: None for name in names}
     since_last = timing.since_last
-    columns = timed(timing.times.tolist())
+    columns = time_columns(timing.times.tolist())
     columns["since_last_s"] = None if since_last is None else since_last.tolist()
     columns["in_a_row_s"] = timing.in_a_row_s
     algbw = rate(size, columns["time_s"])

@@ -17,7 +17,7 @@ import torch
 from torch.nn import functional
 
 from validate.collectives import TYPES
-from validate.microbench.benchmark import Benchmark, Row, rate, seconds, timed
+from validate.microbench.benchmark import Benchmark, Row, rate, seconds, time_columns
 from validate.microbench.precision import FORMATS, products_in
 from validate.microbench.settings import Settings
 from validate.ranks.processes import World
@@ -98,7 +98,7 @@ def _launches(world: World, settings: Settings) -> Row:
             one.add_(1)
 
     # Enough that the wait at the end of each repetition is negligible.
-    columns = timed([taken / _LAUNCHES for taken in seconds(many, world, settings)])
+    columns = time_columns([taken / _LAUNCHES for taken in seconds(many, world, settings)])
     none = {"flop": 0.0, "flop_per_s": None, "rate_Bps": None}
     return {"kind": "launch", "precision": "fp32", **none, **columns}
 
@@ -111,7 +111,7 @@ def _row(
     settings: Settings,
     function: Callable[[], Any],
 ) -> Row:
-    columns = timed(seconds(function, world, settings))
+    columns = time_columns(seconds(function, world, settings))
     return {
         "kind": kind,
         "precision": precision,
@@ -135,15 +135,15 @@ def _reduction_rows(world: World, settings: Settings) -> Iterator[Row]:
     for datatype, size in product(settings.datatypes, settings.sizes()):
         dtype = TYPES[datatype]
         elements = max(size // torch.empty(0, dtype=dtype).element_size(), 1)
-        own = torch.ones(elements, dtype=dtype, device=world.device)
-        received = torch.ones_like(own)
-        columns = timed(seconds(partial(own.add_, received), world, settings))
+        target = torch.ones(elements, dtype=dtype, device=world.device)
+        received = torch.ones_like(target)
+        columns = time_columns(seconds(partial(target.add_, received), world, settings))
         yield {
-            "bytes": own.nbytes,
+            "bytes": target.nbytes,
             "type": datatype,
             "redop": "sum",
             **columns,
-            "seconds_per_byte": columns["time_s"] / own.nbytes,
+            "seconds_per_byte": columns["time_s"] / target.nbytes,
         }
 
 
@@ -162,11 +162,11 @@ def _copy_rows(world: World, settings: Settings) -> Iterator[Row]:
     cases = product(crowds, _DIRECTIONS, _MEMORY, settings.sizes())
     for at_once, direction, memory, size in cases:
         world.barrier()
-        times = _measured(direction, memory, size, world, settings) if world.rank < at_once else []
+        times = _measure(direction, memory, size, world, settings) if world.rank < at_once else []
         everyone = [own for own in world.gather(times) if own]
-        # One rank's repetitions as a whole, since the ranks' repetitions were not synchronised.
+        # Take the slowest rank's repetitions as a whole, since ranks were not synchronised.
         slowest = max(everyone, key=lambda own: float(np.median(own)))
-        columns = timed(slowest)
+        columns = time_columns(slowest)
         yield {
             "direction": direction,
             "memory": memory,
@@ -177,7 +177,7 @@ def _copy_rows(world: World, settings: Settings) -> Iterator[Row]:
         }
 
 
-def _measured(
+def _measure(
     direction: str, memory: str, size: int, world: World, settings: Settings
 ) -> list[float]:
     host = torch.zeros(max(size, 1), dtype=torch.uint8, pin_memory=memory == "pinned")

@@ -70,7 +70,7 @@ class LayerClock:
 
     def _shares(self) -> dict[str, float]:
         pieces: dict[str, float] = {}
-        # A cut names the owner of the piece that ends there: the first one only begins.
+        # A cut names the owner of the piece that ends there, and the first cut ends none.
         for (_, begin), (owner, end) in pairwise(self._cuts):
             pieces[owner] = pieces.get(owner, 0.0) + self._face.seconds(begin, end)
         total = sum(pieces.values())

@@ -18,13 +18,13 @@ import torch
 
 from dpsim.base.provenance import stamp
 from dpsim.workload import MeasuredTimes, Model, ModelProfile, trace_module
-from validate.microbench.benchmark import Benchmark, Row, seconds, timed, too_large
+from validate.microbench.benchmark import Benchmark, Row, seconds, time_columns, too_large
 from validate.microbench.layer_clock import LayerClock, outputs_of
 from validate.microbench.models import measured_here, subject
 from validate.microbench.precision import computing_in
 from validate.microbench.run_file import of_layers
 from validate.microbench.settings import Settings
-from validate.microbench.software import executed
+from validate.microbench.software import apply_execution
 from validate.microbench.steps import UPDATE, optimizer_of, step_of
 from validate.ranks.device import OUT_OF_MEMORY
 from validate.ranks.processes import World
@@ -33,7 +33,7 @@ from validate.twins import Subject
 
 def _rows(world: World, settings: Settings) -> Iterator[Row]:
     measured = subject(settings)
-    model = traced(measured)
+    model = trace_layers(measured)
     for number, batch_size in enumerate(settings.batch_sizes):
         try:
             row = _measure(measured, model, batch_size, world, settings)
@@ -44,7 +44,7 @@ def _rows(world: World, settings: Settings) -> Iterator[Row]:
         yield row
 
 
-def traced(measured: Subject) -> Model:
+def trace_layers(measured: Subject) -> Model:
     """Return the layers of the model, traced on the meta device. Raises DpsimError if it fails."""
     with torch.device("meta"):
         module = measured.build()
@@ -60,7 +60,7 @@ def _measure(
     eager = module.forward
     context = partial(computing_in, settings.precision, world.face)
     with context():
-        module.forward = executed(eager, settings, graphs=world.on_gpu)
+        module.forward = apply_execution(eager, settings, graphs=world.on_gpu)
         passes = _passes(module, batch, world, settings)
     # Hooks see no layers in compiled code: layers divide the pass in their uncompiled proportions.
     module.forward = eager
@@ -79,7 +79,7 @@ def _measure(
         row[f"{way}_s"] = of_layers(shares, passes[f"{way}_pass_"]).tolist()
         row[f"{way}_shares"] = shares
     for prefix, times in passes.items():
-        row |= {prefix + name: value for name, value in timed(times).items()}
+        row |= {prefix + name: value for name, value in time_columns(times).items()}
     row["optimizer"] = UPDATE
     row["device"] = world.face.name
     return row
@@ -100,7 +100,7 @@ def _passes(module: Any, batch: Any, world: World, settings: Settings) -> dict[s
         outputs[:] = outputs_of(module, batch)
         gradients[:] = [torch.ones_like(output) for output in outputs]
 
-    # In this order: the update uses the gradients left by the backward passes.
+    # The update comes last, since it uses the gradients left by the backward passes.
     apart = {
         "forward_pass_": seconds(lambda: module(batch), world, settings),
         "backward_pass_": seconds(
@@ -110,7 +110,7 @@ def _passes(module: Any, batch: Any, world: World, settings: Settings) -> dict[s
     }
     whole = seconds(partial(step_of, module, batch, update), world, settings)
     parts = sum(float(np.median(times)) for times in apart.values())
-    # Never above 1: a step's work besides its passes (clearing gradients) is not part of them.
+    # Limit the factor to 1, since a step's other work (clearing gradients) is not in its passes.
     factor = min(float(np.median(whole)) / parts, 1.0)
     inside = {name: [factor * each for each in times] for name, times in apart.items()}
     return {**inside, "step_": whole}
@@ -156,7 +156,7 @@ def profile(rows: Sequence[Row], settings: Settings) -> ModelProfile:
         "torch": str(torch.__version__),
         **stamp(),
     }
-    return ModelProfile.of(replace(traced(measured), measured=times), provenance)
+    return ModelProfile.of(replace(trace_layers(measured), measured=times), provenance)
 
 
 LAYERS = Benchmark(

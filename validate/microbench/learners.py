@@ -16,7 +16,7 @@ from threading import Barrier, BrokenBarrierError
 
 import torch
 
-from validate.microbench.benchmark import Benchmark, Row, timed
+from validate.microbench.benchmark import Benchmark, Row, time_columns
 from validate.microbench.layer_clock import forward_and_backward
 from validate.microbench.models import measured_here, subject
 from validate.microbench.precision import computing_in
@@ -66,7 +66,7 @@ def _rows(world: World, settings: Settings) -> Iterator[Row]:
         else:
             with _one_thread_each():
                 times = _in_threads(replicas, settings)
-        columns = timed(times)
+        columns = time_columns(times)
         yield {
             "model": measured.name,
             "batch": batch_size,
@@ -124,7 +124,7 @@ def _in_threads(learners: list[_Learner], settings: Settings) -> list[float]:
                 end.wait()
                 times.append(time.perf_counter() - begin)
         except BrokenBarrierError:
-            # One learner failed and broke the barriers, which makes the others fail.
+            # A learner that fails breaks the barriers, which makes the other learners fail.
             failures = [each.exception() for each in running]
             causes = [one for one in failures if one and not isinstance(one, BrokenBarrierError)]
             raise causes[0] from None

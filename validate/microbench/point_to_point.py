@@ -19,12 +19,12 @@ import numpy as np
 import torch
 import torch.distributed as dist
 
-from validate.microbench.benchmark import Benchmark, Row, rate, seconds, timed
+from validate.microbench.benchmark import Benchmark, Row, rate, seconds, time_columns
 from validate.microbench.settings import Settings
 from validate.ranks.processes import World
 
 BURST = 16
-_PAIR = (0, 1)  # the ranks that send
+_SENDING_RANKS = (0, 1)  # the ranks that send
 PATTERNS = ("ping-pong", "exchange", "burst")
 
 Transfers = list[tuple[Any, int]]  # (tensor, peer)
@@ -32,27 +32,27 @@ Transfers = list[tuple[Any, int]]  # (tensor, peer)
 
 def _rows(world: World, settings: Settings) -> Iterator[Row]:
     for size, pattern in product(settings.sizes(), PATTERNS):
-        times = world.gather(_measured(pattern, size, world, settings))
+        times = world.gather(_measure_pair(pattern, size, world, settings))
         # Patterns begin and end on the first rank, whose clock has seen all of it.
-        columns = timed(times[_PAIR[0]])
+        columns = time_columns(times[_SENDING_RANKS[0]])
         yield {
             "pattern": pattern,
-            "pair": list(_PAIR),
+            "pair": list(_SENDING_RANKS),
             "bytes": size,
             **columns,
             "rate_Bps": rate(size, columns["time_s"]),
         }
 
 
-def _measured(pattern: str, size: int, world: World, settings: Settings) -> list[float]:
+def _measure_pair(pattern: str, size: int, world: World, settings: Settings) -> list[float]:
     """Seconds of each repetition on the pair's ranks; nothing on the others."""
     world.barrier()
-    if world.rank not in _PAIR:
+    if world.rank not in _SENDING_RANKS:
         return []
-    first = world.rank == _PAIR[0]
-    peer = _PAIR[1] if first else _PAIR[0]
+    first = world.rank == _SENDING_RANKS[0]
+    peer = _SENDING_RANKS[1] if first else _SENDING_RANKS[0]
     nbytes = max(size, 1)
-    # One more than the messages of a burst: the last one is for the answer.
+    # The last buffer is for the answer to a burst.
     buffers = [
         torch.zeros(nbytes, dtype=torch.uint8, device=world.device) for _ in range(BURST + 1)
     ]

@@ -13,7 +13,7 @@ from validate.microbench.benchmarks import BENCHMARKS, Progress, run_benchmarks
 from validate.microbench.machine import machine, provenance
 from validate.microbench.run_file import RankPlace, RunFile
 from validate.microbench.settings import Settings
-from validate.ranks.launch import Host, RunFailed, connected, launch, write_row
+from validate.ranks.launch import Host, RunFailed, launch, report_connected, write_row
 from validate.ranks.processes import World, first_line, joined
 from validate.ranks.program import program
 
@@ -23,12 +23,12 @@ _PROGRESS = "progress"
 Row = dict[str, Any]
 
 
-def launched(settings: Settings, hosts: Sequence[Host], progress: Progress) -> RunFile:
+def launch_benchmarks(settings: Settings, hosts: Sequence[Host], progress: Progress) -> RunFile:
     """Start a rank on each of ``hosts``, measure, and end them.
 
     If that fails, return the measurements until then, with the reason.
     """
-    _known(settings)
+    _check_names(settings)
     command = program(__name__, settings.model_dump_json())
     failed = None
     try:
@@ -41,8 +41,7 @@ def launched(settings: Settings, hosts: Sequence[Host], progress: Progress) -> R
             on_line=progress_reader(progress),
         ).rows
     except RunFailed as error:
-        # Earlier measurements took minutes and are valid: they are kept, with the reason beside
-        # them.
+        # Keep earlier measurements, which took minutes and are valid, beside the reason.
         failed, rows = str(error), error.run.rows
         if not rows:
             raise
@@ -54,7 +53,7 @@ def here(settings: Settings, progress: Progress) -> RunFile | None:
 
     All its ranks must call this; returns None except on rank 0.
     """
-    _known(settings)
+    _check_names(settings)
     rows: list[Row] = []
     failed = None
     try:
@@ -74,8 +73,8 @@ def run_ranks(settings: Settings, report: Callable[[Row], None], progress: Progr
     Rank 0 reports ``run``, which describes all ranks, and then each ``row``.
     """
     with joined(settings.backend, settings.device, settings.timeout) as world:
-        connected()
-        about = described(world)
+        report_connected()
+        about = describe(world)
         if about is not None:
             report({"run": about})
         run_benchmarks(world, settings, lambda row: report({"row": row}), progress)
@@ -83,16 +82,16 @@ def run_ranks(settings: Settings, report: Callable[[Row], None], progress: Progr
 
 
 def as_rank(text: str) -> None:
-    """Measure and write rows on a rank started by `launched`; progress goes to stdout."""
+    """Measure and write rows on a rank started by `launch_benchmarks`; progress goes to stdout."""
     run_ranks(Settings.model_validate_json(text), write_row, print_progress)
 
 
-def _known(settings: Settings) -> None:
+def _check_names(settings: Settings) -> None:
     for name in settings.what:
         BENCHMARKS[name]  # raises for an unknown one
 
 
-def described(world: World) -> Row | None:
+def describe(world: World) -> Row | None:
     """Return backend, places of all ranks, machine and versions on rank 0; None elsewhere.
 
     All ranks must call this.

@@ -106,7 +106,7 @@ class Settings(Config):
             "operations": operations,
             "optimizers": optimizers,
             "batch_sizes": tuple(sorted(set(self.batch_sizes))),
-            # One alone is always measured: its rows are the utilisation curve.
+            # Always measure one learner alone, since its rows are the utilisation curve.
             "learners": tuple(sorted({1, *self.learners})),
         }
         return self.model_copy(update=named)

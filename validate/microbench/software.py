@@ -1,6 +1,6 @@
 """torch's settings for a scenario's software words: layout, execution, update kernels.
 
-Words that a device or a method does not support are left out, which `omitted` reports.
+Words that a device or a method does not support are left out, which `omitted_words` reports.
 """
 
 from __future__ import annotations
@@ -15,20 +15,20 @@ from dpsim.workload import Software, is_in_8_bits
 from validate.microbench.layerwise import Lamb, Lars
 from validate.microbench.settings import Settings
 
-_RATE = 1e-6  # so small that weights do not change
+_LEARNING_RATE = 1e-6  # so small that weights do not change
 
 # The class of each, and its keyword arguments.
 OPTIMIZER_CLASSES: dict[str, tuple[Any, dict[str, Any]]] = {
-    "sgd": (torch.optim.SGD, {"lr": _RATE}),
-    "momentum": (torch.optim.SGD, {"lr": _RATE, "momentum": 0.9}),
-    "adam": (torch.optim.Adam, {"lr": _RATE}),
-    "adamw": (torch.optim.AdamW, {"lr": _RATE}),
+    "sgd": (torch.optim.SGD, {"lr": _LEARNING_RATE}),
+    "momentum": (torch.optim.SGD, {"lr": _LEARNING_RATE, "momentum": 0.9}),
+    "adam": (torch.optim.Adam, {"lr": _LEARNING_RATE}),
+    "adamw": (torch.optim.AdamW, {"lr": _LEARNING_RATE}),
     # torch has none in 8 bits.
-    "adam-8bit": (torch.optim.Adam, {"lr": _RATE}),
-    "adamw-8bit": (torch.optim.AdamW, {"lr": _RATE}),
-    "adagrad": (torch.optim.Adagrad, {"lr": _RATE}),
-    "lars": (Lars, {"lr": _RATE}),
-    "lamb": (Lamb, {"lr": _RATE}),
+    "adam-8bit": (torch.optim.Adam, {"lr": _LEARNING_RATE}),
+    "adamw-8bit": (torch.optim.AdamW, {"lr": _LEARNING_RATE}),
+    "adagrad": (torch.optim.Adagrad, {"lr": _LEARNING_RATE}),
+    "lars": (Lars, {"lr": _LEARNING_RATE}),
+    "lamb": (Lamb, {"lr": _LEARNING_RATE}),
 }
 # torch's arguments for update kernels: a share of the weights is also updated by one.
 _KERNELS = {
@@ -37,7 +37,7 @@ _KERNELS = {
     "fused": {"fused": True},
     "sharded": {"fused": True},
 }
-_IMAGES = 4  # dimensions of images, and of the weights of convolutions
+_IMAGE_DIMENSIONS = 4  # dimensions of images, and of the weights of convolutions
 
 Forward = Callable[..., Any]
 Words = Software | Settings  # of a scenario, or of a microbenchmark
@@ -47,19 +47,19 @@ def laid_out(module: nn.Module, words: Words) -> nn.Module:
     """Return ``module`` with weights of convolutions in the layout of ``words``."""
     if words.memory_format == "channels_last":
         for parameter in module.parameters():
-            if parameter.dim() == _IMAGES:
+            if parameter.dim() == _IMAGE_DIMENSIONS:
                 parameter.data = parameter.data.contiguous(memory_format=torch.channels_last)
     return module
 
 
 def images(batch: Tensor, words: Words) -> Tensor:
     """Return ``batch`` in the same layout, if it is of images."""
-    if words.memory_format == "channels_last" and batch.dim() == _IMAGES:
+    if words.memory_format == "channels_last" and batch.dim() == _IMAGE_DIMENSIONS:
         return batch.contiguous(memory_format=torch.channels_last)
     return batch
 
 
-def executed(forward: Forward, words: Words, *, graphs: bool) -> Forward:
+def apply_execution(forward: Forward, words: Words, *, graphs: bool) -> Forward:
     """Return ``forward`` for its execution mode; ``graphs``: CUDA graphs can be captured of it.
 
     ``graph`` is compiled as a whole and captured, ``cuda-graph`` captured kernel by kernel.
@@ -88,7 +88,7 @@ def _kernels_here(name: str, words: Words) -> str:
     return "foreach" if fused and name == "adagrad" else words.optimizer_kernels
 
 
-def omitted(
+def omitted_words(
     words: Words, optimizer: str, *, on_gpu: bool, divides: bool, flat: bool
 ) -> Iterator[str]:
     """Yield a sentence about each word that is not carried out as stated.

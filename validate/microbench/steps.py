@@ -16,18 +16,18 @@ import numpy as np
 import torch
 import torch.distributed as dist
 
-from validate.microbench.benchmark import Benchmark, Row, seconds, timed, too_large
+from validate.microbench.benchmark import Benchmark, Row, seconds, time_columns, too_large
 from validate.microbench.layer_clock import forward_and_backward
 from validate.microbench.models import measured_here, subject
 from validate.microbench.precision import computing_in
 from validate.microbench.settings import Settings
-from validate.microbench.software import OPTIMIZER_CLASSES, Words, executed, optimizer_words
+from validate.microbench.software import OPTIMIZER_CLASSES, Words, apply_execution, optimizer_words
 from validate.ranks.device import OUT_OF_MEMORY
 from validate.ranks.processes import World
 from validate.twins import Subject
 
 UPDATE = "momentum"
-_STEPS = 5  # times the repetitions of other benchmarks: a tail needs more than a median
+_STEPS_FACTOR = 5  # times the repetitions of other benchmarks: a tail needs more than a median
 _TURNS = 3
 
 
@@ -50,9 +50,9 @@ def _update_rows(world: World, settings: Settings) -> Iterator[Row]:
         module = measured.module(world.device)
         parameters = list(module.parameters())
         for parameter in parameters:
-            # Any gradient will do: the time of an update does not depend on the numbers.
+            # The time of an update does not depend on the gradient's numbers.
             parameter.grad = torch.ones_like(parameter)
-        columns = timed(seconds(optimizer_of(name, module, settings).step, world, settings))
+        columns = time_columns(seconds(optimizer_of(name, module, settings).step, world, settings))
         elements = sum(parameter.numel() for parameter in parameters)
         counted = {"elements": elements, "tensors": len(parameters)}
         yield {
@@ -77,7 +77,7 @@ def _spread_rows(world: World, settings: Settings) -> Iterator[Row]:
     which no median of one rank shows. Nothing is sent but the barrier before each step.
     """
     measured = subject(settings)
-    longer = settings.model_copy(update={"iterations": _STEPS * settings.iterations})
+    longer = settings.model_copy(update={"iterations": _STEPS_FACTOR * settings.iterations})
     for number, batch_size in enumerate(settings.batch_sizes):
         step = _step_that_fits(measured, batch_size, settings, world)
         # All ranks agree, so that none is left waiting at a barrier.
@@ -86,14 +86,14 @@ def _spread_rows(world: World, settings: Settings) -> Iterator[Row]:
             yield too_large(settings.batch_sizes[number:])
             return
         with computing_in(settings.precision, world.face):
-            own = seconds(step, world, longer, world.barrier)
+            times = seconds(step, world, longer, world.barrier)
         yield {
             "model": measured.name,
             "batch_size": batch_size,
             "precision": settings.precision,
             "optimizer": UPDATE,
             # A row per step, a number per rank.
-            "steps_s": [list(ranks) for ranks in zip(*world.gather(own), strict=True)],
+            "steps_s": [list(ranks) for ranks in zip(*world.gather(times), strict=True)],
         }
 
 
@@ -103,7 +103,7 @@ def _step_that_fits(
     """Return a step at this batch size, tried once; None if the device cannot hold it."""
     try:
         module, batch = measured_here(measured, batch_size, world, settings)
-        module.forward = executed(module.forward, settings, graphs=world.on_gpu)
+        module.forward = apply_execution(module.forward, settings, graphs=world.on_gpu)
         step = partial(step_of, module, batch, optimizer_of(UPDATE, module, settings))
         with computing_in(settings.precision, world.face):
             step()
@@ -138,7 +138,7 @@ def _beside_rows(world: World, settings: Settings) -> Iterator[Row]:
             taken = dict.fromkeys(ways, math.inf)
             for _, (name, way) in product(range(_TURNS), ways.items()):
                 own = seconds(way, world, settings, world.barrier)
-                # The slowest rank's: a rank that finishes early frees its cores.
+                # Take the slowest rank's time, since a rank that finishes early frees its cores.
                 median = float(np.median(np.max(world.gather(own), axis=0)))
                 taken[name] = min(taken[name], median)
             yield {

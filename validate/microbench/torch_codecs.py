@@ -34,12 +34,12 @@ Encode = Callable[..., TorchEncoded]  # (codec's configuration, vector, generato
 Decode = Callable[[Any, TorchEncoded, int], Any]  # (codec's configuration, payload, elements)
 
 
-def _unchanged(part: Any) -> Any:
+def _keep(part: Any) -> Any:
     return part
 
 
 def encode(
-    codec: Any, vector: Any, generator: Any, mean_of: Callable[[Any], Any] = _unchanged
+    codec: Any, vector: Any, generator: Any, mean_of: Callable[[Any], Any] = _keep
 ) -> TorchEncoded:
     """Return the payload of a flat float32 tensor.
 
@@ -64,7 +64,7 @@ def has_operators(codec: Any) -> bool:
 
 
 def _encode_by_numpy(
-    codec: Any, vector: Any, generator: Any, mean_of: Callable[[Any], Any] = _unchanged
+    codec: Any, vector: Any, generator: Any, mean_of: Callable[[Any], Any] = _keep
 ) -> TorchEncoded:
     if codec.chained:
         raise DpsimError(
@@ -147,12 +147,12 @@ def _spread(of_buckets: Any, bucket: int, elements: int) -> Any:
     return of_buckets.repeat_interleave(bucket)[:elements]
 
 
-def _drawn(like: Any, generator: Any) -> Any:
+def _random(like: Any, generator: Any) -> Any:
     """Return random numbers from 0 to 1, one per element."""
     return torch.rand(len(like), generator=generator, device=like.device)
 
 
-def _scattered(elements: int, places: Any, values: Any) -> Any:
+def _scatter(elements: int, places: Any, values: Any) -> Any:
     vector = values.new_zeros(elements)
     vector[places.long()] = values
     return vector
@@ -193,8 +193,8 @@ def _encode_qsgd(codec: Any, vector: Any, generator: Any) -> TorchEncoded:
     norms = rows.abs().amax(dim=1) if codec.norm == "max" else rows.norm(dim=1)
     shares = _divide(rows, norms.unsqueeze(1))
     exact = _flat(shares * codec.levels, len(vector))
-    # Stochastic rounding: the nearer the upper level, the likelier it is, so the mean is exact.
-    rounded = (exact + _drawn(vector, generator)).floor()
+    # Stochastic rounding takes the nearer level with the higher probability: the mean is exact.
+    rounded = (exact + _random(vector, generator)).floor()
     # In float32 the sum at the largest element may come out one level too high.
     levels = rounded.clamp(-codec.levels, codec.levels)
     # Packed numbers have no sign.
@@ -213,7 +213,7 @@ def _encode_ternary(codec: Any, vector: Any, generator: Any) -> TorchEncoded:
     scales = rows.abs().amax(dim=1)
     shares = _divide(rows.abs(), scales.unsqueeze(1))
     # The nearer an element is to the scale, the likelier its sign is sent, so the mean is exact.
-    is_kept = _drawn(vector, generator) < _flat(shares, len(vector))
+    is_kept = _random(vector, generator) < _flat(shares, len(vector))
     signs = torch.where(is_kept, vector.sign(), 0.0)
     from_zero = (signs + 1).to(torch.int32)
     return TorchEncoded((scales, _pack(from_zero, 2)))
@@ -261,7 +261,7 @@ def _encode_top_k(codec: Any, vector: Any, generator: Any) -> TorchEncoded:
 
 def _decode_at_places(codec: Any, encoded: TorchEncoded, elements: int) -> Any:
     places, values = encoded.parts
-    return _scattered(elements, places, values)
+    return _scatter(elements, places, values)
 
 
 def _encode_random_k(codec: Any, vector: Any, generator: Any) -> TorchEncoded:
@@ -273,7 +273,7 @@ def _encode_random_k(codec: Any, vector: Any, generator: Any) -> TorchEncoded:
 
 
 def _decode_at_known_places(codec: Any, encoded: TorchEncoded, elements: int) -> Any:
-    return _scattered(elements, encoded.known[0], encoded.parts[0])
+    return _scatter(elements, encoded.known[0], encoded.parts[0])
 
 
 def _encode_threshold(codec: Any, vector: Any, generator: Any) -> TorchEncoded:
@@ -294,7 +294,7 @@ def _encode_powersgd(
     columns = codec.shape(len(vector))[1]
     matrix = _buckets(vector, columns)
     start = torch.randn(columns, codec.rank, generator=generator, device=vector.device)
-    # One step of power iteration, as in Vogels et al., "PowerSGD", 2019, algorithm 1.
+    # This is a step of power iteration, as in Vogels et al., "PowerSGD", 2019, algorithm 1.
     # Every worker decomposes the same mean, and so has the same first factor without sending it.
     p, _ = torch.linalg.qr(mean_of(matrix @ start))
     return TorchEncoded((p, mean_of(matrix.T @ p)))

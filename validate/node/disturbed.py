@@ -18,8 +18,8 @@ from validate.ranks.smi import GpuProcess, GpuState, gpu_processes, gpu_states
 _STAT = Path("/proc/stat")
 _WINDOW_S = 1.0
 _EVERY_S = 10.0  # querying a driver takes a tenth of a second of it
-_BUSY = 0.25  # of the cores
-_SLOW = 0.9  # of the highest clock, under load
+_BUSY_SHARE = 0.25  # of the cores
+_SLOW_CLOCK_SHARE = 0.9  # of the highest clock, under load
 
 
 def busy_cores() -> float | None:
@@ -46,17 +46,17 @@ def _busy_s() -> float:
 def too_busy(busy: float | None) -> Iterator[str]:
     """Yield a sentence if other programs use the machine too much, before measurements."""
     cores = machine()["cores"] or 1
-    if busy is not None and busy > _BUSY * cores:
+    if busy is not None and busy > _BUSY_SHARE * cores:
         yield (
             f"other programs keep {busy:.1f} of {cores} cores busy: too much to measure seconds on "
             "processors, and on GPUs their hosts are late"
         )
 
 
-def slowed(states: Sequence[GpuState]) -> Iterator[str]:
+def reduced_clocks(states: Sequence[GpuState]) -> Iterator[str]:
     """Yield a sentence about each GPU whose clock is reduced."""
     for index, state in enumerate(states):
-        if state.slowed_by and state.clock < _SLOW * state.max_clock:
+        if state.slowed_by and state.clock < _SLOW_CLOCK_SHARE * state.max_clock:
             yield (
                 f"GPU {index} ({state.name}) runs at {state.clock / 1e6:.0f} of "
                 f"{state.max_clock / 1e6:.0f} MHz because of {' and '.join(state.slowed_by)}: what "
@@ -105,5 +105,5 @@ class Watchman:
         if self._device != "cuda":
             return
         states = gpu_states()
-        yield from slowed(states)
+        yield from reduced_clocks(states)
         yield from used_by([p for p in gpu_processes() if p.pid in self._others], states)

@@ -15,7 +15,7 @@ from dpsim.base.errors import DpsimError
 from dpsim.base.units import DATA, human
 from dpsim.imports.nvidia_topo import parse_nvidia_topo
 from validate.microbench.machine import machine
-from validate.node.disturbed import busy_cores, slowed, too_busy, used_by
+from validate.node.disturbed import busy_cores, reduced_clocks, too_busy, used_by
 from validate.node.hardware import catalogue_name
 from validate.node.node_profile import node_plan
 from validate.ranks.device import why_no_gpu
@@ -30,9 +30,9 @@ from validate.ranks.smi import (
     why_silent,
 )
 
-_SHARED = Path("/dev/shm")  # nosec B108 - read, never written to
+_SHARED_MEMORY = Path("/dev/shm")  # nosec B108 - read, never written to
 _LEAST_SHARED = 2**30  # bytes of it: NCCL takes 10 MB a pair of ranks and channel
-_FREE = 0.95  # of a GPU's memory, beside the driver's own part
+_FREE_MEMORY_SHARE = 0.95  # of a GPU's memory, beside the driver's own part
 _NETWORK = Path("/sys/class/net")
 _INFINIBAND = Path("/sys/class/infiniband")
 
@@ -118,16 +118,16 @@ def _links() -> Json | None:
 
 def _nics() -> list[Json]:
     """Return network interfaces that lead out of this machine, with their rates if known."""
-    found = []
-    for own in sorted(_NETWORK.iterdir()) if _NETWORK.exists() else []:
+    nics = []
+    for nic in sorted(_NETWORK.iterdir()) if _NETWORK.exists() else []:
         # Virtual interfaces (bridges, tunnels, the loopback) have no such link.
-        if (own / "device").exists():
-            found.append({"name": own.name, "kind": "ethernet", "rate_Bps": _rate(own / "speed")})
-    for own in sorted(_INFINIBAND.iterdir()) if _INFINIBAND.exists() else []:
-        found.append(
-            {"name": own.name, "kind": "rdma", "rate_Bps": _rate(own / "ports/1/rate", 1e3)}
+        if (nic / "device").exists():
+            nics.append({"name": nic.name, "kind": "ethernet", "rate_Bps": _rate(nic / "speed")})
+    for nic in sorted(_INFINIBAND.iterdir()) if _INFINIBAND.exists() else []:
+        nics.append(
+            {"name": nic.name, "kind": "rdma", "rate_Bps": _rate(nic / "ports/1/rate", 1e3)}
         )
-    return found
+    return nics
 
 
 def _rate(file: Path, scale: float = 1.0) -> float | None:
@@ -148,19 +148,19 @@ def _gpu_problems(states: Sequence[GpuState], processes: Sequence[GpuProcess]) -
             yield f"{where} is divided by MIG, and a slice is no GPU of the catalogue: turn MIG off"
         mine = [each for each in processes if each.uuid == state.uuid]
         yield from used_by(mine, states)
-        if not mine and state.used > (1 - _FREE) * state.memory:
+        if not mine and state.used > (1 - _FREE_MEMORY_SHARE) * state.memory:
             yield f"{where} has {human(state.used, DATA, 3)} in use by processes that are not shown"
-    yield from slowed(states)
+    yield from reduced_clocks(states)
 
 
 def _machine_problems(busy: float | None) -> Iterator[str]:
     if torch.cuda.is_available():
         if missing := why_missing("nccl"):
             yield f"NCCL cannot be used: {missing}"
-        size = shutil.disk_usage(_SHARED).total if _SHARED.exists() else _LEAST_SHARED
+        size = shutil.disk_usage(_SHARED_MEMORY).total if _SHARED_MEMORY.exists() else _LEAST_SHARED
         if size < _LEAST_SHARED:
             yield (
-                f"{_SHARED} has {human(size, DATA, 3)}, too little for NCCL: docker run "
+                f"{_SHARED_MEMORY} has {human(size, DATA, 3)}, too little for NCCL: docker run "
                 "--shm-size 8g or --ipc host"
             )
     yield from too_busy(busy)

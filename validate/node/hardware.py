@@ -40,7 +40,7 @@ def here(device: str) -> Here:
     gpus = usable_gpus(device)
     if gpus and device != "cpu":
         face = CudaFace(0)
-        # A scheduler may show each rank only one GPU: a node's GPUs are then its ranks' GPUs.
+        # Count ranks where a launcher started them, since a scheduler may show each only one GPU.
         launched = "LOCAL_WORLD_SIZE" in os.environ
         count = place_from_environment().local_size if launched else gpus
         return Here("cuda", count, face.name, face.capacity)

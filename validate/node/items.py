@@ -21,7 +21,7 @@ from dpsim.engine import Job
 from validate.emulate import Case
 from validate.microbench.benchmarks import run_benchmarks
 from validate.microbench.precision import products_in
-from validate.microbench.runs import described
+from validate.microbench.runs import describe
 from validate.microbench.settings import Settings
 from validate.node.program import carry_out, computing_seconds, twin_of
 from validate.node.rows import Rows, short
@@ -31,7 +31,7 @@ from validate.ranks.processes import World, first_line, joined
 
 _TURNS = 3  # of compared variants, as disturbances of a machine pass
 PATIENCE_S = 300.0  # that ranks wait for one another: a first compiled step takes minutes
-_UNTRACED, _TRACED = 2, 2  # steps: the first ones are not like others
+_UNTRACED_STEPS, _TRACED_STEPS = 2, 2  # steps: the first ones are not like others
 
 Row = dict[str, Any]
 
@@ -101,7 +101,7 @@ def as_rank(text: str) -> None:
     """Run one rank's part in an order, given as JSON."""
     order = Order.model_validate_json(text)
     with joined(order.items[0].backend, order.device, PATIENCE_S) as world:
-        about = described(world)
+        about = describe(world)
         rows = None
         if about is not None:
             rows = Rows(Path(order.rows))
@@ -137,7 +137,7 @@ def _measure(item: Item, world: World, rows: Rows | None) -> None:
 def trace(job: Job, world: World, file: str) -> None:
     """Train some steps under DDP, and write the trace of torch's profiler to ``file``."""
     # The last step before those that are traced warms up the profiler itself.
-    marks = profiler.schedule(wait=_UNTRACED - 1, warmup=1, active=_TRACED)
+    marks = profiler.schedule(wait=_UNTRACED_STEPS - 1, warmup=1, active=_TRACED_STEPS)
     with products_in(job.scenario.workload.precision):
         words = job.scenario.workload.full_software
         task = ScenarioTask(job, twin_of(job.scenario), world.face, world.rank, words)
@@ -145,7 +145,7 @@ def trace(job: Job, world: World, file: str) -> None:
         optimiser = task.optimiser(list(model.parameters()))
         inputs, labels = task.batch(torch.empty(0))
         with profiler.profile(schedule=marks, record_shapes=True) as recorded:
-            for _ in range(_UNTRACED + _TRACED):
+            for _ in range(_UNTRACED_STEPS + _TRACED_STEPS):
                 optimiser.zero_grad()
                 task.loss(model, inputs, labels).backward()
                 optimiser.step()

@@ -22,10 +22,10 @@ MODELS_OF = {
     "cuda": ("resnet50", "bert-large", "gpt2", "llama3.2-1b"),
 }
 # The largest bytes of collectives and copies, and the precisions of models, the usual first.
-_LARGEST = {"cpu": 2**24, "cuda": 2**30}
+_LARGEST_BYTES = {"cpu": 2**24, "cuda": 2**30}
 _PRECISIONS = {"cpu": ("fp32",), "cuda": ("bf16", "fp32")}
 _MOST_BATCH = {"cpu": 16, "cuda": 64}
-_FILLED = 0.8  # of the memory, as predicted
+_MEMORY_SHARE = 0.8  # that an item may hold as predicted
 _FIRST_MODELS = 2  # measured before the items that all models need
 _USUAL_WORDS: Mapping[str, str] = MappingProxyType({})
 # Further software settings with which the first models are measured.
@@ -37,7 +37,7 @@ _WORDS: Mapping[str, Sequence[Mapping[str, str]]] = {
         {"execution": "compile"},
     ),
 }
-_IMAGE = 3  # dimensions of an image
+_IMAGE_DIMENSIONS = 3  # dimensions of an image
 # Collectives that a profile needs, in order of how many strategies use them.
 _OPERATIONS = (("all-reduce",), ("reduce-scatter", "all-gather"), ("broadcast", "all-to-all"))
 # Approximate seconds of an item, by device: for each operation, model, and other benchmark.
@@ -86,7 +86,7 @@ def _by_all(
     yield make.other("codecs", *(["point-to-point"] if ranks > 1 else []))
     yield from (make.model(model, precision) for precision, model in product(others, models))
     for words, model in product(_WORDS[node.kind], models[:_FIRST_MODELS]):
-        if "memory_format" not in words or len(_subject(model).shape) == _IMAGE:
+        if "memory_format" not in words or len(_subject(model).shape) == _IMAGE_DIMENSIONS:
             yield make.model(model, usual, words=words)
 
 
@@ -119,7 +119,7 @@ class _Maker:
             what=("collectives",),
             operations=tuple(names),
             begin=1024,
-            end=_LARGEST[self._node.kind],
+            end=_LARGEST_BYTES[self._node.kind],
             factor=4,
             iterations=10,
         )
@@ -131,7 +131,7 @@ class _Maker:
             len(what) * self._seconds["other"],
             what=what,
             begin=2**16,
-            end=min(_LARGEST[self._node.kind], 2**24),
+            end=min(_LARGEST_BYTES[self._node.kind], 2**24),
             factor=16,
             iterations=5,
         )
@@ -187,7 +187,7 @@ class _Maker:
     def _fits(self, model: str, precision: str, batch: int) -> bool:
         workload = WorkloadConfig(model=model, batch_per_gpu=batch, precision=precision)
         use = memory_use(self._here.model_copy(update={"workload": workload}))
-        return use.held.total <= _FILLED * self._node.memory
+        return use.held.total <= _MEMORY_SHARE * self._node.memory
 
     def _item(self, name: str, seconds: float, **settings: Any) -> Item:
         measured = Settings(

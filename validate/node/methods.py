@@ -8,12 +8,12 @@ from typing import Any
 from dpsim.base.errors import DpsimError
 from dpsim.network.libraries import chooses
 from dpsim.scenario import Scenario
-from validate.microbench.software import omitted
+from validate.microbench.software import omitted_words
 from validate.run import library_of, method_of
 from validate.training import Method, method_named
 
-_WHOLE = 2.0**50  # bytes: a bucket that never closes before the end
-_EACH = 1.0  # a bucket that closes after every tensor
+_WHOLE_BYTES = 2.0**50  # bytes: a bucket that never closes before the end
+_EACH_BYTES = 1.0  # a bucket that closes after every tensor
 
 
 def method_on(scenario: Scenario) -> Method:
@@ -27,8 +27,8 @@ def method_on(scenario: Scenario) -> Method:
         )
     # Torch's own methods first, since people train with them on a node.
     choose = _BY_TORCH.get((strategy.aggregation.kind, strategy.sync.kind))
-    found = None if choose is None else choose(scenario)
-    return method_of(scenario) if found is None else found
+    method = None if choose is None else choose(scenario)
+    return method_of(scenario) if method is None else method
 
 
 def deviations(scenario: Scenario, *, on_gpu: bool) -> list[str]:
@@ -36,8 +36,8 @@ def deviations(scenario: Scenario, *, on_gpu: bool) -> list[str]:
     method, workload = method_on(scenario), scenario.workload
     aggregation: Any = scenario.strategy.aggregation
     learners = scenario.workload.learners_per_gpu
-    found = [
-        *omitted(
+    remarks = [
+        *omitted_words(
             workload.full_software,
             workload.optimizer,
             on_gpu=on_gpu,
@@ -46,17 +46,17 @@ def deviations(scenario: Scenario, *, on_gpu: bool) -> list[str]:
         )
     ]
     if aggregation.sharding_stage == 1 and aggregation.gradients.collective == "reduce-scatter":
-        found.append(
+        remarks.append(
             "torch's ZeroRedundancyOptimizer all-reduces gradients, and the prediction scatters "
             "them: strategy.aggregation.gradients.collective=all-reduce predicts what ran"
         )
     if workload.full_software.optimizer_kernels == "sharded" and aggregation.sharding_stage is None:
-        found.append(
+        remarks.append(
             "workload.optimizer_kernels sharded: each worker updates all weights by one kernel, "
             "and the prediction counts its share"
         )
     if workload.sync_batch_norm > 1 and not on_gpu:
-        found.append(
+        remarks.append(
             f"workload.sync_batch_norm {workload.sync_batch_norm}: torch shares statistics on "
             "GPUs only; each rank has its own, and the prediction waits for the group's"
         )
@@ -65,20 +65,20 @@ def deviations(scenario: Scenario, *, on_gpu: bool) -> list[str]:
         from validate.microbench.torch_codecs import has_operators
 
         if not has_operators(codec):
-            found.append(
+            remarks.append(
                 f"strategy.compression {codec.kind}: it is encoded by numpy in the host's memory, "
                 "since validate/microbench/torch_codecs.py has no operators for it; the prediction "
                 "encodes on the device"
             )
     if learners > 1:
-        found.append(
+        remarks.append(
             f"{learners} learners on each device are streams of one process (threads on a "
             "processor), for which NVIDIA's multi-process service (MPS) changes nothing"
         )
-    return found
+    return remarks
 
 
-def _all_reduced(scenario: Scenario) -> Method | None:
+def _ddp(scenario: Scenario) -> Method | None:
     """Return DDP, if gradients overlap with the backward pass or a hook compresses them."""
     aggregation: Any = scenario.strategy.aggregation
     overlap, codec = scenario.strategy.overlap, scenario.strategy.compression
@@ -107,15 +107,17 @@ def _buckets(scenario: Scenario) -> dict[str, float] | None:
     """Return how gradients are packed, None if DDP cannot pack them in this way."""
     overlap = scenario.strategy.overlap
     if not overlap.overlaps:
-        # One bucket closes when the backward pass ends, so nothing overlaps.
-        return {"bucket_size": _WHOLE, "first_bucket": _WHOLE}
+        # A single bucket closes when the backward pass ends, so nothing overlaps.
+        return {"bucket_size": _WHOLE_BYTES, "first_bucket": _WHOLE_BYTES}
     if overlap.size_of_buckets is not None:
         first = getattr(overlap, "first_bucket", overlap.size_of_buckets)
         return {"bucket_size": overlap.size_of_buckets, "first_bucket": first}
-    return {"bucket_size": _EACH, "first_bucket": _EACH} if overlap.merges_nothing else None
+    if overlap.merges_nothing:
+        return {"bucket_size": _EACH_BYTES, "first_bucket": _EACH_BYTES}
+    return None
 
 
-def _sharded(scenario: Scenario) -> Method | None:
+def _fsdp(scenario: Scenario) -> Method | None:
     aggregation: Any = scenario.strategy.aggregation
     if aggregation.offloading.parts:
         raise DpsimError(
@@ -145,7 +147,7 @@ def _sharded(scenario: Scenario) -> Method | None:
 
 # By kind of aggregation and of sync: torch's own methods.
 _BY_TORCH: Mapping[tuple[str, str], Callable[[Scenario], Method | None]] = {
-    ("allreduce", "bsp"): _all_reduced,
-    ("sharded", "bsp"): _sharded,
+    ("allreduce", "bsp"): _ddp,
+    ("sharded", "bsp"): _fsdp,
     ("allreduce", "sma"): _learners,
 }

@@ -69,21 +69,21 @@ def node_profile(
     measured = Rows(rows)
     _check_machine(measured)
     try:
-        left = carry(
+        rest = carry(
             plan.items,
             measured,
             orders,
             device=plan.node.kind,
             minutes=minutes,
-            # One bar for all items.
+            # All items advance the same progress bar.
             progress=lambda name, done, total: progress("measurements", done, total),
         )
     finally:
         orders.close()
-    if left:
-        seconds = sum(item.seconds for item in left)
+    if rest:
+        seconds = sum(item.seconds for item in rest)
         narrate(
-            f"left over, about {seconds:.0f} s: {'; '.join(item.name for item in left)}. The same "
+            f"left over, about {seconds:.0f} s: {'; '.join(item.name for item in rest)}. The same "
             f"command goes on there, by {rows}"
         )
     return profile_in(measured, plan.items, plan.scenario, "node")
@@ -94,9 +94,9 @@ def profile_in(
 ) -> CalibrationProfile:
     """Return the profile from the ``rows`` of ``items``. Raises DpsimError if there are too few."""
     tried = [
-        (item, found)
+        (item, attempt)
         for item in items
-        if (found := rows.best(item.name, item.identity)) is not None
+        if (attempt := rows.best(item.name, item.identity)) is not None
     ]
     runs = list(_runs(tried))
     if not runs:
@@ -118,28 +118,29 @@ def profile_in(
 def _check_machine(rows: Rows) -> None:
     """Raise DpsimError for rows of another machine."""
     rows.refresh()
-    own = machine()
-    for what in ("cpu", "gpus"):
-        theirs = rows.world.get("machine", own)[what]
-        if theirs != own[what]:
+    ours = machine()
+    for part in ("cpu", "gpus"):
+        theirs = rows.world.get("machine", ours)[part]
+        if theirs != ours[part]:
             raise DpsimError(
-                f"{rows.path}: must be of this machine, where {what} is {own[what]}, but got "
+                f"{rows.path}: must be of this machine, where {part} is {ours[part]}, but got "
                 f"{theirs}: remove it, or write to another file"
             )
 
 
 def _runs(tried: Sequence[tuple[Item, Attempt]]) -> Iterator[RunFile]:
-    for item, found in tried:
-        if item.settings is None or not found.rows:
+    for item, attempt in tried:
+        if item.settings is None or not attempt.rows:
             continue
-        for what, why in ((row["what"], row["not_run"]) for row in found.rows if "not_run" in row):
-            narrate(f"{item.name}: {what}: not measured: {why}")
+        for row in attempt.rows:
+            if "not_run" in row:
+                narrate(f"{item.name}: {row['what']}: not measured: {row['not_run']}")
         yield RunFile(
             what=item.settings.what,
             settings=item.settings,
-            rows=tuple(row for row in found.rows if "not_run" not in row),
-            failed=found.why or None,
-            **found.world,
+            rows=tuple(row for row in attempt.rows if "not_run" not in row),
+            failed=attempt.why or None,
+            **attempt.world,
         )
 
 

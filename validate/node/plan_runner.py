@@ -20,7 +20,7 @@ PROGRAM = program("validate.node.items")
 """The program of each rank; the order, as JSON, follows."""
 _START_S = 120.0  # until ranks have met, at most
 _LEAST_S = 60.0  # that any item may take
-_PATIENCE = 4.0  # times the expected seconds of an item
+_TIMEOUT_FACTOR = 4.0  # times the expected seconds of an item
 _WORTH_A_START_S = 10.0  # with less left, no ranks are started
 
 Progress = Callable[[str, int, int], None]
@@ -50,8 +50,8 @@ def carry(
     items = _possible(items, orders.most)
     rows.refresh()
     rows.settle()
-    waiting = [item for item in items if not _tried(item, rows)]
-    waiting += [item for item in items if _tried(item, rows) in ("failed", "cut")]
+    waiting = [item for item in items if not _best_end(item, rows)]
+    waiting += [item for item in items if _best_end(item, rows) in ("failed", "cut")]
     watchman = Watchman(device)
     before = len(items) - len(waiting) - len(rows.attempts)
     shown: set[str] = set()
@@ -64,23 +64,23 @@ def carry(
             progress(current.name, before + len(rows.attempts) - 1, len(items))
 
     while group := _next(waiting, end - time.monotonic()):
-        tried = _Group(group, rows, device, end, look).carried(orders)
+        tried = _Group(group, rows, device, end, look).measure(orders)
         waiting = [item for item in waiting if item.name not in tried]
-    return [item for item in items if _tried(item, rows) != "done"]
+    return [item for item in items if _best_end(item, rows) != "done"]
 
 
 def _possible(items: Sequence[Item], most: int | None) -> list[Item]:
     """Return the items for at most so many ranks, and say which ones are left out."""
-    found = [item for item in items if most is None or item.ranks <= most]
-    if names := [item.name for item in items if item not in found]:
+    possible = [item for item in items if most is None or item.ranks <= most]
+    if names := [item.name for item in items if item not in possible]:
         narrate(f"not by the {most} ranks of the launcher, which are too few: {'; '.join(names)}")
-    return found
+    return possible
 
 
-def _tried(item: Item, rows: Rows) -> str:
+def _best_end(item: Item, rows: Rows) -> str:
     """Return how the item's best attempt ended, "" if it was interrupted or there is none."""
-    found = rows.best(item.name, item.identity)
-    return "" if found is None else found.ended
+    attempt = rows.best(item.name, item.identity)
+    return "" if attempt is None else attempt.ended
 
 
 def _next(waiting: Sequence[Item], left_s: float) -> list[Item]:
@@ -102,7 +102,7 @@ class _Group:
     end: float
     look: Callable[[], None]
 
-    def carried(self, orders: Orders) -> set[str]:
+    def measure(self, orders: Orders) -> set[str]:
         """Measure the items, and return the names of those that were begun, however they ended."""
         before = len(self.rows.attempts)
         started = time.monotonic()
@@ -116,9 +116,9 @@ class _Group:
         try:
             orders.carry_out(measuring, self.items[0].ranks, lambda: self._look(started))
         except _Cut as cut:
-            self._ended("cut", str(cut), before)
+            self._record_end("cut", str(cut), before)
         except DpsimError as error:
-            self._ended("failed", str(error), before)
+            self._record_end("failed", str(error), before)
         self.rows.refresh()
         self.rows.settle()
         return {attempt.name for attempt in self.rows.attempts[before:]}
@@ -137,11 +137,11 @@ class _Group:
             return
         seconds = next(item.seconds for item in self.items if item.name == current.name)
         # Twice as long after each time that it was cut off: slow machines need more than expected.
-        limit = max(_PATIENCE * seconds, _LEAST_S) * 2 ** self.rows.cut_off(current)
+        limit = max(_TIMEOUT_FACTOR * seconds, _LEAST_S) * 2 ** self.rows.cut_off(current)
         if self.rows.current_s > limit:
             raise _Cut(f"it had not ended after {limit:.0f} s")
 
-    def _ended(self, how: str, why: str, before: int) -> None:
+    def _record_end(self, how: str, why: str, before: int) -> None:
         """Record how the current item ended or, if there was none, that ranks did not start."""
         self.rows.refresh()
         current = self.rows.current

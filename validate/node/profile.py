@@ -37,11 +37,11 @@ from validate.node.rows import Attempt, usual_s
 from validate.node.spreads import EVERY, scaled_to_concurrent_steps, spreads_of
 from validate.node.strategies import served_tables, with_wrappers
 
-_IMAGE = 3  # dimensions of an image
-_LEAST = 3  # sizes that constants are fitted on
-# By kind of product: the constant that it measures.
+_IMAGE_DIMENSIONS = 3  # dimensions of an image
+_FEWEST_SIZES = 3  # sizes that constants are fitted on
+# The constant that each kind of product measures.
 _CLASSES = {"gemm": "product", "conv": "conv"}
-# By precision: the name of its family.
+# The family of each precision.
 _NAMES = {"fp32": "fp32", "tf32": "tf32", "fp16": "half", "bf16": "half"}
 Rows = Sequence[Mapping[str, Any]]
 
@@ -73,8 +73,8 @@ def profile_of(
     residuals = _held_out_errors(tables, scenario)
     spreads, errors_of_slowest = spreads_of(runs)
     if errors_of_slowest:
-        what = "the slowest rank's computing, batch sizes left out"
-        residuals[what] = Residuals.of(errors_of_slowest, "held-out rows")
+        name_of_slowest = "the slowest rank's computing, batch sizes left out"
+        residuals[name_of_slowest] = Residuals.of(errors_of_slowest, "held-out rows")
     for model in models:
         if errors := step_errors(model):
             residuals[f"steps of {model.model}, batch sizes left out"] = Residuals.of(
@@ -113,15 +113,15 @@ def _tables(run: RunFile) -> list[Held]:
     rows: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
     for row in run.of("collectives"):
         rows[row["operation"]].append(row)
-    found = []
+    tables = []
     for operation, own in rows.items():
         own.sort(key=lambda row: int(row["bytes"]))
-        # From the second on: the smallest size, which determines the entry most, is always kept.
+        # Never hold out the smallest size, since it determines the table's entry most.
         out = own[1::EVERY]
         kept = [row for row in own if row not in out]
-        if len(kept) >= _LEAST and out:
-            found.append(Held(_table(operation, kept, run), _table(operation, out, run)))
-    return found
+        if len(kept) >= _FEWEST_SIZES and out:
+            tables.append(Held(_table(operation, kept, run), _table(operation, out, run)))
+    return tables
 
 
 def _table(operation: str, rows: Rows, run: RunFile) -> Measured:
@@ -149,15 +149,15 @@ def _held_out_errors(tables: Sequence[Held], scenario: Scenario) -> dict[str, Re
     for held in tables:
         by_operation[held.kept.operation].append(held)
     residuals = {}
-    for operation, own in by_operation.items():
-        backend = own[0].kept.backend
-        bases = [base_of(scenario, held.kept) for held in own]
+    for operation, group in by_operation.items():
+        backend = group[0].kept.backend
+        bases = [base_of(scenario, held.kept) for held in group]
         # The profile keeps their tables even so, without errors.
         if any(base is None for base in bases):
             continue
-        constants = constants_of(bases, [held.kept for held in own])
+        constants = constants_of(bases, [held.kept for held in group])
         errors, sizes = [], []
-        for base, held in zip(bases, own, strict=True):
+        for base, held in zip(bases, group, strict=True):
             nothing = base.seconds_from_common_start(4)
             for size, measured in zip(held.out.sizes_bytes, held.out.times_s, strict=True):
                 whole = base.seconds_from_common_start(size)
@@ -175,7 +175,7 @@ def base_of(scenario: Scenario, table: Measured) -> Any:
     from dpsim.engine import resized
     from dpsim.strategy import StrategyConfig
 
-    # One all-reduces, the other gathers and scatters: other operations have no model to refit.
+    # These strategies cover the operations whose models can be refitted.
     kinds = [
         {"kind": "allreduce", "library": table.backend},
         {"kind": "sharded", "stage": 3},
@@ -205,7 +205,7 @@ def _model(run: RunFile, scenario: Scenario) -> MeasuredModel:
         update={"software": _software(run)}
     )
     if name in MODELS:
-        return _divided(model, name, scenario, precision)
+        return _divide_by_layers(model, name, scenario, precision)
     return model.model_copy(update={"precision": precision})
 
 
@@ -213,11 +213,11 @@ def _software(run: RunFile) -> dict[str, str]:
     settings = run.settings
     words = {"execution": settings.execution, "optimizer_kernels": settings.optimizer_kernels}
     # Models of tokens have only one layout.
-    images = len(subject(settings).shape) == _IMAGE
+    images = len(subject(settings).shape) == _IMAGE_DIMENSIONS
     return words | ({"memory_format": settings.memory_format} if images else {})
 
 
-def _divided(
+def _divide_by_layers(
     measured: MeasuredModel, name: str, scenario: Scenario, precision: str
 ) -> MeasuredModel:
     tables: dict[str, list[tuple[float, ...]]] = defaultdict(list)
@@ -254,22 +254,22 @@ def _beside(rows: Rows) -> Parameter | None:
 
 def _constants(rows: Rows, gpu: Gpu) -> dict[str, Parameter]:
     """Return the compute constants for which there are rows."""
-    found = {}
+    constants = {}
     peaks = {str(precision): peak.value for precision, peak in gpu.peak.items()}
     for kind, (precision, short) in product(("gemm", "conv"), _NAMES.items()):
         peak = peaks.get(precision)
-        own = [row for row in rows if (row["kind"], row["precision"]) == (kind, precision)]
-        if own and peak is not None:
-            # The best of all sizes: the lower rate of small products is part of the model's ramp.
-            fastest = max(row["flop_per_s"] for row in own)
-            found[f"{_CLASSES[kind]}_{short}"] = Parameter(value=fastest / peak, unit="1")
+        rates = [row for row in rows if (row["kind"], row["precision"]) == (kind, precision)]
+        if rates and peak is not None:
+            # Take the best rate of all sizes, since the model has a ramp for smaller products.
+            fastest = max(row["flop_per_s"] for row in rates)
+            constants[f"{_CLASSES[kind]}_{short}"] = Parameter(value=fastest / peak, unit="1")
     for row in rows:
         if row["kind"] == "memory":
             reached = row["rate_Bps"] / gpu.memory_bandwidth.value
-            found["memory"] = Parameter(value=reached, unit="1")
+            constants["memory"] = Parameter(value=reached, unit="1")
         if row["kind"] == "launch":
-            found["launch"] = Parameter(value=row["time_s"], unit="s")
-    return found
+            constants["launch"] = Parameter(value=row["time_s"], unit="s")
+    return constants
 
 
 class Copies(NamedTuple):
@@ -293,8 +293,9 @@ def fit_copies(copies: Sequence[Copies]) -> dict[str, Parameter]:
     Raises DpsimError for fewer than three sizes.
     """
     sizes = {one.nbytes for one in copies}
-    if len(sizes) < _LEAST:
-        raise DpsimError(f"runs must have copies of at least {_LEAST} sizes, but have {len(sizes)}")
+    if len(sizes) < _FEWEST_SIZES:
+        rule = f"runs must have copies of at least {_FEWEST_SIZES} sizes"
+        raise DpsimError(f"{rule}, but have {len(sizes)}")
     nbytes = np.array([float(one.nbytes) for one in copies])
     lines = fit_lines(nbytes, [one.times_s for one in copies])
     return {

@@ -27,8 +27,8 @@ from validate.ranks.processes import World, first_line
 from validate.training import Method, Task, Training, computing_step, train
 from validate.twins import Subject, subject_of, timed_subject
 
-_WARM = 3  # steps alone that do not count
-_FEW, _MANY = 3, 20  # that count: as many as the training has, within these
+_ALONE_WARMUP_STEPS = 3  # steps alone that do not count
+_FEWEST_STEPS, _MOST_STEPS = 3, 20  # that count: as many as the training has, within these
 COMPUTES = ("real", "timed")
 Row = dict[str, Any]
 
@@ -53,14 +53,14 @@ def twin_of(scenario: Scenario) -> Subject:
             "takes its predicted times instead"
         )
     flash = all(part.accelerator.flash_attention for part in scenario.cluster.parts)
-    found = subject_of(scenario.workload, flash=flash)
-    if found is None:
+    twin = subject_of(scenario.workload, flash=flash)
+    if twin is None:
         raise DpsimError(
             "workload.model: must be one that torch can build (ResNet, VGG, ViT, BERT, GPT, LLaMA, "
             "a configuration, or torch: package.module:factory), but got "
             f"{scenario.build_model().name}; --compute timed takes its predicted times instead"
         )
-    return found
+    return twin
 
 
 def carry_out(job: Job, world: World, compute: str) -> Row:
@@ -78,24 +78,24 @@ def carry_out(job: Job, world: World, compute: str) -> Row:
     face.reset_peak()
     before = face.peak_bytes()
     with products_in(scenario.workload.precision):
-        # Layers that take given seconds have nothing to compile: the seconds are those compiled.
-        words = scenario.workload.full_software
+        # Timed layers have nothing to compile, since their seconds are those of compiled ones.
+        software = scenario.workload.full_software
         if compute == "timed":
-            words = replace(words, execution="eager")
-        if words.execution != "eager":
+            software = replace(software, execution="eager")
+        if software.execution != "eager":
             # Several scenarios in one process are compiled separately: otherwise torch would
             # compile for dynamic sizes on the second batch size, and stop after eight variants of a
             # function.
             torch.compiler.reset()
         subject = subject_for(job, world, compute)
-        task = ScenarioTask(job, subject, face, world.rank, words)
+        task = ScenarioTask(job, subject, face, world.rank, software)
         working = world.rank < placed.workers
         with _compiling():
             training = _training(job, method, world, task, working, compute)
             face.reset_peak()
             record = train(method, world, training, task)
         peak = face.peak_bytes()
-        # Frees the training's memory first: the next replica need not fit beside it.
+        # Free the training's memory, so that the next replica need not fit beside it.
         gc.collect()
         by_itself = _computing_only(method, task, training, world, working)
 
@@ -121,7 +121,7 @@ def computing_seconds(job: Job, world: World) -> Row:
     with products_in(job.scenario.workload.precision):
         words = job.scenario.workload.full_software
         task = ScenarioTask(job, twin_of(job.scenario), world.face, world.rank, words)
-        training = Training(steps=_MANY, batch=job.scenario.workload.batch_per_gpu)
+        training = Training(steps=_MOST_STEPS, batch=job.scenario.workload.batch_per_gpu)
         return {"alone_s": _computing_only(method, task, training, world, working=True).seconds}
 
 
@@ -191,16 +191,16 @@ def _computing_only(
         return _Computing([0.0], 1.0)
     face = world.face
     step = computing_step(method, world, training, task)
-    counted = min(max(training.steps, _FEW), _MANY)
+    counted = min(max(training.steps, _FEWEST_STEPS), _MOST_STEPS)
     marks = []
-    for turn in range(_WARM + counted):
-        if turn == _WARM:
+    for turn in range(_ALONE_WARMUP_STEPS + counted):
+        if turn == _ALONE_WARMUP_STEPS:
             wall, busy = time.perf_counter(), time.process_time()
         begin = face.mark()
         step()
         marks.append((begin, face.mark()))
     face.finish()
     share = (time.process_time() - busy) / (time.perf_counter() - wall)
-    times = [face.seconds(*both) for both in marks[_WARM:]]
+    times = [face.seconds(*both) for both in marks[_ALONE_WARMUP_STEPS:]]
     world.barrier()
     return _Computing(times, share)

@@ -31,7 +31,7 @@ from validate.node.hardware import (
 )
 from validate.node.methods import deviations, method_on
 from validate.node.program import COMPUTES, Row, carry_out, twin_of
-from validate.ranks.launch import RunFailed, connected, launch, loopback, write_row
+from validate.ranks.launch import RunFailed, launch, loopback, report_connected, write_row
 from validate.ranks.processes import IMPORTED_LATE, joined, ranks_of_launcher
 from validate.ranks.program import program
 from validate.run import EVERY_STEP, PartialRunError, StepRun, step_run
@@ -61,24 +61,24 @@ def on_node(
     if compute not in COMPUTES:
         raise DpsimError(f"--compute must be real or timed here, but got {compute!r}")
     launched = ranks_of_launcher()
-    found = here(device)
+    node = here(device)
     if take_what_is_here:
-        case = as_here(case, found, launched)
+        case = as_here(case, node, launched)
     scenario = case.scenario()
-    check(scenario, found, launched)
-    # Both are checked before any rank starts, so that a refusal is one line and not a failed run.
+    check(scenario, node, launched)
+    # Check method and model before any rank starts, so that a refusal is not a failed run.
     method_on(scenario)
     if compute == "real":
         twin_of(scenario)
-    if compute == "real" and found.kind == "cpu" and launched is None:
+    if compute == "real" and node.kind == "cpu" and launched is None:
         check_memory_here(scenario)
 
     arguments = [case.file, case.set, device, backend, compute]
     if launched is not None:
-        gathered = _as_launched(arguments)
-        return None if gathered is None else beside_prediction(case, found, gathered, "")
+        gathered = _run_as_rank(arguments)
+        return None if gathered is None else beside_prediction(case, node, gathered, "")
     rows, failed = _on_own_ranks(arguments, placement(scenario), timeout_s or _TIMEOUT_S)
-    run = beside_prediction(case, found, rows, failed)
+    run = beside_prediction(case, node, rows, failed)
     if failed:
         raise PartialRunError(failed, [run])
     return run
@@ -107,12 +107,12 @@ def as_rank(text: str) -> None:
     """Run one rank, started by `on_node`, and write its measurements."""
     file, sets, device, backend, compute = json.loads(text)
     with joined(backend, device, _MEET_S) as world:
-        connected()
+        report_connected()
         write_row(carry_out(Case(file, tuple(sets)).job(), world, compute))
         world.barrier()
 
 
-def _as_launched(arguments: Sequence[Any]) -> list[Row] | None:
+def _run_as_rank(arguments: Sequence[Any]) -> list[Row] | None:
     """Run as one of the ranks of a launcher: return all rows on rank 0, None elsewhere."""
     file, sets, device, backend, compute = arguments
     with joined(backend, device, _MEET_S) as world:
@@ -135,7 +135,7 @@ def beside_prediction(case: Case, node: Here, rows: Sequence[Row], failed: str) 
     first = ordered[0]
     return replace(
         run,
-        predicted=as_measured(run.predicted),
+        predicted=divide_as_measured(run.predicted),
         device=first["device"],
         backend=first["backend"],
         memory=_memory(predicted, ordered),
@@ -144,13 +144,13 @@ def beside_prediction(case: Case, node: Here, rows: Sequence[Row], failed: str) 
             *_notes(job.scenario.cluster.parts, node, predicted),
             *deviations(job.scenario, on_gpu=node.kind == "cuda"),
             *_by_another_library(job, first["backend"]),
-            *_crowded(node, ordered),
-            *_interrupted(node, ordered),
+            *_sharing_notes(node, ordered),
+            *_busy_notes(node, ordered),
         ),
     )
 
 
-def as_measured(predicted: Result) -> Result:
+def divide_as_measured(predicted: Result) -> Result:
     """Return the prediction with its parts divided like the measurement.
 
     The time that computing loses to concurrent communication is measured as communication, since
@@ -183,7 +183,7 @@ def _by_another_library(job: Job, backend: str) -> Iterator[str]:
         )
 
 
-def _crowded(node: Here, rows: Sequence[Row]) -> Iterator[str]:
+def _sharing_notes(node: Here, rows: Sequence[Row]) -> Iterator[str]:
     """Yield notes on GPUs that others use: their memory is counted, and they slow the run."""
     for row in rows:
         if node.kind == "cuda" and row["held_before_bytes"] > _CONTEXT_BYTES:
@@ -194,7 +194,7 @@ def _crowded(node: Here, rows: Sequence[Row]) -> Iterator[str]:
             )
 
 
-def _interrupted(node: Here, rows: Sequence[Row]) -> Iterator[str]:
+def _busy_notes(node: Here, rows: Sequence[Row]) -> Iterator[str]:
     """Yield a note if other programs took processors while ranks computed without waiting."""
     least = min(row.get("processor_share", 1.0) for row in rows)
     # More ranks than cores take turns, which profiles of as many ranks include.
@@ -245,7 +245,7 @@ def steps_of(job: Job, rows: Rows) -> Steps:
     pauses = _column([row["pauses_s"] for row in workers], whole)
     alone = _column([np.resize(row["alone_s"], whole).tolist() for row in workers], whole)
     own = pauses + alone
-    # A step may be shorter than the steps measured alone: then all of it was computing.
+    # A step that is shorter than the steps measured alone counts as computing.
     steps.compute[:] = np.minimum(own, rest)
     beyond = rest - steps.compute
     if not job.independent_workers:

@@ -117,13 +117,13 @@ def with_wrappers(
                     wrapper: Parameter(value=max(own - plain, 0.0), unit="s")
                     for wrapper, own in seconds.items()
                 }
-    found = []
+    wrapped = []
     for model in models:
         # Wrappers were measured around eager passes.
         eager = model.software.get("execution", "eager") == "eager"
         own = added.get((model.model, str(model.precision))) if eager else None
-        found.append(model.model_copy(update={"wrapped": own or {}}))
-    return found
+        wrapped.append(model.model_copy(update={"wrapped": own or {}}))
+    return wrapped
 
 
 def _alone(attempt: Attempt) -> dict[str, float]:

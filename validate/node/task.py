@@ -20,7 +20,7 @@ from validate.microbench.precision import casting
 from validate.microbench.software import (
     OPTIMIZER_CLASSES,
     Words,
-    executed,
+    apply_execution,
     images,
     laid_out,
     optimizer_words,
@@ -34,7 +34,7 @@ class ScenarioTask(Task):
     """The workload of ``job`` as one rank trains it: ``subject`` on ``face``'s device.
 
     ``words`` are the software settings. A sharded model has its own weights' layout, and no CUDA
-    graphs (`omitted`).
+    graphs (`omitted_words`).
     """
 
     keeps_weights = False
@@ -61,7 +61,7 @@ class ScenarioTask(Task):
 
     def model(self, seed: int) -> nn.Module:
         """Return the subject's model, compiled and with recomputation as in the scenario."""
-        module = self._normalised(self._subject.module(self._face.place, seed))
+        module = self._with_shared_norms(self._subject.module(self._face.place, seed))
         module = laid_out(module, self._words)
         checkpoint(module, self._workload)
         self._execute([module], graphs=self._face.on_gpu)
@@ -69,12 +69,12 @@ class ScenarioTask(Task):
 
     def outline(self, seed: int) -> nn.Module:
         """Return the model without weights, compiled by block: gathers come in between."""
-        module = self._normalised(self._subject.outline(self._face.place, seed))
+        module = self._with_shared_norms(self._subject.outline(self._face.place, seed))
         checkpoint(module, self._workload)
         self._execute(blocks_of(module), graphs=False)
         return module
 
-    def _normalised(self, module: nn.Module) -> nn.Module:
+    def _with_shared_norms(self, module: nn.Module) -> nn.Module:
         """Return ``module`` with the scenario's groups of batch norm, which torch has on GPUs."""
         if self._sharing is None:
             return module
@@ -123,7 +123,7 @@ class ScenarioTask(Task):
     def _execute(self, parts: Sequence[nn.Module], *, graphs: bool) -> None:
         for part in parts:
             # Not by its own compile(), which ignores a model made only of torch's own modules.
-            part.forward = executed(part.forward, self._words, graphs=graphs)
+            part.forward = apply_execution(part.forward, self._words, graphs=graphs)
 
     def _criterion(self, output: Any) -> Tensor:
         tensor = output if isinstance(output, torch.Tensor) else next(iter(output))
@@ -170,7 +170,7 @@ def checkpoint(module: nn.Module, workload: WorkloadConfig) -> None:
         return
     settings: dict[str, Any] = {"context_fn": _kept_products()} if recompute.selective else {}
     for index, block in enumerate(blocks):
-        # Spread evenly: a block is chosen where the running sum of shares passes a whole number.
+        # To spread blocks evenly, choose those where the sum of shares passes a whole number.
         if int((index + 1) * recompute.share) > int(index * recompute.share):
             block.forward = _computed_again(block.forward, **settings)
 
@@ -238,7 +238,7 @@ class _KeepProducts:
             return CheckpointPolicy.MUST_SAVE
         if not any(product in name for product in ("aten.mm", "aten.addmm", "aten.bmm")):
             return CheckpointPolicy.PREFER_RECOMPUTE
-        # Counted separately: the recomputation must choose like the forward pass.
+        # Count forward and recomputation separately, since both must choose the same products.
         again = bool(context.is_recompute)
         self._products[again] += 1
         stays = self._products[again] % 2 == 1

@@ -93,14 +93,14 @@ def compare_steps(
     with _folder(write_scenarios) as folder, prepared_by(KeptJobs().prepare):
         read = list(_read(rows, table, folder, result))
         folder.check_names(read)
-        known_rows = _known(read, table, known) if regime == "calibrated" else {}
+        known_rows = _known_of_series(read, table, known) if regime == "calibrated" else {}
         calibrate: Calibrate = FittedToKnown(folder) if table.plans else ScaledToKnown(folder)
         simulation = _Simulation(folder, table.identity, known_rows, calibrate)
         for done, step in enumerate(read, 1):
             try:
                 result.every.append(simulation.step(step))
             except DpsimError as error:
-                result.refused.append(_refused(step.row, table, error))
+                result.refused.append(_refuse(step.row, table, error))
             progress("predicting", done, len(read))
     if table.beside is not None:
         beside, notes = table.beside(result.every)
@@ -114,7 +114,7 @@ def _read(
 ) -> Iterator[PublishedStep]:
     """Yield the rows that dpsim simulates; the others are added to those refused."""
     read = table.reader(rows)
-    seen = _seen(table)
+    seen = _fitted_keys(table)
     for row in rows:
         try:
             step = folder.fitting(read(row))
@@ -122,20 +122,20 @@ def _read(
                 step = unseen(step, table.group(row), folder.scenario(step))
             yield step
         except NotPredictedError as reason:
-            result.refused.append(_refused(row, table, reason))
+            result.refused.append(_refuse(row, table, reason))
 
 
-def _seen(table: StepTable) -> frozenset[tuple[str, ...]]:
+def _fitted_keys(table: StepTable) -> frozenset[tuple[str, ...]]:
     """Return the keys of the rows of the public table that the shipped constants are fitted to."""
     rows = () if table.fitted is None else packaged_rows(table.fitted)
     return frozenset(row.key(table.identity) for row in rows)
 
 
-def _refused(row: Row, table: StepTable, reason: DpsimError) -> Refused:
+def _refuse(row: Row, table: StepTable, reason: DpsimError) -> Refused:
     return Refused(row, row.cells(table.identity), str(reason))
 
 
-def _known(
+def _known_of_series(
     steps: Sequence[PublishedStep], table: StepTable, count: int
 ) -> dict[str, Sequence[PublishedStep]]:
     """Return the known rows of each series."""
@@ -186,15 +186,15 @@ class _Simulation:
         """Return the row beside its prediction."""
         known = self._known.get(step.series, ())
         if any(step is other for other in known):
-            return self._predicted(step, step.scenario, step.constants, is_known=True)
+            return self._predict(step, step.scenario, step.constants, is_known=True)
         if not known:
-            return self._predicted(step, step.scenario, step.constants)
+            return self._predict(step, step.scenario, step.constants)
         found = self._calibrate(known, step)
         for name, text in found.files.items():
             self._folder.write(name, text)
-        return self._predicted(step, found.scenario, found.words, calibrated=found)
+        return self._predict(step, found.scenario, found.words, calibrated=found)
 
-    def _predicted(
+    def _predict(
         self,
         step: PublishedStep,
         content: Mapping[str, Any],

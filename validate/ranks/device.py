@@ -26,7 +26,7 @@ import torch
 from validate.ranks.smi import why_silent
 
 _TRIAL_CYCLES = 10_000_000  # 5 ms at 2 GHz: long compared with a launch
-_TRIALS, _COUNTED = 20, 5  # an idle GPU runs slowly at first: the last ones count
+_TRIALS, _COUNTED_TRIALS = 20, 5  # an idle GPU runs slowly at first: the last ones count
 OUT_OF_MEMORY = torch.cuda.OutOfMemoryError
 """The exception that torch raises when a GPU is out of memory."""
 
@@ -263,13 +263,13 @@ class CudaFace(DeviceFace):
 
     @cached_property
     def _cycles_per_second(self) -> float:
-        # Measured: a GPU's clock depends on its load and on its power limit.
+        # Measure the clock, since it depends on the GPU's load and power limit.
         marks = [self.mark()]
         for _ in range(_TRIALS):
             self._sleep(_TRIAL_CYCLES)
             marks.append(self.mark())
         taken = [self.seconds(*both) for both in pairwise(marks)]
-        return _TRIAL_CYCLES / median(taken[-_COUNTED:])
+        return _TRIAL_CYCLES / median(taken[-_COUNTED_TRIALS:])
 
     def _sleep(self, cycles: int) -> None:
         # The current device is per thread: without this, other threads would use the first GPU.

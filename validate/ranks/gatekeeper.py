@@ -53,7 +53,7 @@ class Gatekeeper:
             self._let_go()
 
     def _let_go(self) -> None:
-        # A separate list, since released workers are removed from the waiting ones.
+        # Iterate over a copy, since released workers are removed from `_waiting`.
         for worker in [each for each in self._waiting if self.gate.may_go_on(each)]:
             staleness = self.gate.staleness(worker)
             self._goes_on(worker, staleness, self.gate.go_on(worker))

@@ -35,7 +35,7 @@ _OF_LOST = re.compile(
     "closed by peer|reset by peer|broken pipe|remote process exited", re.IGNORECASE
 )
 DEFAULT_TIMEOUT = 60.0  # seconds that ranks wait for each other
-# The variables with the number of tasks that each has started, of which this process is one.
+# The env with the number of tasks that each has started, of which this process is one.
 _OTHER_LAUNCHERS = {"SLURM_STEP_NUM_TASKS": "srun", "OMPI_COMM_WORLD_SIZE": "mpirun"}
 LOST = 2
 """The exit code of a rank that fails since another one is gone."""
@@ -139,13 +139,13 @@ def ranks_of_launcher(environment: Mapping[str, str] | None = None) -> int | Non
 
     Raises DpsimError in a task of another launcher, where each task would start its own ranks.
     """
-    found = os.environ if environment is None else environment
-    if "RANK" in found:
-        return place_from_environment(found).size
+    env = os.environ if environment is None else environment
+    if "RANK" in env:
+        return place_from_environment(env).size
     for name, launcher in _OTHER_LAUNCHERS.items():
-        if found.get(name, "1") != "1":
+        if env.get(name, "1") != "1":
             raise DpsimError(
-                f"RANK must be set in each of the {found[name]} tasks that {launcher} has started, "
+                f"RANK must be set in each of the {env[name]} tasks that {launcher} has started, "
                 "with WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR and MASTER_PORT, but "
                 "is not: start torchrun on each node, or one task alone"
             )
@@ -157,20 +157,20 @@ def place_from_environment(environment: Mapping[str, str] | None = None) -> Plac
 
     Raises DpsimError.
     """
-    found = os.environ if environment is None else environment
-    if "RANK" not in found and "WORLD_SIZE" not in found:
+    env = os.environ if environment is None else environment
+    if "RANK" not in env and "WORLD_SIZE" not in env:
         return Place()
     for name in ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"):
-        if name not in found:
+        if name not in env:
             raise DpsimError(
                 f"{name} must be set in the environment of every rank, but is not: start ranks "
                 "with torchrun or --ranks"
             )
-    size = _number(found, "WORLD_SIZE", 1, 2**20)
-    rank = _number(found, "RANK", 0, size - 1)
-    _number(found, "MASTER_PORT", 1, 65535)
-    local_size = _number(found, "LOCAL_WORLD_SIZE", 1, size) if "LOCAL_WORLD_SIZE" in found else 1
-    local_rank = _number(found, "LOCAL_RANK", 0, size - 1) if "LOCAL_RANK" in found else 0
+    size = _number(env, "WORLD_SIZE", 1, 2**20)
+    rank = _number(env, "RANK", 0, size - 1)
+    _number(env, "MASTER_PORT", 1, 65535)
+    local_size = _number(env, "LOCAL_WORLD_SIZE", 1, size) if "LOCAL_WORLD_SIZE" in env else 1
+    local_rank = _number(env, "LOCAL_RANK", 0, size - 1) if "LOCAL_RANK" in env else 0
     # If only LOCAL_RANK is set, this machine has at least as many ranks as it implies.
     return Place(rank, size, local_rank, max(local_size, local_rank + 1))
 
@@ -186,10 +186,10 @@ def choose(place: Place, backend: str = AUTO, device: str = AUTO) -> tuple[str, 
     """Return the backend and the device: NCCL and CUDA if there are GPUs.
 
     Otherwise the available ones. Ranks share GPUs in turn if there are fewer GPUs; NCCL cannot do
-    so, which `agreed` handles once the ranks have met. Raises DpsimError for a choice that is
-    unknown or not available on this machine.
+    so, which `agree_on_backend` handles once the ranks have met. Raises DpsimError for a choice
+    that is unknown or not available on this machine.
     """
-    _known("backend", backend, (AUTO, *BACKENDS))
+    _check_name("backend", backend, (AUTO, *BACKENDS))
     gpus = usable_gpus(device)
     if device == AUTO:
         device = "cuda" if gpus else "cpu"
@@ -207,7 +207,7 @@ def usable_gpus(device: str) -> int:
 
     Raises DpsimError for an unknown ``device``, or if it is cuda and there are none.
     """
-    _known("device", device, (AUTO, *DEVICES))
+    _check_name("device", device, (AUTO, *DEVICES))
     gpus = torch.cuda.device_count() if torch.cuda.is_available() else 0
     if device == "cuda" and not gpus:
         raise DpsimError(
@@ -217,7 +217,7 @@ def usable_gpus(device: str) -> int:
     return gpus
 
 
-def agreed(world: World, backend: str) -> World:
+def agree_on_backend(world: World, backend: str) -> World:
     """Return the world, with gloo if ranks share GPUs and ``backend`` does not ask for NCCL.
 
     All ranks call it once they are connected. They compare the GPUs that they use, not how many
@@ -244,7 +244,7 @@ def agreed(world: World, backend: str) -> World:
     return world
 
 
-def _known(what: str, name: str, names: tuple[str, ...]) -> None:
+def _check_name(what: str, name: str, names: tuple[str, ...]) -> None:
     if name not in names:
         raise UnknownNameError(what, name, names)
 
@@ -274,13 +274,14 @@ def joined(
     host, if ranks do not meet.
     """
     place = place_from_environment()
-    # Before ranks connect: an error common to all is reported at once, not after a time-out.
+    # Choose before ranks connect, so that a common error is reported without a time-out.
     chosen, face = choose(place, backend, device)
     if chosen == "nccl" and not face.on_gpu:
         raise DpsimError("--backend must be gloo or mpi with --device cpu, but got nccl")
     face.use()
     store = _anew(meet(place, timeout), place)
-    with grouped(agreed(World(place, chosen, face, store, timeout), backend), "world") as world:
+    agreed = agree_on_backend(World(place, chosen, face, store, timeout), backend)
+    with process_group(agreed, "world") as world:
         yield world
 
 
@@ -292,7 +293,7 @@ def _anew(store: Any, place: Place) -> Any:
 
 
 @contextmanager
-def grouped(world: World, name: str) -> Iterator[World]:
+def process_group(world: World, name: str) -> Iterator[World]:
     """Open a process group of all ranks of ``world``, for its backend, during the block.
 
     A ``name`` can be used once per store.
@@ -327,7 +328,7 @@ def meet(place: Place, timeout: float) -> Any:
     Raises FailedError, naming rank and host, if they do not meet in time.
     """
     if place.size == 1 and "MASTER_PORT" not in os.environ:
-        # A single rank connects to no others: no port is opened.
+        # A single rank connects to no other rank, so open no port.
         return dist.HashStore()
     patience = timedelta(seconds=timeout)
     try:
@@ -354,7 +355,7 @@ def first_line(error: BaseException) -> str:
         return kind
     # torch begins with its source location: "[../torch/csrc/...cpp:123] ".
     first = re.sub(r"^\[\S+:\d+\]\s*", "", lines[0].strip())
-    # NCCL gives the reason after these words: no space in /dev/shm, no way to a peer.
+    # NCCL gives the reason (no space in /dev/shm, no way to a peer) after "Last error:".
     reason = lines[lines.index("Last error:") + 1 :] if "Last error:" in lines else []
     return f"{kind}: {first}" + (f" ({reason[0].strip()})" if reason else "")
 

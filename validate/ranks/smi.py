@@ -13,7 +13,7 @@ from pathlib import Path
 
 _PATIENCE_S = 20.0  # it waits for the driver, which may sleep
 _MPS = "/tmp/nvidia-mps"  # nosec B108 - the default folder of its control daemon
-_IDLE = 0x1
+_IDLE_BIT = 0x1
 # Bits of the reasons for reduced clocks that slow work down; from NVML's header, nvml.h.
 _SLOWED_BY = {
     0x2: "application clocks are set",
@@ -139,7 +139,7 @@ def _state(row: Sequence[str], reasons: str) -> GpuState:
         divided == "Enabled",
         driver,
         # An idle GPU runs slowly for that reason, whatever else holds.
-        () if bits & _IDLE else tuple(why for bit, why in _SLOWED_BY.items() if bits & bit),
+        () if bits & _IDLE_BIT else tuple(why for bit, why in _SLOWED_BY.items() if bits & bit),
     )
 
 

@@ -17,12 +17,12 @@ from validate.run.plan import load_plan, run_plan
 
 def main(plan: Path, output: Path, chosen: list[str]) -> None:
     """Run, and write after every case. Raises FailedError at the end if a run failed."""
-    found = (
+    records = (
         {record.name: record for record in load_run_records(output).runs} if output.exists() else {}
     )
     failures: list[str] = []
     for record in run_plan(load_plan(plan), chosen, failures.append):
-        found[record.name] = record
+        records[record.name] = record
         error = record.error
         assert error is not None
         narrate(
@@ -30,7 +30,7 @@ def main(plan: Path, output: Path, chosen: list[str]) -> None:
             f"{error:+.1%}{''.join(f' ({note})' for note in record.notes)}"
         )
         known = {key: value for key, value in machine().items() if key != "host"}
-        runs = tuple(found.values())
+        runs = tuple(records.values())
         save_run_records(output, RunRecords(machine=known, provenance=provenance(), runs=runs))
     if failures:
         raise FailedError("\n".join(failures))

@@ -24,15 +24,15 @@ def method_of(scenario: Scenario) -> Method:
     # A codec changes what is summed, so it needs other methods.
     known = _PLAIN if codec.exact else _COMPRESSED
     choose = known.get((aggregation.kind, sync.kind))
-    found = None if choose is None else choose(scenario)
-    if found is None:
+    method = None if choose is None else choose(scenario)
+    if method is None:
         raise DpsimError(
             "strategy must be one with a method for real computing (all-reduce with bsp in "
             "sequence, or with gloo or a ring by buckets, compressed, local-sgd or sma of one "
             "learner; parameter servers in sequence; gossip), "
             f"but got {aggregation.kind}, {sync.kind}, {strategy.overlap.kind}, {codec.kind}"
         )
-    return found
+    return method
 
 
 def _check_network(scenario: Scenario) -> None:
@@ -63,7 +63,7 @@ def library_of(scenario: Scenario) -> str:
     return prepare(scenario).setting.library if library == "auto" else library
 
 
-def _all_reduced(scenario: Scenario) -> Method | None:
+def _all_reduce_method(scenario: Scenario) -> Method | None:
     overlap, aggregation = scenario.strategy.overlap, scenario.strategy.aggregation
     passes = scenario.workload.gradient_accumulation
     if not aggregation.rebuilds_buckets or (passes > 1 and aggregation.reduces_each_pass):
@@ -83,13 +83,13 @@ def _all_reduced(scenario: Scenario) -> Method | None:
     return method_named("library") if _is_torchs(library) else None
 
 
-def _compressed(scenario: Scenario) -> Method | None:
+def _compressed_method(scenario: Scenario) -> Method | None:
     if not _by_ring(scenario):
         return None
     return method_named("compressed", codec=scenario.strategy.compression)
 
 
-def _averaged(scenario: Scenario) -> Method | None:
+def _averaging_method(scenario: Scenario) -> Method | None:
     sync: Any = scenario.strategy.sync
     outer = sync.outer_step
     whole = outer is None or outer.compression.exact
@@ -157,11 +157,11 @@ def _in_pairs(scenario: Scenario) -> Method | None:
     return method_named("ad-psgd")
 
 
-# By kind of aggregation and of sync: the function that chooses the method, or returns None. Each is
+# The function that chooses the method, or None, by kinds of aggregation and sync. A function is
 # called only for its own kinds, whose fields it reads.
 _PLAIN: Mapping[tuple[str, str], Callable[[Scenario], Method | None]] = {
-    ("allreduce", "bsp"): _all_reduced,
-    ("allreduce", "local-sgd"): _averaged,
+    ("allreduce", "bsp"): _all_reduce_method,
+    ("allreduce", "local-sgd"): _averaging_method,
     ("allreduce", "sma"): _drawn_together,
     ("gossip", "bsp"): _gossip,
     ("gossip", "asp"): _in_pairs,
@@ -171,5 +171,5 @@ _PLAIN: Mapping[tuple[str, str], Callable[[Scenario], Method | None]] = {
     ("parameter-server", "backup"): _with_backups,
 }
 _COMPRESSED: Mapping[tuple[str, str], Callable[[Scenario], Method | None]] = {
-    ("allreduce", "bsp"): _compressed,
+    ("allreduce", "bsp"): _compressed_method,
 }

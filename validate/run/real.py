@@ -23,14 +23,14 @@ from dpsim.scenario import Scenario
 from dpsim.workload import ModelProfile
 from validate.emulate import Case, Measured, Placement, placement
 from validate.microbench.layers import profile
-from validate.microbench.runs import launched
+from validate.microbench.runs import launch_benchmarks
 from validate.microbench.settings import Settings
-from validate.ranks.launch import RunFailed, connected, launch, loopback, write_row
+from validate.ranks.launch import RunFailed, launch, loopback, report_connected, write_row
 from validate.ranks.processes import joined
 from validate.ranks.program import program
 from validate.ranks.testbed import Testbed
 from validate.run.methods import method_of
-from validate.run.runs import PartialRunError, extended
+from validate.run.runs import PartialRunError, extend
 from validate.run.step_run import EVERY_STEP, StepRun, step_run
 from validate.training import Training, train
 
@@ -61,8 +61,8 @@ def real_run(case: Case, *, timeout_s: float | None = None) -> StepRun:
             f"{case.file}: testbed must be in the scenario or given by --testbed, but is not"
         )
     with TemporaryDirectory() as folder:
-        own, waits = _predictable(case, Path(folder))
-        config, placed = extended(scenario.testbed, placement(scenario))
+        predictable, waits = _predictable(case, Path(folder))
+        config, placed = extend(scenario.testbed, placement(scenario))
         failed = ""
         command = program(__name__, json.dumps([case.file, case.set]), str(waits))
         with Testbed(config) as up:
@@ -77,12 +77,11 @@ def real_run(case: Case, *, timeout_s: float | None = None) -> StepRun:
                 failed, rows = str(error), error.run.rows
 
         repeated = [Measured(_steps(rows, placed), {})] if rows else []
-        found = step_run(
-            own, run_scenario(own.scenario(), EVERY_STEP, settle=False), repeated, failed
-        )
-    if failed or found is None:
-        raise PartialRunError(failed or "no rank has recorded anything", [found] if found else [])
-    return found
+        predicted = run_scenario(predictable.scenario(), EVERY_STEP, settle=False)
+        run = step_run(predictable, predicted, repeated, failed)
+    if failed or run is None:
+        raise PartialRunError(failed or "no rank has recorded anything", [run] if run else [])
+    return run
 
 
 def _predictable(case: Case, folder: Path) -> tuple[Case, Path]:
@@ -91,7 +90,7 @@ def _predictable(case: Case, folder: Path) -> tuple[Case, Path]:
     All files are written to ``folder``: the times measured on one rank, the same stretched, and the
     waits.
     """
-    # Twice with a profile: the waits need the measured seconds, and the prediction those stretched.
+    # The waits need the measured seconds, and the prediction needs the stretched seconds.
     waits = folder / "waits.json"
     batch = case.scenario().workload.batch_per_gpu
     measured = _measured_profile(batch)
@@ -156,7 +155,7 @@ def _measured_profile(batch: int) -> ModelProfile:
         backend=_BACKEND,
         device=_DEVICE,
     ).checked()
-    run = launched(settings, loopback(1), lambda what, done, total: None)
+    run = launch_benchmarks(settings, loopback(1), lambda what, done, total: None)
     return profile(run.of("layers"), run.settings)
 
 
@@ -182,6 +181,6 @@ def as_rank(text: str, waits: str) -> None:
     """Train as one rank, started by `real_run`, and write its record."""
     scenario = Case(*json.loads(text)).scenario()
     with joined(_BACKEND, _DEVICE) as world:
-        connected()
+        report_connected()
         summary = train(method_of(scenario), world, _training(scenario, Path(waits))).summary()
         write_row({key: summary[key] for key in ("step_s", "parts_s", "losses")})

@@ -10,13 +10,13 @@ from typing import Any
 
 from dpsim.base.errors import DpsimError, FailedError
 from dpsim.engine import Job, Run, run_job
-from validate.emulate import Case, Placement, check, emulate, measured, placement, run_cases
+from validate.emulate import Case, Placement, check, emulate, measurements_of, placement, run_cases
 from validate.ranks.processes import joined
 from validate.ranks.testbed import Testbed, TestbedConfig
 from validate.run.step_run import EVERY_STEP, StepRun, step_run
 
 _START_S = 180.0  # until ranks have loaded everything and met, at most
-_PATIENCE = 4.0  # times the prediction
+_TIMEOUT_FACTOR = 4.0  # times the prediction
 
 
 class PartialRunError(FailedError):
@@ -45,12 +45,12 @@ def on_testbed(
             raise DpsimError(
                 f"{case.file}: testbed must be in the scenario or given by --testbed, but is not"
             )
-        groups.setdefault(extended(testbed, placement(job.scenario)), {})[case] = job
+        groups.setdefault(extend(testbed, placement(job.scenario)), {})[case] = job
     for (testbed, placed), members in groups.items():
         yield from _on_one(testbed, placed, members, repetitions, timeout_s)
 
 
-def extended(testbed: TestbedConfig, placed: Placement) -> tuple[TestbedConfig, Placement]:
+def extend(testbed: TestbedConfig, placed: Placement) -> tuple[TestbedConfig, Placement]:
     """Return the testbed with hosts for servers too."""
     hosts = max(placed.hosts) + 1
     if hosts == testbed.hosts:
@@ -80,22 +80,22 @@ def _on_one(
             sequence, [up.hosts[host] for host in placed.hosts], timeout=limit
         )
     message = "" if failure is None else str(failure)
-    found = []
+    runs = []
     for number, (case, simulated) in enumerate(predicted.items()):
-        # After a failure there are fewer: the last slices are short, or empty.
+        # A failed run has fewer repetitions, so the last slices may be short or empty.
         repeated = everything[number * repetitions : (number + 1) * repetitions]
         run = step_run(case, simulated, repeated, message)
         if run is not None:
-            found.append(run)
+            runs.append(run)
     if failure is not None:
-        raise PartialRunError(message, found) from failure
-    yield from found
+        raise PartialRunError(message, runs) from failure
+    yield from runs
 
 
 def _limit(predicted: Collection[Run], repetitions: int) -> float:
     """Return the seconds that are enough unless something is wrong."""
     seconds = sum(len(run.all_steps.step) * run.step_time for run in predicted)
-    return _START_S + _PATIENCE * repetitions * (seconds + len(predicted))
+    return _START_S + _TIMEOUT_FACTOR * repetitions * (seconds + len(predicted))
 
 
 def here(case: Case, *, repetitions: int = 1) -> StepRun | None:
@@ -114,7 +114,7 @@ def here(case: Case, *, repetitions: int = 1) -> StepRun | None:
     if world.rank:
         return None
     records = [{"rank": rank, **row} for rank, own in enumerate(everyone) for row in own]
-    repeated = [measured(job, records, number) for number in range(repetitions)]
+    repeated = [measurements_of(job, records, number) for number in range(repetitions)]
     run = step_run(case, run_job(job, EVERY_STEP), repeated)
     assert run is not None
     return run

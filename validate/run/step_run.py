@@ -99,7 +99,7 @@ class StepRun:
             name=name or self.predicted.name,
             setting=setting,
             case=case,
-            # One number, of the typical steps: the means of the repetitions are in the case.
+            # Give the mean of the typical steps; the case has the repetitions' means.
             measured_s=(self.measured.step_time_s["mean"],),
             predicted_s=self.predicted.step_time_s["mean"],
             partial=bool(self.failed),
@@ -120,7 +120,7 @@ def step_run(
     if not counted:
         return None
     steps = typical(counted, independent_workers=predicted.independent_workers)
-    # The same bytes in another time: a link's utilisation is proportional to 1 / time.
+    # Links carry the same bytes in another time, so utilisation is proportional to 1 / time.
     ratio = predicted.step_time_s["mean"] / float(steps.step.mean())
     traffic = replace(
         predicted.traffic,
@@ -156,7 +156,7 @@ def _collectives(run: Run, repetitions: Sequence[Measured]) -> dict[str, dict[st
     for repetition in repetitions:
         for name, seconds in repetition.collectives.items():
             measured.setdefault(name, []).append(seconds)
-    # From both sides: a message that one side lacks should be visible.
+    # Take names from prediction and measurement, to show messages that one of them lacks.
     return {
         name: {
             "predicted_s": float(np.mean(predicted[name])) if name in predicted else None,

@@ -97,5 +97,5 @@ def serve(worker: Worker, state: ServerState, client: int) -> None:
         if version == worker.training.steps:
             return
         dist.recv(change, client, worker.host_group)
-        # A clone: the change may be held for a quorum while the next one arrives.
+        # Clone the change, since the state may hold it for a quorum while the next one arrives.
         state.push(client, change.clone())

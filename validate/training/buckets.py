@@ -70,12 +70,12 @@ class Reducer:
         self.buckets = [list(range(len(parameters)))]
         self._arrived: list[int] = []
         self._flying: list[_Flying] = []
-        for place, parameter in enumerate(parameters):
-            parameter.register_post_accumulate_grad_hook(partial(self._ready, place))
+        for index, parameter in enumerate(parameters):
+            parameter.register_post_accumulate_grad_hook(partial(self._ready, index))
 
-    def _ready(self, place: int, parameter: Tensor) -> None:
+    def _ready(self, index: int, parameter: Tensor) -> None:
         """Start every complete bucket whose turn it is; called by the hook."""
-        self._arrived.append(place)
+        self._arrived.append(index)
         ready = set(self._arrived)
         # In the order of buckets, not of completion: backward may differ between ranks, and ranks
         # must start the same averages in the same order.
@@ -86,7 +86,7 @@ class Reducer:
 
     def _start(self, bucket: list[int]) -> None:
         # A copy of the gradients, so that a bucket is one message.
-        sums = torch.cat([self._gradient(place).reshape(-1) for place in bucket])
+        sums = torch.cat([self._gradient(index).reshape(-1) for index in bucket])
         work = dist.all_reduce(sums, group=self.world.group, async_op=True)
         self._flying.append(_Flying(bucket, sums, work))
 
@@ -94,10 +94,10 @@ class Reducer:
         """Wait for all averages, and replace the gradients by them."""
         for flying in self._flying:
             flying.work.wait()
-            sizes = [self.parameters[place].numel() for place in flying.bucket]
+            sizes = [self.parameters[index].numel() for index in flying.bucket]
             means = (flying.sums / self.world.size).split(sizes)
-            for place, mean in zip(flying.bucket, means, strict=True):
-                self._gradient(place).copy_(mean.view_as(self.parameters[place]))
+            for index, mean in zip(flying.bucket, means, strict=True):
+                self._gradient(index).copy_(mean.view_as(self.parameters[index]))
 
         # `rebuild` needs the order of the last pass.
         self.order, self._arrived, self._flying = self._arrived, [], []
@@ -107,13 +107,13 @@ class Reducer:
         # Rank 0's, since the order may differ by rank, and all need the same buckets.
         order = torch.tensor(self.order, device=self.parameters[0].device)
         dist.broadcast(order, src=0, group=self.world.group)
-        places: list[int] = order.tolist()
-        nbytes = [self.parameters[place].nbytes for place in places]
-        self.buckets = [[places[i] for i in cut] for cut in cut_by_size(nbytes, first, cap)]
+        indices: list[int] = order.tolist()
+        nbytes = [self.parameters[index].nbytes for index in indices]
+        self.buckets = [[indices[i] for i in cut] for cut in cut_by_size(nbytes, first, cap)]
 
-    def _gradient(self, place: int) -> Tensor:
-        gradient = self.parameters[place].grad
-        assert gradient is not None, f"parameter {place} has a gradient"
+    def _gradient(self, index: int) -> Tensor:
+        gradient = self.parameters[index].grad
+        assert gradient is not None, f"parameter {index} has a gradient"
         return gradient
 
 
@@ -123,9 +123,9 @@ def cut_by_size(nbytes: Sequence[int], first: int, cap: int) -> list[list[int]]:
     A bucket is closed when it has ``cap`` bytes or more, the first when it has ``first``.
     """
     buckets: list[list[int]] = [[]]
-    for place in range(len(nbytes)):
+    for index in range(len(nbytes)):
         limit = cap if len(buckets) > 1 else first
         if sum(nbytes[i] for i in buckets[-1]) >= limit:
             buckets.append([])
-        buckets[-1].append(place)
+        buckets[-1].append(index)
     return buckets

@@ -83,14 +83,14 @@ class Peer:
     def _through_codec(self, vector: Floats) -> tuple[Floats, Floats]:
         encoded = self.codec.encode(vector, self._generator)
         # The others receive this; the rest is this worker's residual.
-        own = self.codec.decode(encoded, len(vector))
+        sent = self.codec.decode(encoded, len(vector))
         if self.codec.sums_in_flight:
-            parts = tuple(self._summed(part) for part in encoded.parts)
+            parts = tuple(self._sum(part) for part in encoded.parts)
             total = self.codec.decode(Encoded(parts, encoded.known), len(vector))
-            return total / np.float32(self.workers), own
-        decoded = [self.codec.decode(each, len(vector)) for each in self._gathered(encoded)]
+            return total / np.float32(self.workers), sent
+        decoded = [self.codec.decode(each, len(vector)) for each in self._gather(encoded)]
         # In the order of ranks on every worker, so that all get the same bits.
-        return np.stack(decoded).mean(axis=0, dtype=np.float32), own
+        return np.stack(decoded).mean(axis=0, dtype=np.float32), sent
 
     def _through_factors(self, vector: Floats, codec: PowerSgdConfig) -> tuple[Floats, Floats]:
         """Average PowerSGD's P = M Q, then Q = M' P of the orthonormal mean P; return P Q' twice.
@@ -106,15 +106,15 @@ class Peer:
             self._q = self._generator.standard_normal((columns, codec.rank), dtype=np.float32)
         # Every worker decomposes the same mean, and so has the same P without sending it.
         p = np.linalg.qr(self._mean_of(matrix @ self._q))[0]
-        # Warm start: the next step's power iteration begins with this Q.
+        # The next step's power iteration starts from this Q.
         self._q = self._mean_of(matrix.T @ p)
         mean = codec.decode(Encoded((p, self._q)), len(vector))
         return mean, mean
 
     def _mean_of(self, values: Floats) -> Floats:
-        return np.asarray(self._summed(values) / self.workers, dtype=np.float32)
+        return np.asarray(self._sum(values) / self.workers, dtype=np.float32)
 
-    def _summed(self, part: NDArray[Any]) -> NDArray[Any]:
+    def _sum(self, part: NDArray[Any]) -> NDArray[Any]:
         """Return the sum over workers, in the part's own format; uint16 holds bfloat16."""
         total = torch.from_numpy(part.copy())
         if part.dtype == np.uint16:
@@ -124,7 +124,7 @@ class Peer:
             total = total.view(torch.uint16)
         return np.asarray(total.numpy())
 
-    def _gathered(self, encoded: Encoded) -> list[Encoded]:
+    def _gather(self, encoded: Encoded) -> list[Encoded]:
         """Return the payloads of all workers, whose lengths may differ."""
         everyone: list[Any] = [None] * self.workers
         dist.all_gather_object(everyone, encoded.parts, group=self.group)

@@ -67,7 +67,7 @@ class Fsdp(Method):
         model: Any = worker.replica.model
         self.divide(model, worker.task, self._mesh(worker))
         for step in worker.steps():
-            worker.compute_gradient(step, model, lambda: self._unsynchronised(model))
+            worker.compute_gradient(step, model, lambda: self._without_sync(model))
             worker.update()
 
     def computing_step(self, worker: Worker) -> Callable[[], None]:
@@ -81,7 +81,7 @@ class Fsdp(Method):
         batch = worker.task.batch(torch.empty(0))
 
         def step() -> None:
-            worker.replica.compute_gradient(*batch, model, lambda: self._unsynchronised(model))
+            worker.replica.compute_gradient(*batch, model, lambda: self._without_sync(model))
             worker.replica.update()
 
         return step
@@ -123,14 +123,14 @@ class Fsdp(Method):
                 )
             for block in unit:
                 task.fill(block)
-            # A single block is passed alone: those versions take no lists.
+            # Pass a single block alone, since torch before 2.5 takes no lists.
             shard(unit if len(unit) > 1 else unit[0], **kept)
         # The rest (embeddings, the head) forms one more unit, which the root gathers.
         task.fill(model)
         shard(model, **kept)
 
     @contextmanager
-    def _unsynchronised(self, model: Any) -> Iterator[None]:
+    def _without_sync(self, model: Any) -> Iterator[None]:
         """Run a pass before the last: gradients stay whole unless they are scattered each time."""
         model.set_requires_gradient_sync(self.sync_each_pass)
         yield
@@ -139,15 +139,15 @@ class Fsdp(Method):
 
 def units(model: nn.Module, least: float) -> list[list[nn.Module]]:
     """Return runs of the model's blocks with at least ``least`` bytes of weights each, in order."""
-    found: list[list[nn.Module]] = [[]]
+    runs: list[list[nn.Module]] = [[]]
     size = 0
     for block in blocks_of(model):
-        found[-1].append(block)
+        runs[-1].append(block)
         size += sum(parameter.nbytes for parameter in block.parameters())
         if size >= least:
-            found.append([])
+            runs.append([])
             size = 0
-    return [unit for unit in found if unit]
+    return [unit for unit in runs if unit]
 
 
 def blocks_of(model: nn.Module) -> list[nn.Module]:

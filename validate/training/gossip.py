@@ -61,8 +61,8 @@ class _Turn:
         (edges,) = schedule.each_round()
         self.neighbours = [int(source) for source in edges.source[edges.destination == worker.rank]]
         # A copy, since the replica may change while its model is being sent.
-        own = worker.replica.weights.to("cpu", copy=True)
-        self.models = [own, *(torch.empty_like(own) for _ in self.neighbours)]
+        weights = worker.replica.weights.to("cpu", copy=True)
+        self.models = [weights, *(torch.empty_like(weights) for _ in self.neighbours)]
         group = worker.host_group
         # Receives before sends: gloo sends at once to a rank that is known to wait.
         self.works = [
@@ -70,7 +70,7 @@ class _Turn:
             for source, model in zip(self.neighbours, self.models[1:], strict=True)
         ]
         listeners = edges.destination[edges.source == worker.rank]
-        self.works += [dist.isend(own, int(to), group) for to in listeners]
+        self.works += [dist.isend(weights, int(to), group) for to in listeners]
 
     def mean(self) -> Tensor:
         """Wait for the models received, and return their mean with the worker's own."""

@@ -53,13 +53,13 @@ class TimedAverage:
         sums.div_(self._workers)
         work = dist.all_reduce(sums, group=self._group, async_op=True)
 
-        def arrived(future: Any) -> Tensor:
+        def record_arrival(future: Any) -> Tensor:
             # torch calls this on a stream that has waited for the sum.
-            self._worker.carried(number, begin, face.mark())
+            self._worker.record_bucket(number, begin, face.mark())
             mean: Tensor = future.value()[0]
             return mean
 
-        return work.get_future().then(arrived)
+        return work.get_future().then(record_arrival)
 
 
 class CodecHook:
@@ -90,11 +90,11 @@ class CodecHook:
         parameters = bucket.parameters()
         if self.codec.feeds_back:
             vector = vector + self._left_over(parameters)
-        own, mean = self._chained(vector) if self.codec.chained else self._at_once(vector)
+        own, mean = self._mean_in_chain(vector) if self.codec.chained else self._at_once(vector)
         if self.codec.feeds_back:
             sizes = [parameter.numel() for parameter in parameters]
             self._lost.update(zip(parameters, (vector - own).split(sizes), strict=True))
-        self._worker.carried(bucket.index(), begin, face.mark())
+        self._worker.record_bucket(bucket.index(), begin, face.mark())
         return _done(mean.to(gradient.dtype))
 
     def _left_over(self, parameters: Sequence[Tensor]) -> Tensor:
@@ -113,26 +113,26 @@ class CodecHook:
             own = decode(self.codec, encoded, len(vector))
         return own, self._mean(encoded, len(vector))
 
-    def _chained(self, vector: Tensor) -> tuple[Tensor, Tensor]:
+    def _mean_in_chain(self, vector: Tensor) -> tuple[Tensor, Tensor]:
         """Return the same for a codec whose later parts depend on the mean of earlier ones.
 
         No worker's own vector is received, so its error is relative to the mean.
         """
-        encoded = encode(self.codec, vector, self._generator, self._averaged)
+        encoded = encode(self.codec, vector, self._generator, self._average)
         with self._worker.part("encode"):
             mean = decode(self.codec, encoded, len(vector))
         return mean, mean
 
-    def _averaged(self, part: Tensor) -> Tensor:
-        return self._summed(part) / self._workers
+    def _average(self, part: Tensor) -> Tensor:
+        return self._sum(part) / self._workers
 
     def _mean(self, encoded: TorchEncoded, elements: int) -> Tensor:
         if self.codec.sums_in_flight:
-            parts = tuple(self._summed(part) for part in encoded.parts)
+            parts = tuple(self._sum(part) for part in encoded.parts)
             with self._worker.part("encode"):
                 total = decode(self.codec, TorchEncoded(parts, encoded.known), elements)
                 return total / self._workers
-        everyone = zip(*(self._gathered(part) for part in encoded.parts), strict=True)
+        everyone = zip(*(self._gather(part) for part in encoded.parts), strict=True)
         with self._worker.part("encode"):
             decoded = [
                 decode(self.codec, TorchEncoded(parts, encoded.known), elements)
@@ -140,12 +140,12 @@ class CodecHook:
             ]
             return torch.stack(decoded).mean(dim=0)
 
-    def _summed(self, part: Tensor) -> Tensor:
+    def _sum(self, part: Tensor) -> Tensor:
         total = part.clone()
         dist.all_reduce(total, group=self._group)
         return total
 
-    def _gathered(self, part: Tensor) -> list[Tensor]:
+    def _gather(self, part: Tensor) -> list[Tensor]:
         """Return all workers' ``part``; lengths go first, as a threshold's payloads differ."""
         lengths = self._all(torch.tensor([len(part)], device=part.device))
         counts = [int(length) for length in lengths]

@@ -120,7 +120,7 @@ class AverageModel:
             return
         with self._world.face.on_stream(self._stream):
             dist.all_reduce(corrections, group=self._world.group)
-            # A new vector, not in place: the next move's momentum needs the previous one.
+            # Make a new vector, since the next move's momentum needs the previous weights.
             moved = self.weights + corrections + self._momentum * (self.weights - self._previous)
         self._previous, self.weights = self.weights, moved
         self.version += 1
@@ -157,7 +157,7 @@ class LearnerGroup:
 
     def _learn(self, learner: int, step: int) -> Tensor:
         """Return the loss of a learner's batch; its gradient stays in its replica."""
-        with self._streamed(learner):
+        with self._on_stream(learner):
             self.worker.pause(step)
             return self.replicas[learner].compute_gradient(
                 *self.worker.batch(self.shards[learner], step)
@@ -170,12 +170,12 @@ class LearnerGroup:
         """
         total = torch.zeros_like(average)
         for replica in self.replicas:
-            # From the weights before the update: the equations take both from the same w_i.
+            # The equations take correction and gradient from the same w_i, before the update.
             correction = pull * (replica.weights - average)
             replica.update()
             replica.weights -= correction
             total += correction
         return total
 
-    def _streamed(self, learner: int) -> AbstractContextManager[Any]:
+    def _on_stream(self, learner: int) -> AbstractContextManager[Any]:
         return self.worker.world.face.on_stream(self._streams[learner])

@@ -39,7 +39,7 @@ class Replica:
         self.flat = flat
         self.optimiser: Any = None
         if flat:
-            self.weights, self.gradient = flattened(self.model)
+            self.weights, self.gradient = flatten(self.model)
             self.optimiser = self.task.flat_optimiser(self.weights, self.gradient)
 
     def compute_gradient(
@@ -84,7 +84,7 @@ class Replica:
         return torch.cat([each.detach().cpu().reshape(-1) for each in whole])
 
 
-def flattened(model: nn.Module) -> tuple[Tensor, Tensor]:
+def flatten(model: nn.Module) -> tuple[Tensor, Tensor]:
     """Make all parameters, in order, views of one vector of weights and one of gradients.
 
     Each keeps its memory layout: convolutions may be channels_last.

@@ -91,7 +91,7 @@ class SharedModel:
         with self._lock:
             self.worker.replica.weights.copy_(self.weights)
             self.worker.note(READ, self.worker.rank, step)
-        # Without the lock: others average with the model while its gradient is computed.
+        # Hold no lock, since other workers average with the model while its gradient is computed.
         self.worker.compute_gradient(step)
 
     def update(self, step: int) -> None:
@@ -109,7 +109,7 @@ class SharedModel:
         reply = dist.irecv(mean, passive, group)
         dist.send(self.weights, passive, group)
         reply.wait()
-        # Without the lock: an active worker has no other thread.
+        # No lock is needed, since an active worker has only this thread.
         self.weights.copy_(mean)
         self.worker.note(AVERAGED, passive, step)
 
@@ -129,5 +129,5 @@ class SharedModel:
         with self._lock:
             self.weights.copy_((self.weights + theirs) / 2)
             self.worker.note(AVERAGED, active, step)
-            # A copy: it must not change while being sent, and the lock is not held for so long.
+            # Return a copy, since the weights may change while they are sent without the lock.
             return self.weights.clone()

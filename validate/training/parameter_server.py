@@ -76,7 +76,7 @@ class ServerState:
     def push(self, worker: int, vector: Tensor) -> None:
         """End the worker's iteration, and add ``vector`` if it still counts."""
 
-        # Called while the gate is locked: no thread may push or read between the gate's decision to
+        # The gate calls this while locked: no thread may push or read between its decision to
         # update and the updated weights.
         def count(outcome: GradientOutcome) -> None:
             self._count(worker, self._gate.clocks[worker] - 1, vector, outcome)
@@ -84,7 +84,7 @@ class ServerState:
         self._keeper.hand_over(worker, count)
 
     def _count(self, worker: int, clock: int, vector: Tensor, outcome: GradientOutcome) -> None:
-        # The gate has decided already: the gradient that completes an update has advanced it.
+        # The gate's version already includes the update that this gradient completes.
         committed = self._gate.version
         before = committed - 1 if outcome is GradientOutcome.APPLIED else committed
         self._note(PUSHED, worker, clock, before)
@@ -150,7 +150,7 @@ class ParameterServer(Method):
 
     def run(self, worker: Worker) -> None:
         """Work or serve; then every server broadcasts its share to all ranks."""
-        # A copy even on a CPU: it keeps the weights as read while the replica changes.
+        # Copy even on a CPU, to keep the weights as read while the replica changes.
         weights = worker.replica.weights.to("cpu", copy=True)
         shares = weights.tensor_split(self.servers)
         if worker.rank < worker.workers:
@@ -202,7 +202,7 @@ def serve(worker: Worker, state: ServerState, client: int) -> None:
         _, weights = state.read(client)
         dist.send(weights, client, worker.host_group)
         pushed.wait()
-        # A clone: a gate may hold the change while the next one is received in the same place.
+        # Clone the change, since a gate may hold it while the next one is received in its place.
         state.push(client, change.clone())
 
 

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from dpsim.base.errors import DpsimError
-from validate.ranks.launch import connected, launch, loopback
+from validate.ranks.launch import launch, loopback, report_connected
 from validate.ranks.processes import IMPORTED_LATE, joined
 from validate.ranks.program import program
 from validate.training.rank_record import RankRecord
@@ -86,7 +86,7 @@ def as_rank(text: str) -> None:
     training = Training.model_validate(arguments)
     records = {}
     with joined(backend, device) as world:
-        connected()
+        report_connected()
         for name in names:
             records[name] = train(name, world, training)
             world.barrier()
@@ -131,7 +131,7 @@ def _off(
 
     losses = [record.losses for record in workers]
     steps = min(map(len, (*wanted.losses, *losses)))
-    # Means: one process on the whole batch has one loss where workers have one each.
+    # Compare means, since one process on the whole batch has one loss and each worker its own.
     mean = np.mean([own[:steps] for own in wanted.losses], axis=0)
     own = np.mean([own[:steps] for own in losses], axis=0)
     return max(weights, float(np.abs(own - mean).max()))

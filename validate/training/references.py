@@ -18,7 +18,7 @@ from validate.training.hooks import CodecHook, TimedAverage, arrived_at_once, by
 from validate.training.method import Method, silent_group
 from validate.training.worker import Worker
 
-_BUCKET = 25 * 2.0**20  # torch's default size of a bucket
+_DEFAULT_BUCKET_BYTES = 25 * 2.0**20  # torch's default size of a bucket
 
 
 class Ddp(Method):
@@ -27,7 +27,7 @@ class Ddp(Method):
     kind: ClassVar[str] = "ddp"
     flat: ClassVar[bool] = False
     bucket_size: PositiveBytes = Field(
-        default=_BUCKET, description="Size at which a bucket is sent."
+        default=_DEFAULT_BUCKET_BYTES, description="Size at which a bucket is sent."
     )
     first_bucket: PositiveBytes = Field(
         default=2.0**20,
@@ -43,7 +43,7 @@ class Ddp(Method):
         # Kept until the end: torch.compile cuts the model in the first step, by the same sizes.
         with _first_bucket(int(self.first_bucket)):
             hook = CodecHook(self.codec, worker) if not self.codec.exact else TimedAverage(worker)
-            wrapped = self.wrapped(worker, worker.world.group, hook)
+            wrapped = self.wrap(worker, worker.world.group, hook)
             for step in worker.steps():
                 worker.compute_gradient(step, wrapped, wrapped.no_sync)
                 worker.update()
@@ -52,7 +52,7 @@ class Ddp(Method):
         """Return a step with torch's own work on buckets, in a group that sends nothing."""
         group = silent_group(worker, worker.workers)
         with _first_bucket(int(self.first_bucket)):
-            wrapped = self.wrapped(worker, group, arrived_at_once)
+            wrapped = self.wrap(worker, group, arrived_at_once)
         batch = worker.task.batch(torch.empty(0))
 
         def step() -> None:
@@ -62,14 +62,14 @@ class Ddp(Method):
 
         return step
 
-    def wrapped(
+    def wrap(
         self, worker: Worker, group: Any, hook: Callable[[Any], Any]
     ) -> DistributedDataParallel:
         """Return the model wrapped in DDP over the ranks of ``group``."""
         # torch takes no devices for a model on a CPU, nor where the GPU is simulated.
         on_gpu = [worker.world.device] if worker.world.device.type == "cuda" else None
         # torch counts in MiB, and has a smaller first bucket only if no size is given.
-        size = None if self.bucket_size == _BUCKET else self.bucket_size / 2**20
+        size = None if self.bucket_size == _DEFAULT_BUCKET_BYTES else self.bucket_size / 2**20
         wrapped = DistributedDataParallel(
             worker.replica.model,
             device_ids=on_gpu,

@@ -112,7 +112,7 @@ def replay_pairs(method: AdPsgd, records: Sequence[RankRecord], training: Traini
     """
     pairs = _Pairs(AllWorkers(training, len(records)), records)
     while any(pairs.logs):
-        # One event at a time, of any worker that can continue: events of workers that have not met
+        # Replay an event of any worker that can continue, since events of workers that have not met
         # since are independent, so their order does not matter.
         if not any(pairs.advance(worker) for worker in range(len(records))):
             raise DpsimError("the logs of a run must fit each other, but no worker can go on")
@@ -129,7 +129,7 @@ class _Pairs:
             for record in records
         ]
         self.shared = [replica.weights.clone() for replica in workers.replicas]
-        # Placeholders: no update comes before a read, which sets its change.
+        # These are placeholders, since each update follows a read, which sets its change.
         self._changes: list[Tensor] = [weights.clone() for weights in self.shared]
 
     def advance(self, worker: int) -> bool:
@@ -179,7 +179,7 @@ def replay_servers(
     for record in records[len(workers) :]:
         logs.append(deque(event for event in record.log if event.what in (READ, UPDATED)))
     while any(logs):
-        # Servers' clocks are not comparable: the order follows from the events themselves.
+        # Servers' clocks are not comparable, so the events themselves determine the order.
         events = sum(replayed.advance(server, log) for server, log in enumerate(logs))
         if not events:
             stuck = next(log[0] for log in logs if log)
@@ -268,7 +268,7 @@ def replay_local_sgd(
 ) -> Replayed:
     """Replay each worker alone, with averages where rank 0 logged them."""
     workers = AllWorkers(training, len(records))
-    # Rank 0's log is enough: an average takes place on all ranks or on none.
+    # Read rank 0's log alone, since an average takes place on all ranks or on none.
     averages = {(event.what, event.clock) for event in records[0].log}
     for step in range(training.steps):
         workers.learn_all(step)
@@ -326,7 +326,7 @@ def replay_learners(
 
 Replay = Callable[[Any, Sequence[RankRecord], Training], Replayed]
 
-# All others are bulk-synchronous: they should equal one process on whole batches.
+# Every other method is bulk-synchronous, and should equal one process on whole batches.
 _REPLAYS: Mapping[str, Replay] = {
     "parameter-server": replay_servers,
     "backup": replay_servers,

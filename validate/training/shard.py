@@ -42,10 +42,10 @@ class Shard:
 
     def indices(self, step: int) -> Tensor:
         """Return the samples of step ``step``, counted from 0, (batch,)."""
-        epoch, place = divmod(step, self.steps_per_epoch)
-        # The whole epoch is drawn each time: no state is kept, and steps can come in any order.
+        epoch, batch_index = divmod(step, self.steps_per_epoch)
+        # Draw the whole epoch each time, so that steps can come in any order without kept state.
         sampler: Any = DistributedSampler(
             range(self.samples), self.workers, self.worker, seed=self.seed, drop_last=True
         )
         sampler.set_epoch(epoch)
-        return torch.tensor([*sampler][place * self.batch : (place + 1) * self.batch])
+        return torch.tensor([*sampler][batch_index * self.batch : (batch_index + 1) * self.batch])

@@ -126,7 +126,7 @@ class Worker:
         with self.part("update"):
             self.replica.update()
 
-    def carried(self, number: int, begin: Any, end: Any) -> None:
+    def record_bucket(self, number: int, begin: Any, end: Any) -> None:
         """Record the marks between which bucket ``number`` was being sent, beside other work."""
         # Not by `part`: callbacks come from threads of the library.
         self._carried[-1].append((number, begin, end))

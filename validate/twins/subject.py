@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from dpsim.workload import MODELS, WorkloadConfig, find_factory
 
 Sizes = dict[str, Any]
-_NARROW = 0.02  # the standard deviation of all of GPT-2's weights
+_WEIGHT_DEVIATION = 0.02  # the standard deviation of all of GPT-2's weights
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class Subject:
         """Return a new module on ``device`` in training mode, its weights drawn from ``seed``."""
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
-            # Built on the device: a CPU takes minutes to draw billions of weights.
+            # Build on the device, since a CPU takes minutes to draw billions of weights.
             with torch.device(device):
                 module = self.build()
             return module.to(device).train()
@@ -76,7 +76,7 @@ def draw(part: nn.Module, device: Any) -> None:
             for name, parameter in empty.items():
                 if parameter not in made:
                     room = torch.empty_like(parameter, device=device)
-                    made[parameter] = nn.Parameter(room.normal_(std=_NARROW))
+                    made[parameter] = nn.Parameter(room.normal_(std=_WEIGHT_DEVIATION))
                 setattr(module, name, made[parameter])
             for name, buffer in module.named_buffers(recurse=False):
                 if buffer.is_meta:
@@ -153,7 +153,7 @@ def _twin(name: str, home: str, sizes: Sizes) -> Subject | None:
     """Return the twin with the ``sizes`` that it accepts; None for an unknown LLaMA."""
     module, _, function = _TWINS[home].partition(":")
     build = getattr(importlib.import_module(f"validate.twins.{module}"), function)
-    known = inspect.signature(build).parameters
+    accepted = inspect.signature(build).parameters
     if function == "Llama":
         from dpsim.workload.models import Llama
 
@@ -161,16 +161,16 @@ def _twin(name: str, home: str, sizes: Sizes) -> Subject | None:
         defaults = {field.name: field.default for field in fields(Llama)}
         sizes = {**defaults, **sizes}
         # Other norms, experts, windows.
-        if any(sizes[field] != defaults[field] for field in defaults.keys() - known.keys()):
+        if any(sizes[field] != defaults[field] for field in defaults.keys() - accepted.keys()):
             return None
-    made = partial(build, **{size: value for size, value in sizes.items() if size in known})
-    if "words" in known:
+    made = partial(build, **{size: value for size, value in sizes.items() if size in accepted})
+    if "words" in accepted:
         return Subject(name, made, (sizes["sequence_length"],), "int64", sizes["words"])
     side = sizes.get("image", 224)
     return Subject(name, made, (sizes.get("channels", 3), side, side), "float32")
 
 
-# By the function that builds the family's layers: the torch twin, in a module of this package.
+# The torch twin (module:class of this package) for each function that builds a family's layers.
 _TWINS: Mapping[str, str] = {
     "bert:bert": "transformers:Bert",
     "gpt:gpt": "transformers:Gpt",

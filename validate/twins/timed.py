@@ -33,7 +33,7 @@ class _Spun(torch.autograd.Function):
     def backward(context: Any, gradient: Tensor) -> tuple[Tensor, Tensor, None]:
         context.layer.face.spin(context.layer.backward_s)
         (weight,) = context.saved_tensors
-        # A gradient of zeros, of the weights' size: it is sent like a real one.
+        # The gradient of zeros has the weights' size, so that it is sent like a real gradient.
         return gradient, torch.zeros_like(weight), None
 
 

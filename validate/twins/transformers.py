@@ -6,10 +6,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-_BASE = 10_000.0  # of the rotary frequencies, whose values do not affect the time
+_ROTARY_BASE = 10_000.0  # of the rotary frequencies, whose values do not affect the time
 
 
-def split(x: Tensor, heads: int) -> Tensor:
+def split_heads(x: Tensor, heads: int) -> Tensor:
     """Reshape (batch, tokens, width) to (batch, heads, tokens, width / heads)."""
     batch, tokens, width = x.shape
     return x.view(batch, tokens, heads, width // heads).transpose(1, 2)
@@ -50,7 +50,7 @@ class BertBlock(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Return a tensor of the same shape, (batch, tokens, width)."""
-        heads = (split(part(x), self.heads) for part in (self.query, self.key, self.value))
+        heads = (split_heads(part(x), self.heads) for part in (self.query, self.key, self.value))
         attended = attend(*heads, fused=self.fused, causal=False)
         x = self.attention_norm(x + self.attention_output(attended))
         return self.output_norm(x + self.output(functional.gelu(self.intermediate(x))))
@@ -105,7 +105,7 @@ class GptBlock(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Return a tensor of the same shape, (batch, tokens, width)."""
-        heads = (split(part, self.heads) for part in self.c_attn(self.ln_1(x)).chunk(3, -1))
+        heads = (split_heads(part, self.heads) for part in self.c_attn(self.ln_1(x)).chunk(3, -1))
         x = x + self.attn_proj(attend(*heads, fused=self.fused, causal=True))
         return x + self.mlp_proj(functional.gelu(self.c_fc(self.ln_2(x))))
 
@@ -135,7 +135,7 @@ class Gpt(nn.Module):
         self.blocks = nn.Sequential(*made)
         self.ln_f = nn.LayerNorm(width)
         self.lm_head = nn.Linear(width, words, bias=False)
-        # One tensor for both: its gradient is the sum of both uses, and is sent once.
+        # Share the tensor, whose gradient is the sum of both uses and is sent once.
         if tied:
             self.lm_head.weight = self.wte.weight
 
@@ -176,25 +176,25 @@ class LlamaBlock(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """Return a tensor of the same shape, (batch, tokens, width)."""
         normal = self.input_norm(x)
-        query = rotated(split(self.q_proj(normal), self.heads))
-        key = rotated(split(self.k_proj(normal), self.groups))
-        value = split(self.v_proj(normal), self.groups)
+        query = rotate(split_heads(self.q_proj(normal), self.heads))
+        key = rotate(split_heads(self.k_proj(normal), self.groups))
+        value = split_heads(self.v_proj(normal), self.groups)
         x = x + self.o_proj(attend(query, key, value, fused=self.fused, causal=True))
         normal = self.attention_norm(x)
         gate = functional.silu(self.gate_proj(normal))
         return x + self.down_proj(gate * self.up_proj(normal))
 
 
-def rotated(heads: Tensor) -> Tensor:
+def rotate(heads: Tensor) -> Tensor:
     """Rotate each head's halves by angles that grow with the token's position (Su et al. 2021)."""
     tokens, each = heads.shape[-2:]
     powers = torch.arange(0, each, 2, device=heads.device) / each
     places = torch.arange(tokens, device=heads.device)
-    angles = places[:, None] * _BASE**-powers
+    angles = places[:, None] * _ROTARY_BASE**-powers
     # Computed in float32: angles of far positions exceed half precision.
     cosine = angles.cos().to(heads.dtype)
     sine = angles.sin().to(heads.dtype)
-    # Halves, like Hugging Face, and not neighbours as in the paper: the cost is the same.
+    # Rotate halves like Hugging Face, not neighbours like the paper, at the same cost.
     first, second = heads.chunk(2, -1)
     return torch.cat([first * cosine - second * sine, second * cosine + first * sine], -1)
 

@@ -7,13 +7,13 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from validate.twins.transformers import attend, split
+from validate.twins.transformers import attend, split_heads
 
 _CLASSES = 1000
 
 
 def _unit(entering: int, leaving: int, kernel: int, stride: int = 1) -> list[nn.Module]:
-    # Without a bias: the batch norm after it removes any constant.
+    # Use no bias, since the batch norm after it removes any constant.
     conv = nn.Conv2d(entering, leaving, kernel, stride, kernel // 2, bias=False)
     return [conv, nn.BatchNorm2d(leaving)]
 
@@ -51,7 +51,7 @@ def resnet(depths: Sequence[int], *, basic: bool) -> nn.Module:
     for stage, depth in enumerate(depths):
         for block in range(depth):
             width = 64 << stage
-            # The first block of a stage halves the image; for the first stage the stem has done so.
+            # The first block of a stage halves the image, except after the stem, which does it.
             stride = 2 if stage and not block else 1
             blocks.append(Residual(entering, width, stride, basic=basic))
             entering = width if basic else 4 * width
@@ -91,7 +91,7 @@ class Encoder(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """Return a tensor of the same shape, (batch, tokens, width)."""
         # Queries, keys and values are one product, as wide as all three.
-        heads = (split(part, self.heads) for part in self.in_proj(self.ln_1(x)).chunk(3, -1))
+        heads = (split_heads(part, self.heads) for part in self.in_proj(self.ln_1(x)).chunk(3, -1))
         x = x + self.out_proj(attend(*heads, fused=self.fused, causal=False))
         return x + self.mlp(self.ln_2(x))
 
@@ -125,7 +125,7 @@ class Vit(nn.Module):
     def forward(self, images: Tensor) -> Tensor:
         """Return the scores, (batch, classes)."""
         patches = self.patches(images).flatten(2).transpose(1, 2)
-        # One extra token, the same for each image, whose output is classified.
+        # Prepend the class token, the same for each image, whose output is classified.
         tokens = self.token.expand(len(images), -1, -1)
         x = torch.cat([tokens, patches], dim=1) + self.places
         return self.head(self.ln(self.blocks(x)[:, 0]))

@@ -181,7 +181,7 @@ def _settings(what: list[str] | None, **fields: Any) -> Settings:
 
 def _run(settings: Settings, ranks: int | None) -> RunFile | None:
     """Return the run, on the rank that has it."""
-    from validate.microbench.runs import here, launched
+    from validate.microbench.runs import here, launch_benchmarks
     from validate.ranks.launch import loopback
 
     # A launcher such as torchrun sets RANK in each of its ranks.
@@ -191,7 +191,7 @@ def _run(settings: Settings, ranks: int | None) -> RunFile | None:
         return (
             here(settings, progress)
             if ranks is None
-            else launched(settings, loopback(ranks), progress)
+            else launch_benchmarks(settings, loopback(ranks), progress)
         )
 
 

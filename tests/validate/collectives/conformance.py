@@ -15,7 +15,7 @@ from validate.collectives.executor import Executor
 from validate.collectives.library import LibraryCollective
 from validate.collectives.payload import TYPES, values
 from validate.collectives.timing import measure
-from validate.ranks.launch import connected, write_row
+from validate.ranks.launch import report_connected, write_row
 from validate.ranks.processes import Place, World, joined
 
 OPTIONS = [double_binary_tree.with_chunks(3)]
@@ -114,7 +114,7 @@ def a_false_promise(world):
 
 if __name__ == "__main__":
     with joined("gloo", "cpu", 30) as the_world:
-        connected()
+        report_connected()
         for m in range(1, the_world.size + 1):
             among_the_first(m, the_world, "schedule", (1, 37) if m == 3 else (37,))
         among_the_first(

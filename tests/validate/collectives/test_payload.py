@@ -13,7 +13,7 @@ pytest.importorskip("torch")
 
 import torch
 
-from validate.collectives.payload import TYPES, Check, poison, promised, values
+from validate.collectives.payload import TYPES, Check, poison, promised_parts, values
 from validate.ranks.processes import (
     Place,
     choose,
@@ -36,7 +36,7 @@ def test_promises_are_what_the_operation_says(operation, ranks):
         expected = OPERATIONS[operation].expected(inputs, split)
         for rank in range(ranks):
             found = np.full(total, np.nan)
-            for part in promised(operation, rank, ranks, split):
+            for part in promised_parts(operation, rank, ranks, split):
                 found[part.start : part.end] = part.expected(torch.float64).numpy()
             np.testing.assert_array_equal(found, expected[rank])
 
@@ -62,7 +62,7 @@ def test_inputs_differ_by_rank_and_place_and_are_the_same_in_any_blocks():
 
 @pytest.mark.parametrize("name", ["float", "int32"])
 def test_a_check_counts_what_is_wrong_and_poison_is_wrong_everywhere(name):
-    parts = promised("all-reduce", 0, 3, algorithm("ring").schedule(3).chunking(50))
+    parts = promised_parts("all-reduce", 0, 3, algorithm("ring").schedule(3).chunking(50))
     check = Check(parts, TYPES[name], "cpu")
     output = parts[0].expected(TYPES[name])
     assert check.wrong(output) == 0

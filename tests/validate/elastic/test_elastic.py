@@ -10,7 +10,7 @@ from again import measured_again
 pytestmark = pytest.mark.torch
 
 if find_spec("torch"):
-    from validate.elastic import Job, Kill, Killed, compare, killed, mean_restart, run
+    from validate.elastic import Job, Kill, Killed, compare, mean_restart, run, tally
 
 ROOT = Path(__file__).parents[3]
 
@@ -34,7 +34,7 @@ def test_time_is_divided_by_what_a_checkpoint_holds():
         ("end", 19.5),
     )
     job = Job(ranks=2, steps=4, step_s=1, every=2, checkpoint_s=0.5, kills=(3.7,))
-    found = killed(job, rows, [Kill(at=13.7, ended=13.9)])
+    found = tally(job, rows, [Kill(at=13.7, ended=13.9)])
     parts = (found.useful, found.checkpoints, found.lost, found.restarting)
     assert parts == pytest.approx((4, 1, 1.2, 3.3))
     assert sum(parts) == pytest.approx(found.seconds) == pytest.approx(9.5)

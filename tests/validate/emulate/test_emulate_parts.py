@@ -19,7 +19,7 @@ if find_spec("torch"):
     from validate.emulate import Case, check, placement
     from validate.emulate.clock import Pace, sleep_until
     from validate.emulate.program import emulate
-    from validate.emulate.push_pull import rotated, share
+    from validate.emulate.push_pull import rotate, share
     from validate.emulate.ranks import account, collective_seconds
     from validate.emulate.servers import Server
 
@@ -153,8 +153,8 @@ def test_the_clock_gap_counts_what_had_been_handed_over_when_an_iteration_began(
 
 def test_shares_cover_a_payload_and_each_begins_elsewhere():
     assert (share(10, 3), share(0, 3)) == (4, 1)
-    assert rotated(range(3), 1) == [1, 2, 0]
-    assert rotated(range(3), 5) == [2, 0, 1]
+    assert rotate(range(3), 1) == [1, 2, 0]
+    assert rotate(range(3), 5) == [2, 0, 1]
 
 
 def test_a_backup_server_drops_what_comes_after_the_quorum(brief):

@@ -11,7 +11,7 @@ from again import measured_again
 from torch import nn
 
 from validate.microbench.layer_clock import LayerClock
-from validate.microbench.layers import traced
+from validate.microbench.layers import trace_layers
 from validate.microbench.models import BUILT_IN
 from validate.ranks.device import CpuFace
 
@@ -80,7 +80,7 @@ def test_hooks_are_gone_afterwards(clock):
     ("name", "parameters"), [("small-cnn", 294_314), ("small-transformer", 661_736)]
 )
 def test_built_in_models_are_traced_without_gaps(name, parameters):
-    model = traced(BUILT_IN[name])
+    model = trace_layers(BUILT_IN[name])
     assert model.parameters == parameters
     assert model.notes == ()
     module = BUILT_IN[name].module("cpu")

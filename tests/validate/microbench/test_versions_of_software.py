@@ -11,13 +11,13 @@ from torch import nn
 
 from validate.microbench.software import (
     OPTIMIZER_CLASSES,
-    executed,
+    apply_execution,
     images,
     laid_out,
-    omitted,
+    omitted_words,
     optimizer_words,
 )
-from validate.training.local import flattened
+from validate.training.local import flatten
 
 pytestmark = pytest.mark.torch
 
@@ -55,7 +55,7 @@ def test_convolutions_and_images_are_channels_last_and_nothing_else_changes():
 def test_a_model_that_is_one_vector_keeps_its_layout():
     module, other = laid_out(network(), LAST), network()
     batch = torch.randn(2, 3, 8, 8)
-    weights, gradient = flattened(module)
+    weights, gradient = flatten(module)
     assert is_last(module[0].weight)
     assert is_last(module[0].weight.grad)
     for each in (module, other):
@@ -100,7 +100,7 @@ def test_how_passes_are_executed(monkeypatch, execution, graphs, reported):
     monkeypatch.setattr(
         torch, "compile", lambda forward, **words: requested.append(words) or forward
     )
-    executed(network().forward, Words(execution=execution), graphs=graphs)
+    apply_execution(network().forward, Words(execution=execution), graphs=graphs)
     assert requested == ([] if reported is None else [reported])
 
 
@@ -120,5 +120,5 @@ SUBSTITUTED = [
 
 @pytest.mark.parametrize(("words", "optimizer", "where", "message"), SUBSTITUTED)
 def test_a_substituted_setting_is_reported(words, optimizer, where, message):
-    found = [*omitted(words, optimizer, **{**ON_H100, **where})]
+    found = [*omitted_words(words, optimizer, **{**ON_H100, **where})]
     assert [message in each for each in found] == [True] * bool(message)

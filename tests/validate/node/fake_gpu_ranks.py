@@ -21,7 +21,7 @@ from validate.emulate import Case
 from validate.microbench.benchmarks import BENCHMARKS, run_benchmarks
 from validate.microbench.settings import Settings
 from validate.node.program import carry_out
-from validate.ranks.launch import connected
+from validate.ranks.launch import report_connected
 from validate.ranks.processes import joined
 from validate.training import METHODS, Training, train
 
@@ -124,7 +124,7 @@ def main(folder, file, cases):
     statistics_on_hosts(patch, shared)
     found = {"scenarios": {}, "shared": {}}
     with joined() as world:
-        connected()
+        report_connected()
         found |= {"backend": world.backend, "kind": world.face.kind, "gpu": world.face.identity}
         found["rows"] = measured(world)
         begun = len(requested)

@@ -6,14 +6,14 @@ from pathlib import Path
 
 from validate.emulate import Case
 from validate.node.program import carry_out
-from validate.ranks.launch import connected
+from validate.ranks.launch import report_connected
 from validate.ranks.processes import joined
 
 
 def main(folder, file, cases):
     rows = {}
     with joined("gloo", "cpu") as world:
-        connected()
+        report_connected()
         for name, (sets, compute) in cases.items():
             rows[name] = carry_out(Case(file, tuple(sets)).job(), world, compute)
     (folder / f"rank-{world.rank}").write_text(json.dumps(rows))

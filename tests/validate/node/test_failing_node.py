@@ -113,7 +113,7 @@ def test_what_a_launcher_has_too_few_ranks_for_is_not_waited_for(node, capsys):
 
 def test_an_item_that_hangs_is_cut_off(node, monkeypatch):
     monkeypatch.setattr(plan_runner, "_LEAST_S", 4.0)
-    monkeypatch.setattr(plan_runner, "_PATIENCE", 2.0)
+    monkeypatch.setattr(plan_runner, "_TIMEOUT_FACTOR", 2.0)
     rows, left, seconds = node("1 second hang")
     assert left == ["second"]
     assert (rows.attempts[1].ended, rows.attempts[1].why) == (
@@ -128,7 +128,7 @@ def test_an_item_that_hangs_is_cut_off(node, monkeypatch):
 
 def test_an_item_that_was_cut_off_is_tried_again_after_all_others(node, monkeypatch):
     monkeypatch.setattr(plan_runner, "_LEAST_S", 4.0)
-    monkeypatch.setattr(plan_runner, "_PATIENCE", 2.0)
+    monkeypatch.setattr(plan_runner, "_TIMEOUT_FACTOR", 2.0)
     node("1 first hang", items=ITEMS[:1])
     rows, left, _ = node()
     assert left == []
@@ -137,7 +137,7 @@ def test_an_item_that_was_cut_off_is_tried_again_after_all_others(node, monkeypa
 
 def test_each_call_gives_an_item_that_was_cut_off_twice_the_time(node, monkeypatch):
     monkeypatch.setattr(plan_runner, "_LEAST_S", 3.0)
-    monkeypatch.setattr(plan_runner, "_PATIENCE", 1.0)
+    monkeypatch.setattr(plan_runner, "_TIMEOUT_FACTOR", 1.0)
     for _ in range(2):
         rows, _, _ = node("1 first hang", items=ITEMS[:1])
     assert [each.why for each in rows.attempts] == [

@@ -20,7 +20,7 @@ from validate.node.hardware import Here, cluster_here
 from validate.node.node_profile import scenario_here
 from validate.node.profile import base_of, profile_of
 from validate.node.rows import Attempt, usual_s
-from validate.node.run import as_measured
+from validate.node.run import divide_as_measured
 from validate.node.strategies import served_item, wrapped_item
 from validate.records import records_of
 
@@ -353,7 +353,7 @@ def test_computing_loses_what_is_sent_beside_it_and_that_is_measured_as_communic
     assert hidden > 0.5e6
     more = lost.parts_s["compute"] - plain.parts_s["compute"]
     assert more == pytest.approx(2 * hidden * 0.5e-9, rel=1e-6)
-    divided = as_measured(lost)
+    divided = divide_as_measured(lost)
     assert divided.parts_s["compute"] == pytest.approx(plain.parts_s["compute"])
     assert divided.parts_s["exposed_comm"] == pytest.approx(lost.parts_s["exposed_comm"] + more)
     assert divided.step_time_s == lost.step_time_s
@@ -367,7 +367,7 @@ def test_recorded_strategies_are_predicted_from_a_profile_of_their_node():
     for record in records:
         case = record.case
         scenario = load_scenario(case["scenario"], tuple(case["set"]))
-        predicted, measured = as_measured(simulate(scenario)), case["measured"]
+        predicted, measured = divide_as_measured(simulate(scenario)), case["measured"]
         totals.append(predicted.step_time_s["median"] / measured["step_time_s"]["median"] - 1)
         computing.append(predicted.parts_s["compute"] / measured["parts_s"]["compute"] - 1)
     # Steps are short by what communication takes longer beside other programs.

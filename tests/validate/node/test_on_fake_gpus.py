@@ -30,9 +30,9 @@ from validate.node import Here, as_here, check, here, on_node
 from validate.node.measure import items_of
 from validate.node.node_profile import scenario_here
 from validate.node.program import carry_out
-from validate.node.run import _by_another_library, _crowded, _interrupted
+from validate.node.run import _busy_notes, _by_another_library, _sharing_notes
 from validate.ranks.device import CudaFace
-from validate.ranks.processes import Place, World, agreed, choose, first_line, joined
+from validate.ranks.processes import Place, World, agree_on_backend, choose, first_line, joined
 from validate.training import Training, method_named, train
 
 pytestmark = pytest.mark.torch
@@ -117,15 +117,15 @@ def test_ranks_that_each_see_one_gpu_of_their_own_meet_by_nccl(monkeypatch):
     for rank in range(8):
         stand_in(monkeypatch, uuids=(gpus[rank],))
         for requested in ("auto", "nccl"):
-            assert agreed(world_of(gpus, rank), requested).backend == "nccl"
+            assert agree_on_backend(world_of(gpus, rank), requested).backend == "nccl"
 
 
 def test_ranks_that_share_a_gpu_say_so(cuda, capsys):
     shared = world_of(["GPU-a", "GPU-b", "GPU-a"], 0)
-    assert agreed(shared, "auto").backend == "gloo"
+    assert agree_on_backend(shared, "auto").backend == "gloo"
     assert "ranks 0 and 2 share GPU GPU-a: they meet by gloo, not nccl" in capsys.readouterr().err
     with pytest.raises(DpsimError, match="a GPU for each rank, but ranks 0 and 2 share GPU GPU-a"):
-        agreed(shared, "nccl")
+        agree_on_backend(shared, "nccl")
 
 
 def test_local_ranks_take_the_gpus_in_turn(monkeypatch):
@@ -264,9 +264,9 @@ def test_gpus_of_a_node_are_those_of_its_ranks_where_each_sees_one(cuda, monkeyp
 def test_a_gpu_in_use_by_others_is_reported(cuda):
     cuda.in_use = 40 * GIB
     rows = [{"rank": 0, "held_before_bytes": 38 * GIB}]
-    (output,) = _crowded(here("cuda"), rows)
+    (output,) = _sharing_notes(here("cuda"), rows)
     assert output.startswith("the GPU of rank 0 held 40.8 GB before the run: other processes")
-    assert not [*_crowded(here("cuda"), [{"rank": 0, "held_before_bytes": GIB}])]
+    assert not [*_sharing_notes(here("cuda"), [{"rank": 0, "held_before_bytes": GIB}])]
 
 
 def test_a_library_that_did_not_run_is_reported():
@@ -283,12 +283,12 @@ def test_a_library_that_did_not_run_is_reported():
 def test_a_processor_in_use_by_others_is_reported(cuda, monkeypatch):
     monkeypatch.setattr("validate.node.run.machine", lambda: {"cores": 2})
     rows = [{"processor_share": 0.95}, {"processor_share": 0.62}]
-    (output,) = _interrupted(Here("cpu", 2, "a processor", GIB), rows)
+    (output,) = _busy_notes(Here("cpu", 2, "a processor", GIB), rows)
     assert output.startswith("a rank that computed had a processor for 62% of the time: other")
-    assert not [*_interrupted(Here("cpu", 2, "a processor", GIB), rows[:1])]
-    assert not [*_interrupted(here("cuda"), rows)]  # a host waits for its GPU
+    assert not [*_busy_notes(Here("cpu", 2, "a processor", GIB), rows[:1])]
+    assert not [*_busy_notes(here("cuda"), rows)]  # a host waits for its GPU
     # Four ranks on two cores take turns.
-    assert not [*_interrupted(Here("cpu", 4, "a processor", GIB), [{"processor_share": 0.48}] * 4)]
+    assert not [*_busy_notes(Here("cpu", 4, "a processor", GIB), [{"processor_share": 0.48}] * 4)]
 
 
 def test_the_reason_of_nccl_is_reported():

@@ -10,7 +10,7 @@ import pytest
 from dpsim.engine import prepare, run_scenario
 from dpsim.hardware import CalibrationProfile
 from dpsim.workload import constants_for
-from tools.refits.compute_fit import PublishedWork, assumed, fit, predicted
+from tools.refits.compute_fit import PublishedWork, assumed_values, fit, predict
 from tools.refits.compute_refit import FITTED_ON, published_steps, works
 from validate.published.step_reference import LEFT_OUT, TABLES, unseen
 from validate.published.tables.packaged import packaged_rows
@@ -57,14 +57,14 @@ def few(kind: str, every: int) -> list[PublishedWork]:
 
 def test_a_fit_finds_the_constants_that_made_the_steps():
     rows = [*few("llm", 40), *few("steps", 40), *few("mlperf", 40)]
-    truth = assumed()
+    truth = assumed_values()
     truth["generations"]["hopper"]["products"] *= 0.8
     truth["precision"]["half"]["product"] = 0.6
     truth["software"]["mlperf"]["elementwise"] *= 1.3
-    made = predicted(rows, truth)
+    made = predict(rows, truth)
     measured = [replace(row, measured=seconds) for row, seconds in zip(rows, made, strict=True)]
     found = fit(measured)
-    again = predicted(rows, found.values)
+    again = predict(rows, found.values)
     assert np.median(np.abs(again / made - 1)) < 0.02
     assert found.values["generations"]["hopper"]["products"] == pytest.approx(0.8, rel=0.1)
     assert found.values["precision"]["half"]["product"] == pytest.approx(0.6, rel=0.1)
@@ -78,8 +78,8 @@ def test_the_fit_computes_what_the_engine_computes(tmp_path):
     rows = works("steps", steps)
     assert len(rows) == len(steps) > 10
     engine = [run_scenario(folder.scenario(step)).step_time for step in steps]
-    assert predicted(rows, shipped) == pytest.approx(engine, rel=0.2)
-    ratio = predicted(rows, shipped) / np.array(engine)
+    assert predict(rows, shipped) == pytest.approx(engine, rel=0.2)
+    ratio = predict(rows, shipped) / np.array(engine)
     assert np.median(np.abs(ratio - 1)) < 0.01
 
 

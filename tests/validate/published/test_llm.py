@@ -9,7 +9,7 @@ import pytest
 from dpsim.engine import memory_use, run_scenario
 from tools.refits.compute_refit import published_steps
 from validate.published import compare_steps
-from validate.published.step_tables.llm import TABLE, published, read
+from validate.published.step_tables.llm import TABLE, read, step_of_row
 from validate.published.tables.csv_file import NotPredictedError, Row
 from validate.published.tables.packaged import packaged_rows
 from validate.published.tables.published_step import PublishedStep
@@ -55,7 +55,7 @@ def scenario_of(step, folder):
 
 def output(**change: str) -> PublishedStep:
     """One row as a step."""
-    return published(row_of(**change))
+    return step_of_row(row_of(**change))
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ import torch.distributed as dist
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
-from validate.ranks.launch import connected
+from validate.ranks.launch import report_connected
 from validate.ranks.processes import Place, World, joined
 from validate.training import Training, train
 from validate.training.buckets import Reducer
@@ -82,7 +82,7 @@ def trained(cases, world):
 def main(folder):
     cases, cases_of_three = pickle.loads((folder / "cases").read_bytes())
     with joined("gloo", "cpu", timeout=30) as world:
-        connected()
+        report_connected()
         found = trained(cases, world) | {
             "replicated": after_replication(world),
             "cut": buckets(world),

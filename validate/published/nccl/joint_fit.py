@@ -25,8 +25,8 @@ from validate.published.nccl.table import Case
 
 Constants = dict[Slot, float]
 MOST_ROWS = 600  # per machine in a fit
-_ROUGHLY = 1e-3  # gain at which a fit stops that only determines each table's graph
-_NEARLY, _FINELY = 1e-5, 1e-6  # gains at which the selecting fits and the last one stop
+_ROUGH_GAIN = 1e-3  # gain at which a fit stops that only determines each table's graph
+_SELECTING_GAIN, _FINAL_GAIN = 1e-5, 1e-6  # gains at which the selecting fits and the last one stop
 _SHRINKINGS = 2
 SWITCH = 0.05  # relative difference of NCCL's estimates at which one branch is surely chosen
 COSTLY = 4.0  # how much less a slower branch counts, as a power of its time
@@ -40,14 +40,14 @@ def fit_joint(cases: Iterable[Case]) -> Constants:
     The result of NCCL's topology search is hidden: it is inferred for each table (one machine, one
     NCCL version), alternating with the constants. Raises DpsimError if there are no rows to fit on.
     """
-    good = _thinned([case for case in cases if case.quality == "ok"])
+    good = _thin([case for case in cases if case.quality == "ok"])
     if not good:
         raise DpsimError(
             "the tables to fit on must hold rows of quality ok from other machines, but none is "
             "left"
         )
-    # Constants and graphs are inferred by turns: a rough fit is enough to infer the graphs.
-    first = _fit_once(good, {}, _ROUGHLY)
+    # A rough fit of the constants is enough to infer the graphs.
+    first = _fit_once(good, {}, _ROUGH_GAIN)
     return _shrunk(label_graphs(good, first), first)
 
 
@@ -57,16 +57,16 @@ def _shrunk(cases: Sequence[Case], start: Mapping[Slot, float]) -> Constants:
     Deviations within their own error are dropped and the rest is fitted again, several times: when
     one is dropped, its neighbours take over its effect.
     """
-    known = _fit_once(cases, start, _NEARLY)
+    known = _fit_once(cases, start, _SELECTING_GAIN)
     for _ in range(_SHRINKINGS):
         problem = build(cases, known)
         found = np.array([known[slot] for slot in problem.slots])
         kept = known.keys() - within_their_errors(problem, found)
-        known = _fit_once(cases, known, _NEARLY, kept)
-    return _fit_once(cases, known, _FINELY, known)
+        known = _fit_once(cases, known, _SELECTING_GAIN, kept)
+    return _fit_once(cases, known, _FINAL_GAIN, known)
 
 
-def _thinned(cases: Sequence[Case]) -> list[Case]:
+def _thin(cases: Sequence[Case]) -> list[Case]:
     """Return the cases with at most about `MOST_ROWS` rows per machine, spread over its curves.
 
     More rows do not increase a machine's weight; they only cost time.
@@ -75,10 +75,10 @@ def _thinned(cases: Sequence[Case]) -> list[Case]:
     for case in cases:
         rows[case.machine_name] += len(case.nbytes)
     kept = []
-    for place, case in enumerate(cases):
+    for index, case in enumerate(cases):
         stride = math.ceil(rows[case.machine_name] / MOST_ROWS)
         # Curves start at different sizes, so that together they have all.
-        picked = slice(min(place % stride, len(case.nbytes) - 1), None, stride)
+        picked = slice(min(index % stride, len(case.nbytes) - 1), None, stride)
         kept.append(replace(case, nbytes=case.nbytes[picked], times=case.times[picked]))
     return kept
 

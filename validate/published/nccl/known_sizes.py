@@ -26,10 +26,10 @@ from validate.published.nccl.table import Case
 SLACK = 0.1  # by which a time may exceed that of a larger size
 # The change from one residual to the next (ln) at which a described model has half the weight; its
 # prior value, and the number of changes that the prior counts for.
-_CLOSE, _USUAL, _BEFOREHAND = 0.05, 0.2, 2
+_HALF_WEIGHT_CHANGE, _PRIOR_CHANGE, _PRIOR_COUNT = 0.05, 0.2, 2
 # The largest weight of the smooth curve, the distance from it (ln) at which the weight is half, the
 # most octaves between two known sizes for it to bend, and the fewest such sizes.
-_SMOOTH, _APART, _GAP, _FEWEST = 0.85, 0.05, 4.5, 2
+_SMOOTH_WEIGHT, _HALF_WEIGHT_DISTANCE, _MOST_OCTAVES, _FEWEST_SIZES = 0.85, 0.05, 4.5, 2
 
 
 def credible(times: FloatArray) -> FloatArray:
@@ -44,8 +44,8 @@ def usual_step(known: Sequence[Case], described: Sequence[FloatArray]) -> float:
     """
     every = [_steps(part, seconds) for part, seconds in zip(known, described, strict=True)]
     steps = np.concatenate(every)
-    beforehand = _BEFOREHAND * _USUAL**2
-    square = (float(steps @ steps) + beforehand) / (len(steps) + _BEFOREHAND)
+    beforehand = _PRIOR_COUNT * _PRIOR_CHANGE**2
+    square = (float(steps @ steps) + beforehand) / (len(steps) + _PRIOR_COUNT)
     return float(np.sqrt(square))
 
 
@@ -58,7 +58,7 @@ def trust(known: Case, case: Case, described: FloatArray, usual: float) -> Float
     between = (usual**2 + own**2) / 2
     squares = np.concatenate([[usual**2], between, [usual**2]])
     square = squares[np.searchsorted(known.nbytes, np.asarray(case.nbytes))]
-    return np.asarray(_CLOSE**2 / (_CLOSE**2 + square))
+    return np.asarray(_HALF_WEIGHT_CHANGE**2 / (_HALF_WEIGHT_CHANGE**2 + square))
 
 
 def _steps(known: Case, described: FloatArray) -> FloatArray:
@@ -74,27 +74,27 @@ def between_the_known(
     The weighted mean of ln seconds, with the weight of ``described`` given by `trust`.
     """
     believed = trust(known, case, described, usual)
-    drawn = towards_smooth(refined, known, case, _SMOOTH * (1 - believed))
-    moved = _moved(described, known, case)
+    drawn = towards_smooth(refined, known, case, _SMOOTH_WEIGHT * (1 - believed))
+    moved = _correct(described, known, case)
     mean = (1 - believed) * np.log(drawn) + believed * np.log(moved)
     return _in_bounds(np.exp(mean), known, case)
 
 
 def towards_smooth(
-    seconds: FloatArray, known: Case, case: Case, most: FloatArray | float = _SMOOTH
+    seconds: FloatArray, known: Case, case: Case, most: FloatArray | float = _SMOOTH_WEIGHT
 ) -> FloatArray:
     """Return ``seconds`` drawn towards a smooth curve through the known sizes.
 
     The larger their distance, the likelier the model switches at the wrong size between two known
-    ones: a distance d is weighted by ``most`` d / (d + `_APART`).
+    ones: a distance d is weighted by ``most`` d / (d + `_HALF_WEIGHT_DISTANCE`).
     """
-    if len(known.nbytes) < _FEWEST:
+    if len(known.nbytes) < _FEWEST_SIZES:
         return seconds
     sizes = np.asarray(case.nbytes)
     inside = (sizes > known.nbytes[0]) & (sizes < known.nbytes[-1])
     apart = smooth_log_seconds(known, np.clip(sizes, known.nbytes[0], known.nbytes[-1]))
     apart -= np.log(seconds)
-    weight = most * np.abs(apart) / (np.abs(apart) + _APART)
+    weight = most * np.abs(apart) / (np.abs(apart) + _HALF_WEIGHT_DISTANCE)
     return np.asarray(seconds * np.exp(np.where(inside, weight * apart, 0.0)))
 
 
@@ -102,18 +102,18 @@ def smooth_log_seconds(known: Case, nbytes: FloatArray) -> FloatArray:
     """Return ln seconds between the ``known`` sizes, the mean of two curves.
 
     A monotone cubic of ln over ln bends where protocols switch; straight lines of seconds over
-    bytes follow one protocol, a latency and a rate. Between sizes further apart than `_GAP` a cubic
-    is meaningless, and only the lines count.
+    bytes follow one protocol, a latency and a rate. Between sizes more than `_MOST_OCTAVES`
+    apart a cubic is meaningless, and only the lines count.
     """
     at, ends = np.log2(nbytes), np.log2(known.nbytes)
     lines = np.log(np.interp(nbytes, known.nbytes, known.times))
     cubic = PchipInterpolator(ends, np.log(known.times))(at)
     after = np.clip(np.searchsorted(ends, at), 1, len(ends) - 1)
-    near = ends[after] - ends[after - 1] <= _GAP
+    near = ends[after] - ends[after - 1] <= _MOST_OCTAVES
     return np.where(near, (cubic + lines) / 2, lines)
 
 
-def _moved(described: FloatArray, known: Case, case: Case) -> FloatArray:
+def _correct(described: FloatArray, known: Case, case: Case) -> FloatArray:
     """Correct ``described`` by its errors at the known sizes, interpolated in ln over octaves."""
     at_known = described[np.isin(case.nbytes, known.nbytes)]
     missed = np.log(np.asarray(known.times) / at_known)

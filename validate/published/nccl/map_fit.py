@@ -52,7 +52,7 @@ _ROWS_AT_ONCE = 16_000
 # A machine's own rows may move its own constants further than the population's spread.
 OWN_WIDER = 5.0
 MACHINE_KEY = "machine: "
-_WITHIN = 0.9  # fraction of its error: smaller deviations of a family are dropped
+_DROPPED_ERROR_FRACTION = 0.9  # fraction of its error: smaller deviations of a family are dropped
 
 
 @dataclass
@@ -124,7 +124,7 @@ def _prior(key: str, p: Param) -> float:
 
 def _keys(p: Param, case: Case) -> tuple[str, str, str, str]:
     """Return the levels of a constant: all machines, kind, generation, this machine."""
-    # One node has no network, and several hide their inside behind the network.
+    # A single node has no network, and the network hides the inside of several nodes.
     of_network = p.name.startswith("net")
     is_own = p.name == "launch" or of_network == (case.machine.nodes > 1)
     if p.name == "host_share":
@@ -198,7 +198,7 @@ def _looseness(key: str, name: str) -> int:
 
 def case_logs(problem: Problem, x: FloatArray) -> FloatArray:
     """Return ln theta, cases x constants."""
-    # Slot numbers past the last point to this zero: a level without a constant adds nothing.
+    # Levels without a constant have the slot number of this zero, and so add nothing.
     padded = np.append(x, 0.0)
     result: FloatArray = problem.base + padded[problem.levels].sum(axis=0)
     return result
@@ -369,14 +369,14 @@ def within_their_errors(problem: Problem, x: FloatArray) -> set[Slot]:
     NVLink generations keep a constant of their own all or none: their common value is used for the
     next generation.
     """
-    near = np.abs(x - problem.prior) < _WITHIN * standard_errors(problem, x)
-    found = {
+    near = np.abs(x - problem.prior) < _DROPPED_ERROR_FRACTION * standard_errors(problem, x)
+    slots = {
         slot
         for slot, is_near in zip(problem.slots, near, strict=True)
         if is_near and slot[0] != COMMON and not slot[0].startswith(MACHINE_KEY)
     }
-    apart = {name for key, name in set(problem.slots) - found if _is_generation(key)}
-    return {(key, name) for key, name in found if not (_is_generation(key) and name in apart)}
+    apart = {name for key, name in set(problem.slots) - slots if _is_generation(key)}
+    return {(key, name) for key, name in slots if not (_is_generation(key) and name in apart)}
 
 
 def _is_generation(key: str) -> bool:

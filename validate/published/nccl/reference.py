@@ -9,7 +9,7 @@ from typing import Any
 
 from dpsim.network.libraries.nccl import Note
 from validate.published.nccl.regimes import REGIMES
-from validate.published.nccl.scores import Score, grouped, scored, summary
+from validate.published.nccl.scores import Score, scored, summarise, summary
 from validate.published.nccl.sources import assign
 from validate.published.nccl.table import Kind, read_table
 from validate.published.tables.published_step import Regime
@@ -55,7 +55,7 @@ class Reference:
     @property
     def groups(self) -> dict[str, dict[str, float | int]]:
         """The errors by group."""
-        return grouped(self.counted)
+        return summarise(self.counted)
 
     @property
     def constants(self) -> dict[str, int]:

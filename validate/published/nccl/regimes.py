@@ -68,14 +68,15 @@ def calibrated(
     well both agree with the known sizes.
     """
     thinned = [_thin(case) for case in cases]
-    # By the known sizes only: the others are still to be predicted.
+    # Infer the graphs from known sizes only, since other sizes are still to be predicted.
     labelled = label_graphs([part for part, _ in thinned], known)
     logs = np.array([machine_logs(known, case.machine) for case in cases])
     # First one deviation for all cases of the machine, then one for each case around it.
     shared = build_own(labelled, logs, _MACHINE_SPREAD)
     machine = case_logs(shared, solve(shared))
     fitted = [
-        _refined(case, part, own) for case, part, own in zip(cases, labelled, machine, strict=True)
+        _average_graphs(case, part, own)
+        for case, part, own in zip(cases, labelled, machine, strict=True)
     ]
 
     curves = [
@@ -133,7 +134,7 @@ def _residual(case: Case, fit: _Fit, counts: npt.NDArray[np.bool_]) -> FloatArra
     return np.where(counts, np.nan, np.log(np.asarray(case.times) / fit.seconds))
 
 
-def _refined(case: Case, part: Case, own: FloatArray) -> _Fit:
+def _average_graphs(case: Case, part: Case, own: FloatArray) -> _Fit:
     """Average ln seconds over topology-search results by their posterior odds.
 
     The branches are taken from the most likely result.

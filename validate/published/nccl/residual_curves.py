@@ -11,7 +11,7 @@ k is Matern 3/2: smooth, but no smoother than curves of times are.
 Two levels: rows of one operation on the same number of GPUs share a curve, and each case has its
 own around it. Rows that NCCL runs with different algorithms or protocols share nothing, as one says
 nothing about the other. Without a measured row nearby the correction falls back to none. Outliers
-have little weight (Student's t with `_FREEDOM` degrees, by reweighting).
+have little weight (Student's t with `_DEGREES_OF_FREEDOM` degrees, by reweighting).
 
 Spreads, scale and noise are the same for all machines. They were chosen by hand among some twenty
 settings while looking at the public tables, not fitted on other machines; doubled spreads, half the
@@ -32,7 +32,7 @@ from dpsim.base.arrays import FloatArray
 _SHARED_SPREAD, _OWN_SPREAD = 0.1, 0.05  # of ln(measured / model)
 _OCTAVES = 4.0  # distance over which a curve may change, in doublings of the size
 _NOISE = 0.03
-_FREEDOM = 4.0
+_DEGREES_OF_FREEDOM = 4.0
 _REWEIGHTINGS = 3
 
 
@@ -53,7 +53,7 @@ def corrections(curves: Sequence[Curve]) -> list[FloatArray]:
     """Return, for each curve, the factor on the model's seconds at every size."""
     residual = np.concatenate([curve.residual for curve in curves])
     measured = np.isfinite(residual)
-    # (all sizes, measured sizes): each size is corrected by the measured ones.
+    # (all sizes, measured sizes): the measured sizes correct each size.
     covariance = _covariance(curves)[:, measured]
     weights = _weights(covariance[measured], residual[measured])
     factors = np.exp(covariance @ weights)
@@ -93,5 +93,5 @@ def _weights(covariance: FloatArray, residual: FloatArray) -> FloatArray:
         weights: FloatArray = cho_solve(cho_factor(covariance + np.diag(noise)), residual)
         off = residual - covariance @ weights
         # Student's t as a Gaussian whose variance is reweighted by the row's residual.
-        noise = _NOISE**2 * (_FREEDOM + (off / _NOISE) ** 2) / (_FREEDOM + 1)
+        noise = _NOISE**2 * (_DEGREES_OF_FREEDOM + (off / _NOISE) ** 2) / (_DEGREES_OF_FREEDOM + 1)
     return weights

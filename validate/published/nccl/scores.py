@@ -136,7 +136,7 @@ def mean_over_machines(scores: Sequence[Score]) -> float:
     return float(np.mean([np.mean(machines[name]) for name in sorted(machines)]))
 
 
-def grouped(scores: Sequence[Score]) -> dict[str, dict[str, float | int]]:
+def summarise(scores: Sequence[Score]) -> dict[str, dict[str, float | int]]:
     """Return `summary` of every group that has rows.
 
     Nodes, transports, each of these from 1 MiB up, machines and cases.
@@ -176,10 +176,10 @@ def calibrated_error(is_one_node: bool, large: bool) -> ModelError:
     ``large``: of sizes from 1 MiB on.
     """
     content = shipped_json("validate.published.nccl", CALIBRATED_FILE)
-    found = next(
+    error = next(
         each
         for each in content["families"]
         if (each["is_one_node"], each["from_1MiB"]) == (is_one_node, large)
     )
-    basis = f"communication: {found['machines']} machines calibrated by every fourth of their sizes"
-    return ModelError(basis, found["spread"], source="communication")
+    basis = f"communication: {error['machines']} machines calibrated by every fourth of their sizes"
+    return ModelError(basis, error["spread"], source="communication")

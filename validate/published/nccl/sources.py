@@ -23,7 +23,7 @@ Known = Mapping[Slot, float]
 LEFT_OUT_FILE = "left_out.json"
 
 
-def seen(cases: Sequence[Case]) -> str | None:
+def fitted_machine(cases: Sequence[Case]) -> str | None:
     """Return the machine of the shipped fit that ``cases``, all of one machine, belong to.
 
     It is found by name, or by identical curves under another name. None if it was not fitted on.
@@ -88,7 +88,7 @@ def assign(cases: Sequence[Case]) -> Iterator[Assigned]:
     for case in cases:
         machines.setdefault(case.machine_name, []).append(case)
     for own in machines.values():
-        without = seen(own)
+        without = fitted_machine(own)
         known, words = constants(without)
         yield Assigned(own, known, neighbours(without), words)
 

@@ -184,7 +184,7 @@ def _operation(row: Row) -> str:
         if operation is None:
             raise row.error("collective", f"must be one of {', '.join(OPS)}")
         return operation
-    place = _squeezed(row.text("op"))
+    place = _letters(row.text("op"))
     operation = "all_reduce" if place in ("", "inplace", "outofplace") else _named_operation(place)
     if operation is None:
         raise row.error(
@@ -195,10 +195,10 @@ def _operation(row: Row) -> str:
 
 def _named_operation(text: str) -> str | None:
     """Return the operation of a name in any spelling: "AllReduce", "all-reduce", "all_reduce"."""
-    return next((name for name in OPS if _squeezed(name) == _squeezed(text)), None)
+    return next((name for name in OPS if _letters(name) == _letters(text)), None)
 
 
-def _squeezed(text: str) -> str:
+def _letters(text: str) -> str:
     return "".join(letter for letter in text.casefold() if letter.isalpha())
 
 

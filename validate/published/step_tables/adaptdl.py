@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from statistics import median
 
-from validate.published.tables.csv_file import NotPredictedError, Row, gathered, read_rows
+from validate.published.tables.csv_file import NotPredictedError, Row, group_rows, read_rows
 from validate.published.tables.machines import cards_in, cluster_of, gpu_in
 from validate.published.tables.packaged import constants_file, packaged_rows
 from validate.published.tables.published_step import (
@@ -31,12 +31,12 @@ CONTRADICTORY = (
     "its series takes longer beside one GPU the larger the batch, by more than one GPU's whole "
     "step: no network does that"
 )
-_WEAK = "WEAK:"  # prefix of the notes on an untrusted cluster in the table of clusters
+_WEAK_PREFIX = "WEAK:"  # prefix of the notes on an untrusted cluster in the table of clusters
 
 
 def reader(rows: Sequence[Row]) -> Read:
     """Return the function that reads a row, with the clusters' descriptions loaded once."""
-    described = _described(rows[0].path)
+    described = _cluster_rows(rows[0].path)
     # A series contradicts itself as a whole, so all rows of the file are checked.
     lines = contradictory(rows)
     return lambda row: _read(row, described, contradicts=row.line in lines)
@@ -85,7 +85,7 @@ def _status(cluster: Row, *, contradicts: bool) -> tuple[Status, str | None]:
     """Return whether a row counts, and the reason if it does not."""
     if contradicts:
         return "apart", CONTRADICTORY
-    if cluster.text("notes").startswith(_WEAK):
+    if cluster.text("notes").startswith(_WEAK_PREFIX):
         return "apart", f"described as {cluster.text('notes')}"
     return "counted", None
 
@@ -96,7 +96,7 @@ def _groups(row: Row, nodes: int) -> tuple[str, ...]:
     return cluster, f"{cluster} {model}", f"model {model}", size
 
 
-def _described(path: Path) -> dict[str, Row]:
+def _cluster_rows(path: Path) -> dict[str, Row]:
     """Return the packaged clusters, and clusters from a file of the same name next to the table."""
     own = path.with_name(CLUSTERS)
     rows = [*packaged_rows(CLUSTERS), *(read_rows(own, ("cluster",)) if own.is_file() else ())]
@@ -109,27 +109,27 @@ def contradictory(rows: Sequence[Row]) -> frozenset[int]:
     The growth is from a placement's smallest batch to its largest; the median over placements
     counts. Series of models without a row on one GPU are never included.
     """
-    found: set[int] = set()
-    for of_model in gathered(rows, ("cluster", "model")).values():
+    lines: set[int] = set()
+    for of_model in group_rows(rows, ("cluster", "model")).values():
         single_gpu = [row for row in of_model if row.count("gpus") == 1]
         one = {
             batch: median(_step(row) for row in same)
             for batch, same in _by_batch(single_gpu).items()
         }
         several = [row for row in of_model if row.count("gpus") > 1]
-        for series in gathered(several, ("file",)).values():
+        for series in group_rows(several, ("file",)).values():
             growths = list(_growths(series, one))
             # Rows on one GPU stay: only the time beyond them is contradictory.
             if growths and median(growths) > MOST_GROWTH:
-                found |= {row.line for row in series}
-    return frozenset(found)
+                lines |= {row.line for row in series}
+    return frozenset(lines)
 
 
 def _growths(series: Sequence[Row], one: Mapping[float, float]) -> Iterator[float]:
     """Yield, per placement, the growth of the time beyond one GPU's, in one GPU's steps."""
     # The time beyond one GPU's is only known for batches that also ran on one GPU.
     usable = [row for row in series if row.number("local_bsz") in one]
-    for same in gathered(usable, ("placement", "nodes", "gpus")).values():
+    for same in group_rows(usable, ("placement", "nodes", "gpus")).values():
         by_batch = _by_batch(same)
         small, large = min(by_batch), max(by_batch)
         # A placement with one batch has no growth.

@@ -89,7 +89,7 @@ def read_plans(row: Row) -> list[PublishedStep]:
     plans, plan_notes = _plans(row, model, devices, mlperf=mlperf)
     software = software_in(text) if mlperf else settings["software"]
     assumed, length = settings["assumed"], settings["mlperf"].get(model, {}).get("sequence_length")
-    words = {
+    workload = {
         **({"sequence_length": length} if length and mlperf else {}),
         "optimizer": _optimizer(model, row.text("who"), mlperf=mlperf),
         **known_words(software),
@@ -107,7 +107,7 @@ def read_plans(row: Row) -> list[PublishedStep]:
                 "batch_per_gpu": plan.per_device,
                 "precision": precision,
                 **({"gradient_accumulation": plan.passes} if plan.passes > 1 else {}),
-                **words,
+                **workload,
             },
             strategy=_strategy(hardware, half=half),
             beside={"disturbance": {"jitter": jitter}, "run": run},
@@ -164,11 +164,11 @@ def _cluster(
     hardware: Mapping[str, Any], row: Row, devices: int
 ) -> tuple[dict[str, Any], list[str]]:
     settings = constants_file(SETTINGS)
-    words = f"{row.text('hardware')} {row.text('interconnect')}"
-    system = _first(settings["systems"], words)
+    text = f"{row.text('hardware')} {row.text('interconnect')}"
+    system = _first(settings["systems"], text)
     link = _first(settings["links"], row.text("interconnect"))
     # The row's own statement comes before the system's usual value, and that before the chip's.
-    stated = re.search(r"(\d+)[- ]GPUs?\b", words)
+    stated = re.search(r"(\d+)[- ]GPUs?\b", text)
     per_node = int(stated[1]) if stated else (system or hardware)["per_node"]
     per_node = min(per_node, devices, hardware["per_node"])
     gpu = settings["gpus"].get(hardware["gpu"], hardware["gpu"])
@@ -176,7 +176,7 @@ def _cluster(
     network: dict[str, Any] = {"fabric": "torus" if torus else "single-switch"}
     nic = link["nic"] if link else hardware.get("nic")
     if nic:
-        cards = re.search(r"(\d+)x IB", words)
+        cards = re.search(r"(\d+)x IB", text)
         count = int(cards[1]) if cards else hardware.get("cards", 1)
         network |= {"nic": nic, "nics_per_node": count}
     nodes = -(-devices // per_node)
@@ -217,7 +217,7 @@ def _plans(
     if batch is None:
         batch = min(usual["value"] * devices, usual["most"])
         notes.append(f"global batch of {batch:,.0f}")
-    # Assumed: a device has room for four usual batches; larger shares take several passes.
+    # Assume room for four usual batches per device; larger shares take several passes.
     return (_plan(batch, devices, samples, 4 * usual["value"]),), notes
 
 

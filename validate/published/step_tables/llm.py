@@ -31,19 +31,19 @@ IDENTITY = (
 TABLE = "llm_fsdp.csv"
 SETTINGS = "step_tables/llm.yaml"
 SHARDINGS = ("ddp", "zero1", "zero3", "fsdp_full", "fsdp_grad_op", "hsdp")
-_HALF, _ELEMENT = 2, 4
+_HALF_BYTES, _FLOAT_BYTES = 2, 4
 _SIZES = ((1e9, "below 1 G"), (5e9, "1 to 5 G"), (15e9, "5 to 15 G"))  # parameters
 
 
 def read(row: Row) -> PublishedStep:
     """Return the row as a step; raises NotPredictedError if dpsim cannot express it."""
-    found = published(row)
+    found = step_of_row(row)
     if math.isnan(found.measured):
         raise NotPredictedError("step time not stated")
     return found
 
 
-def published(row: Row) -> PublishedStep:
+def step_of_row(row: Row) -> PublishedStep:
     """Return the row as a scenario; the measured time is NaN where no step is stated."""
     gpu, placement = _gpu(row), _placement(row)
     gated = any(name in row.text("model") for name in constants_file(SETTINGS)["gated"])
@@ -138,26 +138,26 @@ def _sizes(row: Row) -> Sizes:
 
 def _strategy(row: Row, nodes: int) -> dict[str, Any]:
     travel = _by_words(row, "sharding")
-    width = _ELEMENT if travel["dtype"] == "fp32" else _HALF
+    width = _FLOAT_BYTES if travel["dtype"] == "fp32" else _HALF_BYTES
     sharding = row.text("sharding")
     if sharding not in SHARDINGS:
         raise NotPredictedError(f"sharding not known: {sharding!r}")
     if sharding == "ddp":
         return {"aggregation": {"kind": "allreduce", "library": "nccl"}}
-    # FSDP gathers and reduces block by block: a unit must hold one block's parameters.
+    # FSDP gathers and reduces block by block, so a unit must hold one block's parameters.
     embedding = row.whole("vocab") * row.whole("hidden")
     block = (row.whole("params") - embedding) / row.whole("layers")
     stage = {"zero1": 1, "fsdp_grad_op": 2}.get(sharding, 3)
     group = _group(row, nodes)
     # A unit is gathered or reduced once it holds this much. A twentieth less than a mean block lets
     # each block close one, despite differences in norms and biases.
-    unit = int(0.95 * _ELEMENT * block)
+    unit = int(0.95 * _FLOAT_BYTES * block)
     bucket = travel.get("bucket_elements", int(0.95 * block)) * width
     return {
         "aggregation": {
             "kind": "sharded",
             "stage": stage,
-            "weight_bytes": _HALF,
+            "weight_bytes": _HALF_BYTES,
             "unit_size": f"{unit} B",
             "shard_group": group,
             "gradients": {

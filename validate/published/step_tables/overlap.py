@@ -14,7 +14,7 @@ from typing import Any
 
 from dpsim.engine import prepare, scale_to
 from validate.published.step_tables.scaling import IDENTITY, REQUIRED, SETTINGS, read
-from validate.published.tables.csv_file import NotPredictedError, Row, gathered
+from validate.published.tables.csv_file import NotPredictedError, Row, group_rows
 from validate.published.tables.packaged import constants_file
 from validate.published.tables.published_step import PublishedStep, Read, StepTable
 from validate.published.tables.scenario_files import scenario_of_row
@@ -22,13 +22,13 @@ from validate.published.tables.step_scores import StepRow
 
 # The authors' names of the policies, by the overlap of a row's strategy.
 POLICIES = {"mg-wfbp": "MG-WFBP", "wfbp": "WFBP", "sequential": "SyncEASGD"}
-_CLOSE = 0.02  # measured steps closer than this are a tie
+_TIE_FRACTION = 0.02  # measured steps closer than this are a tie
 _COMPUTING = re.compile(r"\bcomput\w*(?: part)? ([\d.]+) ms")
 
 
 def reader(rows: Sequence[Row]) -> Read:
     """Return the function that reads a row beside the other rows of its case."""
-    cases = gathered(rows, ("case_id",))
+    cases = group_rows(rows, ("case_id",))
 
     def read_one(row: Row) -> PublishedStep:
         usual: int = constants_file(SETTINGS)["usual_batch"]
@@ -39,13 +39,13 @@ def reader(rows: Sequence[Row]) -> Read:
         scale = _scale(step, cases[row.key(("case_id",))])
         if scale is None and name != "gossip":
             raise NotPredictedError("computing not stated, and no row of the case on fewer GPUs")
-        known = step if scale is None else _scaled(step, scale)
-        known = replace(known, groups=(name, f"{name}, {row.text('model')}"))
+        scaled = step if scale is None else _scale_compute(step, scale)
+        scaled = replace(scaled, groups=(name, f"{name}, {row.text('model')}"))
         if name not in POLICIES.values():
-            return known
+            return scaled
         # The quality of these rows is about machines that were inferred, not about their times.
-        groups = ("overlap policies", *known.groups)
-        return replace(known, groups=groups, status="counted", reason=None)
+        groups = ("overlap policies", *scaled.groups)
+        return replace(scaled, groups=groups, status="counted", reason=None)
 
     return read_one
 
@@ -69,7 +69,7 @@ def _scale(step: PublishedStep, case: Sequence[Row]) -> float | None:
     """
     stated = _COMPUTING.search(step.row.text("notes"))
     if stated:
-        return float(stated[1]) * 1e-3 / _computed(step)
+        return float(stated[1]) * 1e-3 / _compute_s(step)
     smaller = [row for row in case if (row.number("gpus") or step.gpus) < step.gpus]
     if not smaller:
         return None
@@ -77,7 +77,7 @@ def _scale(step: PublishedStep, case: Sequence[Row]) -> float | None:
     return scale_to(prepare(scenario_of_row(base.scenario)), base.measured)
 
 
-def _computed(step: PublishedStep) -> float:
+def _compute_s(step: PublishedStep) -> float:
     """Return the seconds of a step on one such GPU by itself."""
     cluster = step.scenario["cluster"]
     one_gpu = {"node": cluster["node"], "gpu": cluster["gpu"], "gpus_per_node": 1}
@@ -85,7 +85,7 @@ def _computed(step: PublishedStep) -> float:
     return float(prepare(scenario_of_row(scenario)).positions[-1].max())
 
 
-def _scaled(step: PublishedStep, scale: float) -> PublishedStep:
+def _scale_compute(step: PublishedStep, scale: float) -> PublishedStep:
     calibration = {"compute_scale": scale, "source": "computing of the row or its case"}
     return replace(
         step,
@@ -143,19 +143,19 @@ def orders(rows: Sequence[StepRow]) -> list[Order]:
     return [order for order in settings.values() if len(order.measured) > 1]
 
 
-def ranked(rows: Sequence[StepRow]) -> tuple[dict[str, Any], list[str]]:
+def compare_orders(rows: Sequence[StepRow]) -> tuple[dict[str, Any], list[str]]:
     """Return the JSON's ``orders``, and how often policies rank as measured, in words."""
-    found = orders(rows)
-    if not found:
+    compared = orders(rows)
+    if not compared:
         return {"orders": []}, []
-    pairs = [right for order in found for right in order.pairs()]
-    clear = [right for order in found for right in order.pairs(_CLOSE)]
+    pairs = [right for order in compared for right in order.pairs()]
+    clear = [right for order in compared for right in order.pairs(_TIE_FRACTION)]
     text = (
-        f"policies rank as measured in {sum(order.right for order in found)} of {len(found)} "
+        f"policies rank as measured in {sum(order.right for order in compared)} of {len(compared)} "
         f"settings, {sum(pairs)} of {len(pairs)} pairs, {sum(clear)} of {len(clear)} pairs more "
-        f"than {_CLOSE:.0%} apart"
+        f"than {_TIE_FRACTION:.0%} apart"
     )
-    return {"orders": [order.to_json() for order in found]}, [text]
+    return {"orders": [order.to_json() for order in compared]}, [text]
 
 
-STEP_TABLE = StepTable(REQUIRED, IDENTITY, reader, beside=ranked)
+STEP_TABLE = StepTable(REQUIRED, IDENTITY, reader, beside=compare_orders)

@@ -117,12 +117,12 @@ class Row:
         return int(value)
 
 
-def gathered(rows: Iterable[Row], columns: Sequence[str]) -> dict[tuple[str, ...], list[Row]]:
+def group_rows(rows: Iterable[Row], columns: Sequence[str]) -> dict[tuple[str, ...], list[Row]]:
     """Group the rows by the texts of ``columns``, in order of first appearance."""
-    found: dict[tuple[str, ...], list[Row]] = {}
+    groups: dict[tuple[str, ...], list[Row]] = {}
     for row in rows:
-        found.setdefault(row.key(columns), []).append(row)
-    return found
+        groups.setdefault(row.key(columns), []).append(row)
+    return groups
 
 
 def read_rows(path: Path, required: Collection[str]) -> list[Row]:

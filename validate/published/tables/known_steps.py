@@ -59,7 +59,7 @@ class ScaledToKnown:
             return Calibrated(step.scenario, step.files, naive, base.row_id, words)
         words = f"{step.constants}, compute scaled to a known row"
         base_run = place_of(base).model_dump()
-        scenario, files = _scaled(step, scale, base_run, f"row {base.row_id}")
+        scenario, files = _scale_compute(step, scale, base_run, f"row {base.row_id}")
         return Calibrated(scenario, files, naive, base.row_id, words)
 
     def _scale(self, base: PublishedStep) -> float | None:
@@ -82,7 +82,7 @@ def _unlike(one: PublishedStep, other: PublishedStep) -> list[bool]:
     ]
 
 
-def _scaled(
+def _scale_compute(
     step: PublishedStep, scale: float, known: Mapping[str, int], source: str
 ) -> tuple[dict[str, Any], Mapping[str, str]]:
     """Return the scenario with compute times scaled, in its own profile if it has one."""
@@ -108,13 +108,13 @@ class FittedToKnown:
         base = min(known, key=lambda other: _apart(place_of(other), place_of(step)))
         naive = base.measured * step.work / base.work
         if step.series not in self._profiles:
-            self._profiles[step.series] = self._fitted(known).to_json()
+            self._profiles[step.series] = self._fit(known).to_json()
         name = f"{file_name(f'steps of {step.series}')}.json"
         files = {**step.files, name: self._profiles[step.series]}
         words = f"{step.constants}, step constants fitted to {len(known)} known rows"
         return Calibrated({**step.scenario, "calibration": name}, files, naive, base.row_id, words)
 
-    def _fitted(self, known: Sequence[PublishedStep]) -> CalibrationProfile:
+    def _fit(self, known: Sequence[PublishedStep]) -> CalibrationProfile:
         runs = [MeasuredRun(self.folder.scenario(step), step.measured) for step in known]
         return profile_of(fitted(runs), f"steps of {known[0].series}", runs[0].scenario.profile)
 
@@ -125,35 +125,37 @@ def planned_rows(series: Sequence[PublishedStep], count: int) -> Sequence[Publis
     One GPU at its smallest and its largest batch, one full node and two full nodes at a middle
     batch, then the rows farthest from the known ones.
     """
-    left = [step for step in series if step.status == "counted"]
-    places = {id(step): place_of(step) for step in left}
-    middle = float(np.median([np.log2(place.batch) for place in places.values()])) if left else 0.0
+    counted = [step for step in series if step.status == "counted"]
+    places = {id(step): place_of(step) for step in counted}
+    batches = [np.log2(place.batch) for place in places.values()]
+    middle = float(np.median(batches)) if batches else 0.0
     fullest = max((place.gpus_per_node for place in places.values()), default=1)
 
     def pick(nodes: int, per_node: int, batch: float) -> PublishedStep | None:
         fitting = [
             step
-            for step in left
+            for step in counted
             if (places[id(step)].nodes, places[id(step)].gpus_per_node) == (nodes, per_node)
             and step.gpus == nodes * per_node
         ]
         off = {id(step): abs(np.log2(places[id(step)].batch) - batch) for step in fitting}
         return min(fitting, key=lambda step: off[id(step)], default=None)
 
-    found: list[PublishedStep] = []
+    planned: list[PublishedStep] = []
     wanted = ((1, 1, -1.0), (1, 1, 99.0), (1, fullest, middle), (2, fullest, middle))
     for nodes, per_node, batch in wanted:
         step = pick(nodes, per_node, batch)
-        if step is not None and not any(step is other for other in found) and len(found) < count:
-            found.append(step)
-    while len(found) < min(count, len(left)):
-        rest = [step for step in left if not any(step is other for other in found)]
+        is_new = not any(step is other for other in planned)
+        if step is not None and is_new and len(planned) < count:
+            planned.append(step)
+    while len(planned) < min(count, len(counted)):
+        rest = [step for step in counted if not any(step is other for other in planned)]
         far = [
-            min((_apart(places[id(step)], places[id(other)]) for other in found), default=0.0)
+            min((_apart(places[id(step)], places[id(other)]) for other in planned), default=0.0)
             for step in rest
         ]
-        found.append(rest[int(np.argmax(far))])
-    return found
+        planned.append(rest[int(np.argmax(far))])
+    return planned
 
 
 def place_of(step: PublishedStep) -> KnownRun:

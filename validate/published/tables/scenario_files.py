@@ -46,13 +46,13 @@ class ScenarioFolder:
 
     def fitting(self, step: PublishedStep) -> PublishedStep:
         """Return the row with the first of its checkpoints that fits the GPUs' memory."""
-        found = step
+        candidate = step
         for checkpoint in step.checkpoints:
             workload = {**step.scenario["workload"], "checkpoint": checkpoint}
-            found = replace(step, scenario={**step.scenario, "workload": workload})
-            if memory_use(self.scenario(found)).fits:
+            candidate = replace(step, scenario={**step.scenario, "workload": workload})
+            if memory_use(self.scenario(candidate)).fits:
                 break
-        return found
+        return candidate
 
     def write(self, name: str, text: str) -> None:
         """Write a file that scenarios name, unless it was written before."""

@@ -230,7 +230,7 @@ def summary(rows: Sequence[StepRow]) -> dict[str, float | int]:
     intervals.
     """
     errors = [row.ape for row in rows]
-    found: dict[str, float | int] = {
+    statistics: dict[str, float | int] = {
         **error_summary(errors),
         "worst_line": rows[int(np.argmax(errors))].line,
         "bias": float(np.median([row.predicted / row.measured - 1 for row in rows])),
@@ -241,10 +241,10 @@ def summary(rows: Sequence[StepRow]) -> dict[str, float | int]:
         if row.interval is not None
     ]
     if not inside:
-        return found
+        return statistics
     widths = [row.interval.width for row in rows if row.interval is not None]
     covered = {"coverage": float(np.mean(inside)), "median_width": float(np.median(widths))}
-    return found | covered
+    return statistics | covered
 
 
 def _memory(rows: Sequence[StepRow]) -> dict[str, float | int]:

@@ -67,7 +67,7 @@ def workload_of(
         "precision": precision_in(row.text("precision"), gpu),
         "optimizer": optimizer_in(optimizer_text, model),
         **words,
-        # The model's own settings take precedence over its software's usual ones.
+        # The model's own settings take precedence over its software's usual settings.
         **{name: model[name] for name in ("trainable", "input") if name in model},
     }
 

@@ -27,13 +27,13 @@ files must be closed, or flushed by `atexit`. Such a module must start no thread
 imported. Without safe forks (on macOS, say) each rank imports for itself.
 
 **Output.** `write_row` appends one JSON object to the rank's own file at once, so that measurements
-before a crash are kept; `connected` reports that the rank has found the others, for which
+before a crash are kept; `report_connected` reports that the rank has found the others, for which
 ``connect_timeout_s`` is the limit. Everything on stdout and stderr is collected (the last 256 KiB
 of each), and passed to ``on_line(rank, stream, line)`` as it comes.
 
-    from validate.ranks.launch import connected, write_row     # in the rank
+    from validate.ranks.launch import report_connected, write_row    # in the rank
 
-    dist.init_process_group("gloo"); connected()
+    dist.init_process_group("gloo"); report_connected()
     write_row({"bytes": 4096, "time_s": 0.001})
 
 **Failures.** A rank that exits with another code than 0, is killed, has not connected within
@@ -47,7 +47,7 @@ their process group, which the testbed ends).
 from validate.ranks.launch.group import ProcessGroup
 from validate.ranks.launch.host import LOOPBACK, Host, loopback
 from validate.ranks.launch.launcher import ENDED_WITHIN_S, launch, realtime_words
-from validate.ranks.launch.run import FOLDER, Run, RunFailed, connected, read_rows, write_row
+from validate.ranks.launch.run import FOLDER, Run, RunFailed, read_rows, report_connected, write_row
 
 __all__ = [
     "ENDED_WITHIN_S",
@@ -57,10 +57,10 @@ __all__ = [
     "ProcessGroup",
     "Run",
     "RunFailed",
-    "connected",
     "launch",
     "loopback",
     "read_rows",
     "realtime_words",
+    "report_connected",
     "write_row",
 ]

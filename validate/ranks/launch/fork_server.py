@@ -57,7 +57,7 @@ def main() -> None:
             import_module(module)
     # Keeps imported objects out of garbage collection, which would copy their pages.
     gc.freeze()
-    if _forked(plan["ranks"]):
+    if _fork(plan["ranks"]):
         # Outside the function, so that the rank ends like any interpreter: by error, exit code,
         # atexit.
         try:
@@ -80,7 +80,7 @@ def _leave(well: list[bool]) -> None:
         os._exit(0)
 
 
-def _forked(ranks: list[RankPlan]) -> bool:
+def _fork(ranks: list[RankPlan]) -> bool:
     """Fork the ranks and wait for their ends; return True in a rank, at once."""
     status_of: dict[int, int] = {}
     for rank in ranks:

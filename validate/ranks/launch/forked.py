@@ -93,7 +93,7 @@ class Forked:
             self._status.close()
 
 
-def forked(
+def start_forked(
     program: Sequence[str],
     preload: Sequence[str],
     hosts: Sequence[Host],
@@ -106,15 +106,15 @@ def forked(
 
     ``program`` is an interpreter and its arguments. Raises OSError if it cannot be started.
     """
-    interpreter, *words = program
+    interpreter, *arguments = program
     ours: list[list[int]] = []
     ranks: list[RankPlan] = []
     for host, own in zip(hosts, variables, strict=True):
         read, written = zip(*(os.pipe() for _ in ("stdout", "stderr", "status")), strict=True)
         ours.append([*read])
-        ranks.append(_planned(host, own, written, realtime=realtime))
+        ranks.append(_plan_rank(host, own, written, realtime=realtime))
     try:
-        server = _started(interpreter, ranks, variables[0], group)
+        server = _start_server(interpreter, ranks, variables[0], group)
     except OSError:
         for end in chain.from_iterable(ours):
             os.close(end)
@@ -125,7 +125,7 @@ def forked(
             os.close(end)
 
     members = [Forked(server, *ends) for ends in ours]
-    plan: Plan = {"preload": [*preload], "program": words, "ranks": ranks}
+    plan: Plan = {"preload": [*preload], "program": arguments, "ranks": ranks}
     assert server.stdin
     # A server that crashed at once reads nothing, which its ranks' codes show.
     with suppress(BrokenPipeError), server.stdin:
@@ -133,7 +133,7 @@ def forked(
     return server, members
 
 
-def _planned(
+def _plan_rank(
     host: Host, environment: Mapping[str, str], written: Sequence[int], *, realtime: bool
 ) -> RankPlan:
     """Return the plan of a rank on ``host``, with the write ends of its pipes."""
@@ -152,7 +152,7 @@ def _pipes(ranks: Sequence[RankPlan]) -> list[int]:
     return [end for rank in ranks for end in (rank["stdout"], rank["stderr"], rank["status"])]
 
 
-def _started(
+def _start_server(
     interpreter: str, ranks: Sequence[RankPlan], environment: Mapping[str, str], group: int
 ) -> subprocess.Popen[bytes]:
     """Start the server, which then waits for its plan."""

@@ -11,7 +11,7 @@ from contextlib import suppress
 from typing import Self
 
 from dpsim.base.errors import DpsimError
-from validate.ranks.launch.forked import Process, forked
+from validate.ranks.launch.forked import Process, start_forked
 from validate.ranks.launch.host import Host
 
 # Its stdin is a pipe from the launcher, which the kernel closes however the launcher ends: it then
@@ -72,7 +72,7 @@ class ProcessGroup:
         Raises DpsimError if they cannot be started.
         """
         try:
-            server, members = forked(
+            server, members = start_forked(
                 command, preload, hosts, environments, realtime=realtime, group=self._keeper.pid
             )
         except OSError as error:

@@ -55,7 +55,7 @@ def launch(
     """Run ``command`` once on each of ``hosts``, rank 0 on the first, until all have exited with 0.
 
     Seconds are counted from the start of the first rank. ``connect_timeout_s`` is a limit within
-    which every rank must call `connected`. ``preload`` names modules that take long to import:
+    which every rank must call `report_connected`. ``preload`` names modules that import slowly:
     ranks of ``python -m MODULE WORD...`` or ``python SCRIPT WORD...`` are then forks of one process
     that has imported them. ``look`` is called ten times a second; an exception in it ends all ranks
     and is raised here. Raises RunFailed as soon as one rank fails or a limit is exceeded;
@@ -130,7 +130,7 @@ def realtime_words() -> tuple[tuple[str, ...], tuple[str, ...]]:
             "ranks run without real-time scheduling, since there is no chrt (Debian: apt-get "
             "install util-linux)",
         )
-    # Tested by trying: a container may have the right without being root, and root may lack it.
+    # Try it, since a container may have the right without being root, and root may lack it.
     tried = subprocess.run([*_REALTIME, "true"], check=False, capture_output=True, text=True)
     if tried.returncode == 0:
         return _REALTIME, ()
@@ -228,11 +228,11 @@ class Watch:
                 self._last_output[rank] = time.time()
             self.look()
             codes = [process.poll() for process in self.processes]
-            trouble = self._failed(codes) or self._late(codes)
+            trouble = self._failure(codes) or self._late(codes)
             if trouble or all(code == 0 for code in codes):
                 return trouble
 
-    def _failed(self, codes: list[int | None]) -> Trouble | None:
+    def _failure(self, codes: list[int | None]) -> Trouble | None:
         """Return the failure of ranks since the last check.
 
         A killed rank comes before those that gave up because it was gone, whose codes are the

@@ -10,8 +10,8 @@ from typing import IO
 
 OnLine = Callable[[int, str, str], None]
 
-_KEPT = 2**18  # bytes per stream
-_CHUNK = 2**16
+_KEPT_BYTES = 2**18  # bytes per stream
+_CHUNK_BYTES = 2**16
 
 
 class Output:
@@ -32,7 +32,7 @@ class Output:
 
     def add(self, rank: int, stream: str, pipe: IO[bytes]) -> None:
         """Read ``pipe`` as one stream of a rank."""
-        # A rank that prints half a line must not block the reading of all others.
+        # A rank that prints half a line must not block the reading of other ranks.
         os.set_blocking(pipe.fileno(), False)
         self._selector.register(pipe, selectors.EVENT_READ, (rank, stream))
         self._kept[rank, stream] = bytearray()
@@ -46,7 +46,7 @@ class Output:
         printed = set()
         for key, _ in self._selector.select(seconds):
             rank, stream = key.data
-            chunk = os.read(key.fd, _CHUNK)
+            chunk = os.read(key.fd, _CHUNK_BYTES)
             if chunk:
                 printed.add(rank)
                 self._take(rank, stream, chunk)
@@ -71,10 +71,10 @@ class Output:
     def _take(self, rank: int, stream: str, chunk: bytes) -> None:
         kept = self._kept[rank, stream]
         kept += chunk
-        del kept[:-_KEPT]
+        del kept[:-_KEPT_BYTES]
         *lines, rest = (self._unfinished[rank, stream] + chunk).split(b"\n")
         # A rank that prints without ever ending a line must not fill the launcher's memory.
-        self._unfinished[rank, stream] = rest[-_KEPT:]
+        self._unfinished[rank, stream] = rest[-_KEPT_BYTES:]
         if self._on_line is not None:
             for line in lines:
                 self._on_line(rank, stream, line.decode(errors="replace"))

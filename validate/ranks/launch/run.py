@@ -37,7 +37,7 @@ def write_row(row: Mapping[str, Any]) -> None:
         file.write(json.dumps(row).encode() + b"\n")  # in one system call: whole or not at all
 
 
-def connected() -> None:
+def report_connected() -> None:
     """Record that this rank has reached the others.
 
     Does nothing in a process that `launch` did not start.
@@ -157,7 +157,7 @@ class RunFailed(FailedError):  # noqa: N818 - it says what happened, as Keyboard
         self.exit_code = end.exit_code
         self.signal = end.signal
         self.last_words = end.last_words
-        # One rank's failure makes others fail: the first is named, with these as well.
+        # A rank's failure makes other ranks fail, so name the first and add the other ones.
         also = ", ".join(map(str, others))
         message = f"rank {rank} on {end.host} {reason}"
         if also:

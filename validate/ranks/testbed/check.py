@@ -56,7 +56,7 @@ def check(testbed: Testbed, repeats: int = 3, timeout_s: float = 60.0) -> list[C
     patterns = dict(_patterns(testbed.config))
     if not patterns:
         return []
-    sized = {name: _sized(testbed.config, flows) for name, flows in patterns.items()}
+    sized = {name: _size(testbed.config, flows) for name, flows in patterns.items()}
     runs = [flows for _ in range(repeats) for flows in sized.values()]
     # By its path: its package would import pydantic, which takes four ranks on two cores a second.
     addresses = [host.address for host in testbed.hosts]
@@ -69,11 +69,11 @@ def check(testbed: Testbed, repeats: int = 3, timeout_s: float = 60.0) -> list[C
     ]
     rows = launch(command, testbed.hosts, timeout_s=timeout_s, connect_timeout_s=timeout_s / 2).rows
     took = [_makespan(rows, number) for number in range(len(runs))]
-    found = []
+    checks = []
     for number, (name, flows) in enumerate(sized.items()):
         # Slow moments of the machine then affect runs of several patterns, not all of one.
         of_pattern = tuple(took[number :: len(sized)])  # patterns take turns
-        found.append(
+        checks.append(
             CheckRow(
                 name,
                 sum(size for *_, size in flows),
@@ -82,7 +82,7 @@ def check(testbed: Testbed, repeats: int = 3, timeout_s: float = 60.0) -> list[C
                 of_pattern,
             )
         )
-    return found
+    return checks
 
 
 def nominal_s(config: TestbedConfig, flows: list[Flow]) -> float:
@@ -131,7 +131,7 @@ def _patterns(config: TestbedConfig) -> Iterator[tuple[str, list[Flow]]]:
             yield f"link {host}", [(host, fastest, 1), (fastest, host, 1)]
 
 
-def _sized(config: TestbedConfig, flows: list[Flow]) -> list[Flow]:
+def _size(config: TestbedConfig, flows: list[Flow]) -> list[Flow]:
     """Return the flows with the number of bytes that makes the pattern take its target time."""
     unit = 2**20
     many = [(source, destination, unit) for source, destination, _ in flows]

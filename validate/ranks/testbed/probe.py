@@ -16,7 +16,7 @@ import threading
 import time
 from collections.abc import Sequence
 
-from validate.ranks.launch import connected, write_row
+from validate.ranks.launch import report_connected, write_row
 
 _CHUNK = 2**18
 _PATIENCE_S = 20.0  # for the others to listen, send or receive
@@ -34,7 +34,7 @@ class Ranks:
         self.rank = rank
         with socket.create_server((addresses[rank], port + rank), backlog=ranks) as server:
             server.settimeout(_PATIENCE_S)
-            # Connect first, then accept: the backlog holds those that come meanwhile.
+            # Connect before accepting, since the backlog holds connections that come meanwhile.
             self.to = {lower: _reach(addresses[lower], port + lower, rank) for lower in range(rank)}
             for _ in range(rank + 1, ranks):
                 peer = server.accept()[0]
@@ -80,15 +80,15 @@ class Ranks:
 
     def _take(self, number: int, flow: Flow) -> None:
         source, _, size = flow
-        left = size
+        remaining = size
         room = memoryview(bytearray(_CHUNK))
-        while left:
-            got = self.to[source].recv_into(room, min(left, _CHUNK))
+        while remaining:
+            got = self.to[source].recv_into(room, min(remaining, _CHUNK))
             if not got:
                 raise ConnectionError(
-                    f"rank {source} has closed the connection, {left} bytes short"
+                    f"rank {source} has closed the connection, {remaining} bytes short"
                 )
-            left -= got
+            remaining -= got
         write_row({"pattern": number, "flow": flow, "ended": time.monotonic()})
 
 
@@ -123,7 +123,7 @@ def main() -> None:
     ranks = int(os.environ["WORLD_SIZE"])
     patterns, addresses = map(json.loads, sys.argv[1:])
     others = Ranks(rank, ranks, addresses, int(os.environ["MASTER_PORT"]))
-    connected()
+    report_connected()
     for number, flows in enumerate(patterns):
         others.barrier()
         others.transfer(number, flows)

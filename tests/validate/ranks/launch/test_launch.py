@@ -20,7 +20,7 @@ from validate.ranks.launch import ENDED_WITHIN_S, Host, RunFailed, launch, loopb
 
 BEGIN = """
 import os, sys, time, signal, socket
-from validate.ranks.launch import connected, write_row
+from validate.ranks.launch import report_connected, write_row
 rank = int(os.environ["RANK"])
 write_row({"pid": os.getpid()})
 """
@@ -202,7 +202,7 @@ def test_a_rank_that_cannot_connect_ends_the_run_with_its_output():
 def test_ranks_that_do_not_say_that_they_connected_end_the_run():
     def measure(limit):
         began = time.monotonic()
-        error = failure("if rank != 1: connected()\ntime.sleep(60)", connect_timeout_s=limit)
+        error = failure("if rank != 1: report_connected()\ntime.sleep(60)", connect_timeout_s=limit)
         return limit, error, time.monotonic() - began
 
     def check(found):
@@ -216,7 +216,7 @@ def test_ranks_that_do_not_say_that_they_connected_end_the_run():
 
 def test_connecting_in_time_is_enough():
     def measure(limit):
-        code = f"connected(); time.sleep({limit + 0.3})"
+        code = f"report_connected(); time.sleep({limit + 0.3})"
         try:
             launch(python(code), loopback(2), connect_timeout_s=limit)
         except RunFailed as error:
@@ -314,7 +314,7 @@ def test_recording_outside_of_a_run_is_an_error():
     environment = {
         name: value for name, value in os.environ.items() if not name.startswith("DPSIM_")
     }
-    code = "from validate.ranks.launch import connected, write_row\nconnected()\nwrite_row({})"
+    code = "from validate.ranks.launch import report_connected, write_row\nreport_connected()\nwrite_row({})"
     done = subprocess.run(
         [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False
     )
