@@ -108,12 +108,8 @@ def scenario(
         show("", *straggler_notes(stragglers), "", alternatives_table(stragglers))
         show(*refused_alternatives(stragglers))
     if explanation.uncertainty is not None:
-        show(
-            "",
-            uncertainty_table(explanation.uncertainty),
-            "",
-            *uncertainty_notes(explanation.uncertainty),
-        )
+        inputs = explanation.uncertainty
+        show("", uncertainty_table(inputs), "", *uncertainty_notes(inputs))
 
 
 @explain_app.command()

@@ -124,16 +124,14 @@ def _narrate(swept: Sweep) -> None:
         narrate(f"note: {note}")
     if swept.damage:
         narrate(f"note: {swept.damage}")
-    computed_rows = [
+    reused = [
         swept.rows[point.key]
         for point in swept.plan.points
         if point.key and point.key in swept.rows
     ]
-    if computed_rows:
-        failed = sum(row["error"] is not None for row in computed_rows)
-        computed = (
-            f"{len(computed_rows):,} of {swept.points:,} points are computed ({failed:,} failed)"
-        )
+    if reused:
+        failed = sum(row["error"] is not None for row in reused)
+        computed = f"{len(reused):,} of {swept.points:,} points are computed ({failed:,} failed)"
         narrate(f"resuming: {computed}, {len(swept.missing):,} scenarios to compute")
 
 

@@ -54,13 +54,11 @@ def timelines(
     Example: dpsim timelines scenarios/quickstart.yaml --of overlap --html overlap.html
     """
     from dpsim.studies.lanes import VIEWS
-    from dpsim.studies.lanes import timelines as simulate_timelines
+    from dpsim.studies.lanes import timelines as simulate
 
     count = len(VIEWS[of].strategies) if of in VIEWS else 0
     with progress("simulating strategies", count) as done:
-        views = simulate_timelines(
-            file, of, slower=slower, step=step, overrides=set_ or (), progress=done
-        )
+        views = simulate(file, of, slower=slower, step=step, overrides=set_ or (), progress=done)
     for name, reason in views.left_out.items():
         narrate(f"left out: {name}: {reason}")
     if html is not None:

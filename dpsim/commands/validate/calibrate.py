@@ -122,10 +122,9 @@ def _collect_measurements(
         from validate.records import load_run_records
 
         runs_by_path = {str(path): load_run_records(path).runs for path in runs}
-        counts = {path: len(records) for path, records in runs_by_path.items()}
-        return _Measurements(
-            [each for records in runs_by_path.values() for each in records], [], counts, {}
-        )
+        counts = {path: len(each) for path, each in runs_by_path.items()}
+        records = [each for runs_of_path in runs_by_path.values() for each in runs_of_path]
+        return _Measurements(records, [], counts, {})
     if testbed is None:
         raise DpsimError(
             "calibrate must have files of runs, or --testbed to measure on, but got neither"

@@ -160,12 +160,10 @@ def _show_json(
     config: TestbedConfig, *, rows: Any = None, run: Any = None, failed: Any = None
 ) -> None:
     """Show the same keys with and without a command; missing ones are null."""
-    show_answer(
-        "validate-testbed", testbed=_testbed_json(config), rows=rows, run=run, failed=failed
-    )
+    show_answer("validate-testbed", testbed=_to_json(config), rows=rows, run=run, failed=failed)
 
 
-def _testbed_json(config: TestbedConfig) -> dict[str, Any]:
+def _to_json(config: TestbedConfig) -> dict[str, Any]:
     racks = config.racks and {
         "racks": [list(rack) for rack in config.racks.racks],
         "uplink_Bps": config.racks.uplink,

@@ -44,12 +44,12 @@ def epochs_figure(runs: _RUNS) -> go.Figure:
     constants were fitted are open circles.
     """
     targets = sorted(_targets(runs), key=lambda target: int(target["global_batch"]))
-    # All in one unit: points in epochs and in steps must not be mixed.
-    known = all(target["epochs"] is not None for target in targets)
+    # Use epochs only if all targets have them, because one axis must not mix epochs and steps.
+    in_epochs = all(target["epochs"] is not None for target in targets)
     figure = go.Figure()
     figure.add_scatter(
         x=[target["global_batch"] for target in targets],
-        y=[target["epochs" if known else "steps"] for target in targets],
+        y=[target["epochs" if in_epochs else "steps"] for target in targets],
         mode="lines+markers",
         line={"color": COLOURS[0]},
         marker={
@@ -63,7 +63,7 @@ def epochs_figure(runs: _RUNS) -> go.Figure:
         hovertemplate="batch %{x:,}: %{y:,.4g}<br>%{customdata}<extra></extra>",
     )
 
-    unit = "epochs" if known else "steps"
+    unit = "epochs" if in_epochs else "steps"
     title = f"{unit.capitalize()} to {targets[0]['target']} on {targets[0]['dataset']}"
     axis = counts_axis([target["global_batch"] for target in targets])
     return styled(figure, title, "global batch (samples)", unit, xaxis=axis)
@@ -117,7 +117,7 @@ def utilisation_figure(runs: _RUNS) -> go.Figure:
     unknown.
     """
     answers = sorted(map(_with_batch, runs), key=_batch)
-    known = all(each.get("mfu") is not None for each in answers)
+    has_mfu = all(each.get("mfu") is not None for each in answers)
     lines: dict[int, list[Answer]] = {}
     for each in answers:
         lines.setdefault(each["workers"], []).append(each)
@@ -126,7 +126,7 @@ def utilisation_figure(runs: _RUNS) -> go.Figure:
     for number, (gpus, group) in enumerate(sorted(lines.items())):
         figure.add_scatter(
             x=[_batch(each) for each in group],
-            y=[each["mfu"] if known else each["throughput_samples_per_s"] / gpus for each in group],
+            y=[row["mfu"] if has_mfu else row["throughput_samples_per_s"] / gpus for row in group],
             mode="lines+markers",
             name=f"{gpus:,} GPUs",
             showlegend=len(lines) > 1,
@@ -134,8 +134,8 @@ def utilisation_figure(runs: _RUNS) -> go.Figure:
             marker=marker_of(number, size=8),
             hovertemplate="batch %{x:,}: %{y:.3g}<extra></extra>",
         )
-    up = "share of the peak (MFU)" if known else "samples/s per GPU"
-    axis = {"rangemode": "tozero", **({"tickformat": ".0%"} if known else {})}
+    up = "share of the peak (MFU)" if has_mfu else "samples/s per GPU"
+    axis = {"rangemode": "tozero", **({"tickformat": ".0%"} if has_mfu else {})}
     across = counts_axis([_batch(each) for each in answers])
     title = "Utilisation against the batch"
     return styled(figure, title, "batch per GPU (samples)", up, xaxis=across, yaxis=axis)
@@ -181,7 +181,7 @@ def cost_figure(
     figure = go.Figure()
     for name, which, look in (
         ("every run", range(len(answers)), {"mode": "markers"}),
-        # In steps: nothing was simulated between two runs of the front that a slope could show.
+        # The front has steps instead of slopes, because nothing between its runs was simulated.
         ("Pareto front", best, {"mode": "lines+markers", "line": {"shape": "hv"}}),
     ):
         figure.add_scatter(
@@ -244,9 +244,9 @@ def _across(each: Answer, by_gpus: bool) -> int:
 
 def _batch(each: Answer) -> int:
     """Return the samples of a GPU in a step."""
-    given = each.get("batch_per_gpu") or each.get("batch_per_worker")
-    if given:
-        return int(given)
+    stated = each.get("batch_per_gpu") or each.get("batch_per_worker")
+    if stated:
+        return int(stated)
     target = each.get("to_target")
     return int(target["global_batch"] // each["workers"]) if target else 0
 

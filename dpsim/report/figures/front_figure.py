@@ -16,7 +16,7 @@ def front_figure(tuning: Tuning) -> go.Figure:
     Shows every possible configuration, the front, the best, and the file's own.
     """
     figure = go.Figure()
-    # In steps, not straight lines: no configuration is known between two points.
+    # The line has steps, because no configuration is known between two points.
     steps = {"mode": "lines+markers", "line": {"color": COLOURS[0], "shape": "hv"}}
     baseline = [tuning.baseline] if isinstance(tuning.baseline, Evaluation) else []
     best = f"best {tuning.objective.title}"

@@ -59,7 +59,7 @@ def footprint_figure(use: MemoryUse | Answer) -> go.Figure:
         if not size:
             continue
         colour = _COLOURS[number % len(_COLOURS)]
-        # More parts than colours: colours are reused, hatched.
+        # If there are more parts than colours, reuse the colours with hatching.
         hatched = number >= len(_COLOURS)
         label = f"{PART_NAMES[part]}: {human(size, DATA, 3)}"
         figure.add_bar(
@@ -85,7 +85,7 @@ def footprint_figure(use: MemoryUse | Answer) -> go.Figure:
     figure.add_vline(
         x=capacity,
         line={"dash": "dash", "width": 3},
-        # Above the bar, where it is readable.
+        # The text is readable above the bar.
         annotation={"text": f"has {capacity:.3g} GB", "yanchor": "bottom", "xanchor": "center"},
     )
     verdicts = {None: "activations not known", True: "fits", False: "does not fit"}

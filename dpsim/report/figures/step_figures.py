@@ -35,7 +35,7 @@ def breakdown_figure(results: Sequence[Result | Answer], names: Sequence[str] = 
         if not any(seconds):
             continue
         shares = [part_s / step for part_s, step in zip(seconds, steps, strict=True)]
-        # Relative to the longest bar, since all share an axis.
+        # Compare with the longest bar, because all bars share an axis.
         has_room = [value >= _NARROW * max(steps) for value in seconds]
         figure.add_bar(
             name=part.title if all(has_room) else _in_legend(part.title, seconds, shares),
@@ -113,7 +113,7 @@ def step_distribution_figure(result: Result) -> go.Figure:
         name="steps",
         hovertemplate=f"about %{{x:.4g}} {unit}: %{{y:.1%}} of the steps",
     )
-    # At two heights, since they may be close to each other.
+    # Write the two labels at two heights, because the lines may be close to each other.
     for name, dash, seconds, lower in (
         ("mean", "solid", result.step_time_s["mean"], 0),
         ("95th percentile", "dash", result.step_time_s["p95"], 18),

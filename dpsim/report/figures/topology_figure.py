@@ -92,7 +92,7 @@ def _as_glyphs(
         one, other = (end if node_of(end) is None else f"{node_of(end)}/{_GLYPH}" for end in (a, b))
         if one == other:
             inside = whole.nodes[one]
-            # Equal is enough, so that a link is named even if nothing is sent.
+            # ">=" names a link even if nothing is sent.
             if share >= inside["inside"]:
                 inside |= {"inside": share, "about": cluster.link_name(data["number"])}
         elif not whole.has_edge(one, other) or share > shares[whole.edges[one, other]["number"]]:
@@ -182,7 +182,7 @@ def _room(place: Layout, devices: list[str]) -> float:
         x, y = place.places[device]
         rows.setdefault(y, []).append(x)
     gaps = [gap for row in rows.values() for gap in np.diff(sorted(row))]
-    # As many would fit across the picture at the smallest gap between two.
+    # The number of devices that fit across the picture at the smallest gap between two.
     across = _width(place) / min(gaps) + 1 if gaps else 1.0
     return min(1.0, _ROOMY / across)
 
@@ -226,7 +226,7 @@ def _frames(figure: go.Figure, place: Layout) -> None:
             }
         )
         if number % every == 0:
-            # Only the number of node12.
+            # Shorten node12 to 12.
             in_short = node if not is_narrow else re.sub(r"^\D+(?=\d)", "", node)
             notes.append(
                 {
