@@ -31,7 +31,7 @@ Event = dict[str, Any]
 def trace(run: Run, workers: int = MOST_WORKERS, links: int = MOST_LINKS) -> Event:
     """Return the trace of the steps that ``run`` recorded of all workers.
 
-    It shows the first ``workers`` and the busiest ``links``.
+    The trace shows the first ``workers`` and the busiest ``links``.
     """
     job = run.job
     shown = min(workers, job.workers)

@@ -22,7 +22,7 @@ from dpsim.report.figures.style import (
     line_of,
     log_axis,
     marker_of,
-    styled,
+    set_style,
     time_unit,
 )
 from dpsim.report.theme import COLOUR
@@ -66,7 +66,7 @@ def epochs_figure(runs: _RUNS) -> go.Figure:
     unit = "epochs" if in_epochs else "steps"
     title = f"{unit.capitalize()} to {targets[0]['target']} on {targets[0]['dataset']}"
     axis = counts_axis([target["global_batch"] for target in targets])
-    return styled(figure, title, "global batch (samples)", unit, xaxis=axis)
+    return set_style(figure, title, "global batch (samples)", unit, xaxis=axis)
 
 
 def time_to_target_figure(runs: _RUNS) -> go.Figure:
@@ -107,7 +107,7 @@ def time_to_target_figure(runs: _RUNS) -> go.Figure:
         "xaxis": counts_axis([_across(each, by_gpus) for each in answers]),
         "yaxis": log_axis(ends),
     }
-    return styled(figure, title, across, f"time ({unit})", **axes)
+    return set_style(figure, title, across, f"time ({unit})", **axes)
 
 
 def utilisation_figure(runs: _RUNS) -> go.Figure:
@@ -138,7 +138,7 @@ def utilisation_figure(runs: _RUNS) -> go.Figure:
     axis = {"rangemode": "tozero", **({"tickformat": ".0%"} if has_mfu else {})}
     across = counts_axis([_batch(each) for each in answers])
     title = "Utilisation against the batch"
-    return styled(figure, title, "batch per GPU (samples)", up, xaxis=across, yaxis=axis)
+    return set_style(figure, title, "batch per GPU (samples)", up, xaxis=across, yaxis=axis)
 
 
 def learners_figure(runs: Sequence[tuple[int, Result | Answer]]) -> go.Figure:
@@ -154,7 +154,7 @@ def learners_figure(runs: Sequence[tuple[int, Result | Answer]]) -> go.Figure:
         hovertemplate="%{x} learners: %{y:,.4g} samples/s<extra></extra>",
     )
     axes: dict[str, Any] = {"xaxis": {"dtick": 1}, "yaxis": {"rangemode": "tozero"}}
-    return styled(
+    return set_style(
         figure,
         "Throughput against learners",
         "learners on a GPU",
@@ -197,7 +197,7 @@ def cost_figure(
     up = "GPU hours" if price_per_gpu_hour is None else f"cost ({currency})"
     title = f"Cost against time to {answers[0]['to_target']['target']}"
     axes = {"xaxis": log_axis([factor * time for time in times]), "yaxis": log_axis(costs)}
-    return styled(figure, title, f"time ({unit})", up, **axes)
+    return set_style(figure, title, f"time ({unit})", up, **axes)
 
 
 def error_figure(series: Mapping[str, Sequence[ErrorRow]], title: str) -> go.Figure:
@@ -217,7 +217,7 @@ def error_figure(series: Mapping[str, Sequence[ErrorRow]], title: str) -> go.Fig
             showlegend=len(series) > 1,
         )
     axis = counts_axis([int(batch) for rows in series.values() for batch, _, _ in rows])
-    return styled(figure, title, "global batch (samples)", "top-1 error (%)", xaxis=axis)
+    return set_style(figure, title, "global batch (samples)", "top-1 error (%)", xaxis=axis)
 
 
 def _targets(runs: _RUNS) -> list[Any]:

@@ -7,7 +7,7 @@ from typing import Literal
 
 import plotly.graph_objects as go
 
-from dpsim.report.figures.style import COLOURS, marker_of, styled, time_unit
+from dpsim.report.figures.style import COLOURS, marker_of, set_style, time_unit
 from dpsim.report.theme import COLOUR
 from dpsim.studies.front import pareto_front
 
@@ -55,7 +55,7 @@ def columns_figure(
         subtitle += f"; the line is the Pareto front ({aims[0]} {across}, {aims[1]} {up})"
     by = "" if colour is None else f" by {colour}"
     title = f"{y_title} against {x_title}{by}<br><sub>{subtitle}</sub>"
-    return styled(figure, title, x_title, y_title, legend_title=colour or "")
+    return set_style(figure, title, x_title, y_title, legend_title=colour or "")
 
 
 def _unit(rows: list[dict[str, Value]], column: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import plotly.graph_objects as go
 
 from dpsim.base.units import TIME, human
-from dpsim.report.figures.style import COLOURS, styled
+from dpsim.report.figures.style import COLOURS, set_style
 from dpsim.report.theme import COLOUR
 from dpsim.studies.tune import Evaluation, Tuning
 
@@ -38,7 +38,7 @@ def front_figure(tuning: Tuning) -> go.Figure:
             )
     span = tuning.span
     axes = {"xaxis": {"type": "log"}, "yaxis": {"type": "log"}}
-    return styled(
+    return set_style(
         figure, _title(tuning), f"time {span} (s)", f"cost {span} ({tuning.unit})", **axes
     )
 

@@ -10,7 +10,7 @@ from plotly.colors import sample_colorscale
 
 from dpsim.base.units import RATE, human
 from dpsim.engine import LinkClass
-from dpsim.report.figures.style import styled
+from dpsim.report.figures.style import set_style
 from dpsim.report.figures.topology_layout import TITLES
 from dpsim.report.theme import LOAD
 
@@ -57,7 +57,7 @@ def load_map_figure(classes: Sequence[LinkClass]) -> go.Figure:
         "yaxis": {"visible": False, "fixedrange": True},
     }
     height = 110 + _ROW * max(rows, 2)
-    return styled(figure, title, "", "", showlegend=False, height=height, **axes)
+    return set_style(figure, title, "", "", showlegend=False, height=height, **axes)
 
 
 def _title(classes: Sequence[LinkClass]) -> str:

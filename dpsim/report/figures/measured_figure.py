@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from dpsim.report.figures.style import COLOURS, marker_of, styled
+from dpsim.report.figures.style import COLOURS, marker_of, set_style
 from dpsim.report.theme import COLOUR, FAINT
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ def measured_figure(
     axis = log if unit else {"tickformat": ".0%"}
     figure.update_xaxes(**axis)
     figure.update_yaxes(**axis)
-    return styled(figure, title, f"measured {what}", f"predicted {what}")
+    return set_style(figure, title, f"measured {what}", f"predicted {what}")
 
 
 def _add_band(figure: go.Figure, low: float, high: float) -> None:

@@ -6,7 +6,7 @@ import plotly.graph_objects as go
 
 from dpsim.base.units import DATA, human
 from dpsim.engine import MemoryUse, Result
-from dpsim.report.figures.style import COLOURS, Answer, answer, styled
+from dpsim.report.figures.style import COLOURS, Answer, answer, set_style
 from dpsim.report.text.memory import PART_NAMES
 from dpsim.report.theme import COLOUR, SERIES, ink_on
 
@@ -40,7 +40,7 @@ def staleness_figure(result: Result | Answer) -> go.Figure:
     title = (
         f"Staleness: {versions['mean']:.3g} versions on average, at most {versions['max']}{dropped}"
     )
-    return styled(
+    return set_style(
         figure,
         title,
         "versions or iterations (count)",
@@ -91,4 +91,4 @@ def footprint_figure(use: MemoryUse | Answer) -> go.Figure:
     verdicts = {None: "activations not known", True: "fits", False: "does not fit"}
     verdict = verdicts[memory["fits"]]
     title = f"Memory of a GPU: {total / _GIGA:.3g} of {capacity:.3g} GB, {verdict}"
-    return styled(figure, title, "memory (GB)", "", barmode="stack", height=_HEIGHT)
+    return set_style(figure, title, "memory (GB)", "", barmode="stack", height=_HEIGHT)

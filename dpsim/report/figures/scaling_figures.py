@@ -18,7 +18,7 @@ from dpsim.report.figures.style import (
     answer,
     counts_axis,
     marker_of,
-    styled,
+    set_style,
 )
 from dpsim.report.theme import COLOUR
 from dpsim.studies.collective import CollectiveRow
@@ -75,7 +75,7 @@ def scaling_figure(results: Sequence[Result | Answer], current: int | None = Non
         f"{efficiency[-1]:.0%} on {workers[-1]:,}"
     )
     axes = {"xaxis": counts_axis(workers), "yaxis": {"rangemode": "tozero"}}
-    return styled(figure, title, "workers", f"{unit} a GPU", **axes)
+    return set_style(figure, title, "workers", f"{unit} a GPU", **axes)
 
 
 def _add_band(figure: go.Figure, answers: Sequence[Answer], rates: Sequence[float]) -> None:
@@ -144,7 +144,7 @@ def algorithms_figure(rows: Sequence[CollectiveRow | Mapping[str, Any]]) -> go.F
         "xaxis": {"type": "log", "tickvals": few, "ticktext": [_size(size) for size in few]},
         "yaxis": {"type": "log", "dtick": 1, "tickformat": "~s", "ticksuffix": "s"},
     }
-    return styled(figure, f"Fastest: {ranges}", "size (bytes)", "time", **axes)
+    return set_style(figure, f"Fastest: {ranges}", "size (bytes)", "time", **axes)
 
 
 def _add_name(figure: go.Figure, name: str, low: float, high: float, *, lower: bool) -> None:
@@ -208,7 +208,7 @@ def knobs_figure(explanation: Mapping[str, Any]) -> go.Figure:
         f"{turned[0]['change']} gains most" if gains and gains[0] < 0 else "no knob gains anything"
     )
     axis = {"autorange": "reversed"}
-    return styled(
+    return set_style(
         figure,
         f"Limits: {best}",
         "change of the time per sample (%)",

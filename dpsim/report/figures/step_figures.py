@@ -10,7 +10,7 @@ import plotly.graph_objects as go
 from dpsim.base.arrays import FloatArray
 from dpsim.base.units import TIME, human
 from dpsim.engine import PARTS, Result
-from dpsim.report.figures.style import COLOURS, PART_COLOURS, Answer, answer, styled, time_unit
+from dpsim.report.figures.style import COLOURS, PART_COLOURS, Answer, answer, set_style, time_unit
 from dpsim.report.theme import ink_on
 
 _MOST_BARS = 60
@@ -63,7 +63,7 @@ def breakdown_figure(results: Sequence[Result | Answer], names: Sequence[str] = 
         if len(labels) > 1
         else f"Breakdown of a step of {human(steps[0], TIME, 4)}"
     )
-    return styled(
+    return set_style(
         figure,
         title,
         f"mean time of a step ({unit})",
@@ -126,7 +126,7 @@ def step_distribution_figure(result: Result) -> go.Figure:
         )
 
     title = f"How long steps take: {result.steps.step.shape[0]} steps of {result.workers} workers"
-    return styled(
+    return set_style(
         figure,
         title,
         f"step time ({unit})",

@@ -114,7 +114,7 @@ def wrapped(text: str, width: int = _TITLE) -> str:
     return "<br>".join(lines)
 
 
-def styled(figure: go.Figure, title: str, x: str, y: str, **layout: Any) -> go.Figure:
+def set_style(figure: go.Figure, title: str, x: str, y: str, **layout: Any) -> go.Figure:
     """Set the title of ``figure`` and the labels of its axes, with units.
 
     Text between ``<br><sub>`` and ``</sub>`` becomes a line of its own below the title.

@@ -11,7 +11,7 @@ import plotly.graph_objects as go
 
 from dpsim.base.units import TIME, human
 from dpsim.engine import Interval
-from dpsim.report.figures.style import PART_COLOURS, styled, time_unit
+from dpsim.report.figures.style import PART_COLOURS, set_style, time_unit
 from dpsim.report.theme import COLOUR, ink_on
 
 _NARROW = 0.05  # of the step: narrower bars have no room for words, and would be only outline
@@ -63,7 +63,7 @@ def timeline_figure(
 
     rows = list(dict.fromkeys(bar.row for bar in bars))
     axis = {"autorange": "reversed", "categoryorder": "array", "categoryarray": rows}
-    return styled(
+    return set_style(
         figure,
         f"One step of {_subject(intervals, called)}",
         f"time ({unit})",

@@ -12,7 +12,7 @@ import plotly.graph_objects as go
 
 from dpsim.base.units import TIME, human, plural
 from dpsim.engine import LinkLoads, busiest_links
-from dpsim.report.figures.style import styled, wrapped
+from dpsim.report.figures.style import set_style, wrapped
 from dpsim.report.figures.topology_layout import TITLES, Graph, Layout, layout, node_of
 from dpsim.report.figures.topology_links import SCALE, hover_trace, lines_of, link_traces
 from dpsim.report.theme import COLOUR, FAINT, LINE
@@ -64,7 +64,7 @@ def topology_figure(cluster: Cluster, loads: LinkLoads, name: str = "") -> go.Fi
 
     hidden = {"xaxis": {"visible": False}, "yaxis": {"visible": False}}
     title = _title(name, cluster, loads, nodes, drawn)
-    styled(figure, title, "", "", hovermode="closest", **hidden)
+    set_style(figure, title, "", "", hovermode="closest", **hidden)
     how_to_read = {"text": _how_to_read(loads), "side": "top", "font": {"size": 12}}
     return figure.update_layout(legend_title=how_to_read)
 

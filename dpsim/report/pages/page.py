@@ -71,7 +71,7 @@ def report_page(sources: Sequence[Source]) -> str:
 def run_page(run: Run) -> str:
     """Return the page of one run that has recorded a step.
 
-    It also shows the timeline of that step, a typical worker first, and the distribution of all
+    The page adds the timeline of that step, a typical worker first, and the distribution of all
     steps, which only a run has.
     """
     source = Source(run.result.name, "run", (run.result.to_json(),), (run.result.name,))

@@ -20,7 +20,7 @@ _MATTERS = 0.005  # smaller changes are not shown
 def tuning_table(tuning: Tuning) -> Table:
     """Return the file's own configuration and the best ones side by side.
 
-    It has the values they set, and their figures.
+    Rows are the values that they set, and their figures.
     """
     columns = {"as the file is": tuning.baseline}
     if tuning.exact is not None:
