@@ -61,8 +61,8 @@ class Child:
         """Return ``function(*args)``, run in the process.
 
         With ``report`` the function gets one more argument, whose calls are passed on to it here.
-        It may take ``seconds`` of CPU time, by default what is left of the limit. An exception of
-        ``report`` ends the process, and is raised.
+        Calls may take ``seconds`` of CPU time, by default what is left of the limit. An exception
+        of ``report`` ends the process, and is raised.
 
         Raises DpsimError as the function does, and FailedError if it takes more time or memory
         than it may, if it raises anything else, and if the process is ended.
@@ -174,7 +174,7 @@ def _kind(error: DpsimError) -> str:
 def end_with(parent: int) -> None:
     """Watch ``parent`` from now on, and end this process soon after it has gone.
 
-    It does so even while this process waits for work.
+    The watch works even while this process waits for work.
     """
 
     # A killed parent cannot end its workers, which would keep their memory, and continue with work

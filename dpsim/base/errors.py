@@ -48,7 +48,7 @@ def without_remedies(error: DpsimError) -> str:
 def how_to_install(extra: str) -> str:
     """Return the instruction for a missing optional part.
 
-    Never the bare name, because in the public index it is another project's.
+    The instruction never has the bare name, which is another project's in the public index.
     """
     return f"install the extra from the checkout: pip install -e '.[{extra}]'"
 

@@ -55,8 +55,8 @@ def write_steps(
 ) -> None:
     """Write a page that plays the rounds of one algorithm, or of two side by side.
 
-    It has times if ``on`` gives a network and the costs of its messages; otherwise ``ranks`` is
-    enough.
+    Rounds have times if ``on`` gives a network and the costs of its messages; otherwise ``ranks``
+    is enough.
     """
     from dpsim.collectives import algorithm as find_algorithm
     from dpsim.network import MessageCosts, schedule_on

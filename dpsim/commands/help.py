@@ -181,7 +181,7 @@ def _raise_plainly(error: Exception) -> None:
 class Commands(typer.Typer):
     """A Typer whose commands and groups have this help.
 
-    It has no markup and no decorated tracebacks. ``is_root``: it is the root of all
+    Help has no markup, and tracebacks no decoration. ``is_root``: whether this is the root of all
     commands, which has ``--version`` and installs its shell completion.
     """
 

@@ -157,7 +157,7 @@ def _part(text: str, node: Node, path: Path) -> str | int:
 def _default_mapping(part: str | int, shape: Shape, path: Path, place: Place, source: str) -> Node:
     """Return the mapping for ``part``, which the document lacks.
 
-    It holds the values of its default, if any.
+    The mapping holds the values of its default, if any.
     """
     field = shape.fields().get(str(part))
     if field is None and not shape.any_key:

@@ -80,7 +80,7 @@ def _is_bare(part: object, given: Node | None) -> bool:
 def _one_per_union(located: list[_Located], root: Node, level: int) -> list[Problem]:
     """Reduce the errors to one problem for each union.
 
-    It is the problem of the best-matching member, or all members' problems joined.
+    A union's problem is that of the best-matching member, or all members' problems joined.
     """
     result = [_problem(one, root) for one in located if len(one.branches) <= level]
     unions: dict[Path, dict[str, list[_Located]]] = defaultdict(lambda: defaultdict(list))
