@@ -15,7 +15,7 @@ from dpsim.convergence import check_batch
 from dpsim.engine import reduction_cost, simulate
 from dpsim.network import MessageCosts, schedule_on
 from dpsim.studies.growing_batch import Growth, growing_batch
-from dpsim.studies.lanes import VIEWS, Timelines, four, slowed, timelines_of
+from dpsim.studies.lanes import VIEWS, Timelines, four_workers, slow_last, timelines_of
 from dpsim.studies.replay import Paths, weight_paths
 from dpsim.studies.walkthrough import Walkthrough, walk_through
 from dpsim.topology import Network, UniformSwitch, build_cluster
@@ -83,8 +83,8 @@ def weights(spec: Spec, slower: str, report: Report) -> dict[str, Paths]:
 
     Raises DpsimError.
     """
-    slow = f"disturbance.slow={slowed(slower)}"
-    spec = spec.with_options([*four(scenario(spec)), slow, *_PLANE_MODEL])
+    slow = f"disturbance.slow={slow_last(slower)}"
+    spec = spec.with_options([*four_workers(scenario(spec)), slow, *_PLANE_MODEL])
     found = {}
     for name, strategy in _AVERAGED.items():
         # JSON is YAML in one line, as a change of a value requires.

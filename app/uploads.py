@@ -20,7 +20,7 @@ from app.reading import scenario
 from app.spec import Spec
 from app.work import Report
 from dpsim.base.errors import DpsimError
-from dpsim.base.files import unpacked
+from dpsim.base.files import unpack_gzip
 from dpsim.base.units import DATA, human, plural
 from dpsim.engine import Result, simulate
 from dpsim.hardware import load_profile
@@ -193,7 +193,7 @@ def uploaded_file(name: str, data: bytes) -> Iterator[Path]:
     Raises DpsimError, with the upload's name and the line if known, for invalid files.
     """
     # Unpack no more than the limit.
-    content = unpacked(name, data, MOST_BYTES)
+    content = unpack_gzip(name, data, MOST_BYTES)
     if not content.strip():
         raise DpsimError(f"{name}: must not be empty")
     with TemporaryDirectory() as folder:

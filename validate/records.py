@@ -24,7 +24,7 @@ from pydantic import (
 
 from dpsim.base.config import Config, first_problem
 from dpsim.base.errors import DpsimError
-from dpsim.base.files import read_limited, unpacked
+from dpsim.base.files import read_limited, unpack_gzip
 from dpsim.base.terminal import write_whole
 
 # The parts of each side's answer that a record of a step keeps, for `causes`.
@@ -142,7 +142,7 @@ def run_records_in(name: str | os.PathLike[str], content: bytes, most: int) -> R
 
     Raises DpsimError, which begins with ``name``; with line and column for invalid JSON.
     """
-    text = unpacked(name, content, most)
+    text = unpack_gzip(name, content, most)
     try:
         return RunRecords.model_validate_json(text)
     except ValidationError as error:

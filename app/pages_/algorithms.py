@@ -15,7 +15,7 @@ from app.spec import Spec
 from app.waiting import refuse, run_in_background, scenario_of
 from dpsim.base.units import DATA, TIME, human, plural
 from dpsim.collectives import OPERATIONS, algorithm_names
-from dpsim.report.pages.steps_page import MOST_BESIDE, drawn, player
+from dpsim.report.pages.steps_page import MOST_BESIDE, player, player_data
 from dpsim.studies.walkthrough import MOST_RANKS, Walkthrough
 
 _SHOWN_AT_FIRST = ("ring", "tree", "butterfly")
@@ -46,7 +46,7 @@ def draw() -> None:
         return
 
     sentence(_verdict(names, found))
-    data = [drawn(walkthrough) for walkthrough in found]
+    data = [player_data(walkthrough) for walkthrough in found]
     _player()(key="steps", data={"walks": data})
 
 

@@ -16,7 +16,7 @@ RealArray = NDArray[np.floating[Any]]  # training runs in single or double preci
 GOLDEN = 0x9E3779B97F4A7C15  # 2^64 over the golden ratio, the increment of SplitMix64
 
 
-def mixed(bits: NDArray[np.uint64]) -> NDArray[np.uint64]:
+def mix_bits(bits: NDArray[np.uint64]) -> NDArray[np.uint64]:
     """Return 64 well mixed bits for each number: the finaliser of SplitMix64.
 
     Source: Steele et al., "Fast splittable pseudorandom number generators", OOPSLA 2014.
@@ -26,10 +26,10 @@ def mixed(bits: NDArray[np.uint64]) -> NDArray[np.uint64]:
     return bits ^ (bits >> np.uint64(31))
 
 
-def covered(spans: Iterable[tuple[float, float]]) -> float:
+def covered_seconds(spans: Iterable[tuple[float, float]]) -> float:
     """Return the seconds covered by at least one of the spans from a begin to an end (s)."""
     seconds, reached = 0.0, -np.inf
-    # Only the part beyond all earlier spans counts.
+    # Count only the part of a span beyond all earlier ones.
     for begin, end in sorted(spans, key=itemgetter(0)):
         seconds += max(0.0, end - max(begin, reached))
         reached = max(reached, end)
@@ -38,6 +38,6 @@ def covered(spans: Iterable[tuple[float, float]]) -> float:
 
 def near_square(count: int) -> tuple[int, int]:
     """Return the two factors of ``count`` that are nearest to each other, the smaller first."""
-    # From the root down, the first divisor is the nearest to it. 1 always divides.
+    # Search down from the square root; the first divisor found is the nearest, at the latest 1.
     small = next(factor for factor in range(isqrt(count), 0, -1) if count % factor == 0)
     return small, count // small

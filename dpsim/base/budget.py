@@ -27,14 +27,13 @@ from dpsim.base.errors import DpsimError, FailedError
 # The environment variable with the seconds that one simulation may take.
 TIME_LIMIT = "DPSIM_TIME_LIMIT"
 MOST_SECONDS = 3600.0
-# The part of the limit, and the maximum seconds, after which the steps so far give a forecast.
-_SURE, _SURE_S = 0.02, 0.5
+# The share of the limit, or the seconds if that is less, after which steps give a forecast.
+_FORECAST_SHARE, _FORECAST_S = 0.02, 0.5
 _ASKS_EVERY = 0.1  # CPU seconds between two signals beyond the limit
-_LOOKS = 0.002  # s between two forecasts
-_A_WHILE = 5.0  # s from which a forecast is reported
+_FORECAST_EVERY = 0.002  # s between two forecasts
+_REPORTED_FROM = 5.0  # s from which a forecast is reported
 _MARGIN = 2.0  # safety factor, because later steps may be faster than the first ones
-
-_ROUGH = 8.0  # safety factor of estimates before the first step, which are up to five times off
+_ROUGH_MARGIN = 8.0  # safety factor of estimates before the first step, up to five times off
 
 _REMEDY = "take fewer nodes or steps, or larger buckets"
 
@@ -94,7 +93,7 @@ def limited(seconds: float | None = None, whole: float | None = None) -> Iterato
         finally:
             _end(before, by_signal=by_signal)
     except _TimeIsUp:
-        # The signal may come at any instruction until then, in the lines above too.
+        # Call `_end` again, because the signal may have interrupted the call above.
         _end(before, by_signal=by_signal)
         if before is not None:
             raise
@@ -116,16 +115,16 @@ def check_by_signal() -> None:
         return
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGPROF, _on_signal)
-        sys.unraisablehook = partial(_ignored, sys.unraisablehook)
+        sys.unraisablehook = partial(_ignore_time_is_up, sys.unraisablehook)
 
 
-def _ignored(
-    hook: Callable[[sys.UnraisableHookArgs], object], what: sys.UnraisableHookArgs
+def _ignore_time_is_up(
+    hook: Callable[[sys.UnraisableHookArgs], object], unraisable: sys.UnraisableHookArgs
 ) -> None:
     # Python swallows exceptions in finalizers and in callbacks of weak references. The next signal
     # checks again.
-    if not isinstance(what.exc_value, _TimeIsUp):
-        hook(what)
+    if not isinstance(unraisable.exc_value, _TimeIsUp):
+        hook(unraisable)
 
 
 def _signal_checks() -> bool:
@@ -148,7 +147,7 @@ def _on_signal(number: int, frame: FrameType | None) -> None:
 def check() -> None:
     """Raise FailedError if the running code has used its time; takes less than a microsecond."""
     limit = _limit.get()
-    # Reading the clock costs a tenth of reading the thread's time, which never runs faster.
+    # Reading the clock takes a tenth of the time, and thread time never runs faster than the clock.
     if limit is None or monotonic() < limit.look:
         return
     now = thread_time()
@@ -187,15 +186,15 @@ class Budget:
 
         Raises OverTimeError if it takes longer, and if nothing is left.
         """
-        left = self._begun + share * self._whole - thread_time()
-        if left <= 0:
+        seconds_left = self._begun + share * self._whole - thread_time()
+        if seconds_left <= 0:
             raise over_time(self._whole)
         is_outer = _limit.get() is None
         try:
-            with limited(left, self._whole):
+            with limited(seconds_left, self._whole):
                 yield
         except OverTimeError:
-            # A limit around the study leaves no time for the rest of it, nor for its answer.
+            # If a limit around the study is reached, the study cannot continue or answer.
             if is_outer or time_left():
                 raise
             raise _TimeIsUp from None
@@ -206,20 +205,20 @@ class Budget:
         Returns whether it was reported.
         """
         whole = (thread_time() - self._begun) / max(done, 1) * total
-        if whole >= _A_WHILE:
+        if whole >= _REPORTED_FROM:
             say(f"{self._about(whole)}, {done:,} of {total:,} tried; {found}")
-        return whole >= _A_WHILE
+        return whole >= _REPORTED_FROM
 
     def forecast(self, simulations: int, seconds: float) -> str | None:
         """Return how long ``simulations`` of ``seconds`` each take; None for a few seconds."""
         whole = simulations * seconds
-        if whole < _A_WHILE:
+        if whole < _REPORTED_FROM:
             return None
         return f"about {simulations} simulations of {seconds:.2g} s each: {self._about(whole)}"
 
     def watch(self, say: Callable[[str], None], steps: int) -> Callable[[int], None]:
         """Return a simulation's ``progress`` that once reports how long it takes."""
-        look = monotonic() + _A_WHILE
+        look = monotonic() + _REPORTED_FROM
 
         def progress(done: int) -> None:
             nonlocal look
@@ -265,14 +264,14 @@ class Forecast:
         clock = monotonic()
         if clock < self._look:
             return
-        self._look = clock + _LOOKS
+        self._look = clock + _FORECAST_EVERY
         limit, now = _limit.get(), thread_time()
         if not self._first:
             self._begun, self._first = now, done
         spent, counted = now - self._begun, done - self._first
         if limit is None or not counted:
             return
-        if spent < min(_SURE * (limit.end - self._begun), _SURE_S):
+        if spent < min(_FORECAST_SHARE * (limit.end - self._begun), _FORECAST_S):
             return
         whole = spent / counted * self.total
         if self._begun + whole / _MARGIN > limit.end:
@@ -281,11 +280,11 @@ class Forecast:
     def expect(self, seconds: float) -> None:
         """Raise OverTimeError if an estimate before the first step exceeds the time left by far."""
         limit = _limit.get()
-        if limit is not None and seconds > _ROUGH * time_left():
+        if limit is not None and seconds > _ROUGH_MARGIN * time_left():
             raise self._too_long(seconds, "a rough estimate", limit)
 
     def _too_long(self, seconds: float, basis: str, limit: _Limit) -> OverTimeError:
-        # Not a plain FailedError: the caller may give it more time.
+        # The error is an OverTimeError, so that the caller may allow more time.
         return OverTimeError(
             f"would take about {seconds:,.0f} CPU seconds for {self.total:,} "
             f"step{'s' * (self.total > 1)} ({basis}), the limit is {limit.seconds:,.4g} s: "

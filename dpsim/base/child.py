@@ -61,15 +61,15 @@ class Child:
         """Return ``function(*args)``, run in the process.
 
         With ``report`` the function gets one more argument, whose calls are passed on to it here.
-        It may take ``seconds`` of CPU time, by default what is left of the limit. An exception of
-        ``report`` ends the process, and is raised.
+        Calls may take ``seconds`` of CPU time, by default what is left of the limit. An exception
+        of ``report`` ends the process, and is raised.
 
         Raises DpsimError as the function does, and FailedError if it takes more time or memory
         than it may, if it raises anything else, and if the process is ended.
         """
         seconds = time_left() if seconds is None else seconds
         with self._lock:
-            process = self._started()
+            process = self._running_process()
             try:
                 request = (function, args, report is not None, seconds)
                 answer: T = self._request(process, request, report)
@@ -82,7 +82,7 @@ class Child:
                 self.end()
                 if is_other:
                     raise
-                raise _why(process.wait(), seconds) from None
+                raise _exit_error(process.wait(), seconds) from None
             except BaseException:
                 self.end()
                 raise
@@ -90,7 +90,7 @@ class Child:
     def start(self) -> None:
         """Start the process if there is none, so that the next `run` need not."""
         with self._lock, suppress(FailedError):  # the next `run` then reports it
-            self._started()
+            self._running_process()
 
     def end(self) -> None:
         """Kill the process in any state; the next `run` starts another."""
@@ -127,7 +127,7 @@ class Child:
                 self.end()
                 raise
 
-    def _started(self) -> subprocess.Popen[bytes]:
+    def _running_process(self) -> subprocess.Popen[bytes]:
         # A fork shares its parent's pipes, and must not use them.
         if self._owner != os.getpid():
             self._process = None
@@ -156,7 +156,7 @@ class Child:
         return self._process
 
 
-def _why(code: int, seconds: float) -> FailedError:
+def _exit_error(code: int, seconds: float) -> FailedError:
     if hasattr(signal, "SIGVTALRM") and code == -signal.SIGVTALRM:
         return over_time(seconds)
     if code < 0:
@@ -174,15 +174,15 @@ def _kind(error: DpsimError) -> str:
 def end_with(parent: int) -> None:
     """Watch ``parent`` from now on, and end this process soon after it has gone.
 
-    It does so even while this process waits for work.
+    The watch works even while this process waits for work.
     """
 
-    # A killed parent sends no notice. Its workers would continue with work that another process may
-    # do by now, and keep their memory.
+    # A killed parent cannot end its workers, which would keep their memory, and continue with work
+    # that another process may do by now.
     def watch() -> None:
         while os.getppid() == parent:
             time.sleep(_LOOKS_EVERY)
-        # Not sys.exit, which would end only this thread and wait for the work.
+        # sys.exit would end only this thread, and wait for the work.
         os._exit(1)
 
     threading.Thread(target=watch, daemon=True, name="watches the parent").start()
@@ -199,7 +199,7 @@ def _serve(parent: int) -> None:
     _hold_memory()
 
     def send(kind: str, content: object) -> None:
-        # Pickled first, so that nothing is written if it is not picklable.
+        # Pickle the content first, so that nothing is written if it is not picklable.
         answers.write(pickle.dumps((kind, content)))
         answers.flush()
 
@@ -211,14 +211,14 @@ def _serve(parent: int) -> None:
         if reports:
             args = (*args, lambda *content: send(_REPORT, content))
         try:
-            send(_ANSWER, _carried_out(function, args, seconds))
+            send(_ANSWER, _call_limited(function, args, seconds))
         except DpsimError as error:
             send(_ERROR, (_kind(error), str(error)))
         except Exception as error:
             send(_ERROR, (FailedError.__name__, f"failed: {type(error).__name__}: {error}"))
 
 
-def _carried_out(function: Callable[..., T], args: tuple[Any, ...], seconds: float) -> T:
+def _call_limited(function: Callable[..., T], args: tuple[Any, ...], seconds: float) -> T:
     timed = seconds < float("inf") and hasattr(signal, "setitimer")
     if timed:
         # This signal ends code that does not check the limit, such as a C library.

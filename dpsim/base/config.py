@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
 
 LARGEST_INTEGER = 2**63 - 1  # of 64 bits, as in integer arrays
-_SHOWN = 60  # characters of a wrong value in an error
+_LONGEST_VALUE = 60  # most characters of a wrong value in an error
 
 # The rules that pydantic's errors report, by the error's type.
 RULES = {
@@ -123,7 +123,7 @@ def _but_got(value: object) -> str:
     if isinstance(value, (dict, BaseModel)):
         return ""
     shown = repr(value)
-    return f", but got {shown if len(shown) <= _SHOWN else f'{shown[:_SHOWN]}...'}"
+    return f", but got {shown if len(shown) <= _LONGEST_VALUE else f'{shown[:_LONGEST_VALUE]}...'}"
 
 
 def plain_rule(error: ErrorDetails) -> str:

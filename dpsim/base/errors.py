@@ -48,7 +48,7 @@ def without_remedies(error: DpsimError) -> str:
 def how_to_install(extra: str) -> str:
     """Return the instruction for a missing optional part.
 
-    Never the bare name, because in the public index it is another project's.
+    The instruction never has the bare name, which is another project's in the public index.
     """
     return f"install the extra from the checkout: pip install -e '.[{extra}]'"
 
@@ -57,7 +57,7 @@ _CATALOGUES = {"GPU": "gpus", "link": "links", "node": "nodes", "model": "models
 
 
 _DESCRIBABLE = ("GPU", "link", "node")
-_OWN = "; a {what} of your own may be written inline, or added by dpsim catalogue add"
+_HOW_TO_DESCRIBE = "; a {what} of your own may be written inline, or added by dpsim catalogue add"
 
 
 class UnknownNameError(DpsimError):
@@ -69,8 +69,8 @@ class UnknownNameError(DpsimError):
         self.known = sorted(known)
         listed = f" (dpsim catalogue {_CATALOGUES[what]} lists them)" if what in _CATALOGUES else ""
         near = suggestion(str(name), self.known) or listed
-        own = _OWN.format(what=what) if what in _DESCRIBABLE else ""
-        super().__init__(f"must be a known {what}, but got {name!r}{near}{own}")
+        how_to_describe = _HOW_TO_DESCRIBE.format(what=what) if what in _DESCRIBABLE else ""
+        super().__init__(f"must be a known {what}, but got {name!r}{near}{how_to_describe}")
 
 
 _SHORTEST_START = 3  # least characters of a name's beginning that identify it

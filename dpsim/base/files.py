@@ -14,8 +14,8 @@ _LONGEST_SHOWN = 200
 _LONGEST_COLUMN = 40  # characters of a column's name in an error
 _GZIP = b"\x1f\x8b"  # the first bytes of gzip data
 
-# Device and number of every file that was read. If it is set to a set, they are recorded there, so
-# that `is_input` knows them and none is overwritten.
+# Device and number of every file that was read, recorded only if this is set to a set. `is_input`
+# looks files up here, so that a command does not overwrite its inputs.
 files_read: ContextVar[set[tuple[int, int]] | None] = ContextVar("files read", default=None)
 
 # The environment variable that refuses code in every command, like --no-code in one.
@@ -76,7 +76,7 @@ def read_limited(path: str | os.PathLike[str], most: int) -> bytes:
     return content
 
 
-def unpacked(path: str | os.PathLike[str], content: bytes, most: int) -> bytes:
+def unpack_gzip(path: str | os.PathLike[str], content: bytes, most: int) -> bytes:
     """Return the ``content`` of the file at ``path``, unpacked if it is gzip data.
 
     Raises DpsimError, beginning with the path, if it cannot be unpacked, or then has more than
@@ -92,7 +92,7 @@ def unpacked(path: str | os.PathLike[str], content: bytes, most: int) -> bytes:
             raise DpsimError(f"{shown}: must be at most {most:,} bytes, but got {len(content):,}")
         return content
     try:
-        # A few bytes may unpack to very many, so unpack only enough to see that.
+        # A few bytes may unpack to very many, so unpack at most one byte more than allowed.
         with gzip.GzipFile(fileobj=io.BytesIO(content)) as file:
             text = file.read(most + 1)
     except (OSError, EOFError, zlib.error) as error:
@@ -203,7 +203,7 @@ def _check_columns(
     for column in required:
         if column not in names:
             near = suggestion(column, [name[:_LONGEST_COLUMN] for name in names])
-            # The table lacks the column; the name was not mistyped.
+            # Name the column that the table lacks.
             near = near.replace("did you mean", "is that").replace("known:", "it has")
             raise DpsimError(
                 f"{path}:1: must have the column {column!r}, but got none of that name{near}"

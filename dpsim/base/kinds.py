@@ -38,7 +38,7 @@ class KindConfig(Config):
     """Label of the kind in the dashboard, such as "local SGD"; "" if it is its name."""
 
     if TYPE_CHECKING:
-        # A Literal in each kind, among whose fields it has its place.
+        # Each kind declares ``kind`` as a Literal, which also fixes its place among the fields.
         kind: str
 
 
@@ -73,8 +73,8 @@ class Kinds:
 
     def models(self) -> dict[str, type[BaseModel]]:
         """Return all models by kind, imported now."""
-        found = {kind: self.model(kind) for kind in self.names()}
-        return {kind: model for kind, model in found.items() if model is not None}
+        models = {kind: self.model(kind) for kind in self.names()}
+        return {kind: model for kind, model in models.items() if model is not None}
 
     @cached_property
     def _modules(self) -> dict[str, str]:
@@ -100,8 +100,8 @@ class Kinds:
     def _folders(self) -> list[str]:
         return list(import_module(self._package).__path__)
 
-    def _is_model_of(self, kind: str, found: type) -> bool:
-        field = found.model_fields.get(self.key) if issubclass(found, BaseModel) else None
+    def _is_model_of(self, kind: str, model: type) -> bool:
+        field = model.model_fields.get(self.key) if issubclass(model, BaseModel) else None
         return field is not None and get_args(field.annotation) == (kind,)
 
     def __get_pydantic_core_schema__(
@@ -121,7 +121,7 @@ class Kinds:
 
         A value without a known kind goes to the whole union, whose error lists all kinds.
         """
-        # Already a model, in a scenario that was built or changed in Python.
+        # In a scenario that was built or changed in Python, the value already is a model.
         if isinstance(value, BaseModel):
             kind = getattr(value, self.key, None)
         else:
@@ -156,7 +156,7 @@ class OnDemand:
         self, schema: CoreSchema, handler: GetJsonSchemaHandler
     ) -> JsonSchemaValue:
         """Return the model's JSON Schema."""
-        # As the only link of a chain, because the schema is written out where it is the outermost.
+        # Wrap the schema in a chain, because pydantic writes an outermost schema out.
         return handler(core_schema.chain_schema([TypeAdapter(self.model()).core_schema]))
 
 
@@ -175,13 +175,13 @@ class _Tagged:
 
 @cache
 def _of_one_kind(key: str, kind: str, model: type[BaseModel]) -> TypeAdapter[Any]:
-    # Cached, because making a validator takes far longer than using it.
+    # The cache is worthwhile, because making a validator takes far longer than using it.
     return TypeAdapter(Annotated[object, _Tagged(key, kind, model)])
 
 
 @cache
 def _whole(kinds: Kinds) -> TypeAdapter[Any]:
-    # Imports all models, which only errors and schemas need.
+    # This imports all models, which only errors and schemas need.
     union: Any = reduce(or_, kinds.models().values())
     return TypeAdapter(Annotated[union, Field(discriminator=kinds.key)])
 

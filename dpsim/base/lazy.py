@@ -31,15 +31,15 @@ def on_demand(package: str, file: str) -> tuple[Callable[[str], Any], Callable[[
 
     ``file`` is the package's ``__init__``, whose ``if TYPE_CHECKING`` block has the imports.
     """
-    # The block for type checkers is the only list of imports, because a second one could differ.
+    # Take the list of imports from the block for type checkers, because a second list could differ.
     homes = dict(_homes(ast.parse(Path(file).read_text(encoding="utf-8"))))
 
     def load(name: str) -> Any:
         if name not in homes:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        found = resolve_name(homes[name])
-        setattr(sys.modules[package], name, found)  # Python calls this only for missing attributes
-        return found
+        export = resolve_name(homes[name])
+        setattr(sys.modules[package], name, export)  # Python calls this only for missing attributes
+        return export
 
     def names() -> list[str]:
         return sorted({*vars(sys.modules[package]), *homes})

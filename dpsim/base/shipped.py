@@ -25,10 +25,10 @@ def cache_folder() -> Path:
     return Path(home) / "dpsim"
 
 
-def shipped(file: Traversable) -> Any:
+def shipped_yaml(file: Traversable) -> Any:
     """Return the content of a YAML file of dpsim."""
     text = file.read_bytes()
-    # Named by the content, so that another version's cache is never used.
+    # The cache file's name has the digest, so that another version's cache is never used.
     kept = cache_folder() / f"{Path(file.name).stem}-{hashlib.sha256(text).hexdigest()[:16]}.json"
     with suppress(OSError, ValueError):  # missing or damaged
         return json.loads(kept.read_bytes())

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from rich.console import JustifyMethod
     from rich.table import Table
 
-_WIDE = 160  # columns
+_WIDTH = 160  # the largest width of output
 _LONGEST_LINE = 800  # characters
 _LONGEST_WORD = 20  # sufficient width of a column of prose, even if it has longer words
 
@@ -40,7 +40,7 @@ def clear_line(text: str) -> str:
     shown = spelled_out(text)
     if len(shown) <= _LONGEST_LINE:
         return shown
-    # Both ends are kept: messages begin with the place, and end with the value.
+    # Keep both ends, because messages begin with the place and end with the value.
     half = _LONGEST_LINE // 2 - 3
     return f"{shown[:half]} ... {shown[-half:]}"
 
@@ -63,13 +63,13 @@ def table(
     """Return a table; the columns whose headings are in ``left`` hold text, the others numbers."""
     from rich.table import Table
 
-    made = Table(title=spelled_out(title), title_justify="left", show_edge=False)
+    result = Table(title=spelled_out(title), title_justify="left", show_edge=False)
     for heading in headings:
         justify: JustifyMethod = "left" if heading in left else "right"
-        made.add_column(spelled_out(heading), justify=justify, overflow="fold")
+        result.add_column(spelled_out(heading), justify=justify, overflow="fold")
     for cells in rows:
-        made.add_row(*map(spelled_out, cells))
-    return made
+        result.add_row(*map(spelled_out, cells))
+    return result
 
 
 def show(*parts: Table | str, as_message: bool = False) -> None:
@@ -82,13 +82,13 @@ def show(*parts: Table | str, as_message: bool = False) -> None:
 
     if as_message and not shows_messages(Verbosity.NORMAL):
         return
-    width = min(_WIDE, shutil.get_terminal_size().columns) if sys.stdout.isatty() else _WIDE
-    # Without markup, because names may contain square brackets, which it would read as styles.
+    width = min(_WIDTH, shutil.get_terminal_size().columns) if sys.stdout.isatty() else _WIDTH
+    # Turn markup off, because Rich would read square brackets in names as styles.
     console = Console(highlight=False, markup=False, width=width, stderr=as_message)
     for part in parts:
         if isinstance(part, str):
             for line in spelled_out(part).splitlines() or [""]:
-                console.print(_wrapped(line, width), soft_wrap=True)
+                console.print(_wrap(line, width), soft_wrap=True)
             continue
         if part.title:
             console.print(part.title, style="table.title", soft_wrap=True)
@@ -108,7 +108,7 @@ def _keep_whole(table: Table) -> None:
             column.min_width = min(max(map(len, words), default=0), _LONGEST_WORD)
 
 
-def _wrapped(line: str, width: int) -> str:
+def _wrap(line: str, width: int) -> str:
     """Wrap a line that is too long; continuation lines are indented by two more."""
     indent = len(line) - len(line.lstrip()) + 2
     return textwrap.fill(
@@ -151,7 +151,7 @@ def _as_csv(content: dict[str, Any]) -> str:
 def csv_text(rows: Iterable[Iterable[Any]]) -> str:
     """Return rows as CSV without texts that a spreadsheet or a terminal would execute."""
     text = io.StringIO()
-    # Like all other text here; csv's default line ends are Windows'.
+    # csv's default line ends are those of Windows.
     written = csv.writer(text, lineterminator="\n")
     written.writerows(map(harmless, row) for row in rows)
     return text.getvalue()

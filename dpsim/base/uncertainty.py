@@ -146,8 +146,8 @@ class ModelError:
 
     def factors(self) -> FloatArray:
         """Return draws of measured over predicted seconds; the same draws for the same error."""
-        # Seeded by the error's name, so that separate predictions, even in two processes, share its
-        # draws.
+        # The error's name is the seed, so that separate predictions, even in two processes, share
+        # the draws.
         if not self.spread:
             return np.ones(_DRAWS)
         return self.ppf(_draws(f"{self.seed_key or self.basis}: {self.subject}"))

@@ -29,42 +29,43 @@ def advise(
     """
     from dpsim.commands.functions import advise as advise_on
 
-    found = advise_on(file)
-    for note in found.notes:
+    advice = advise_on(file)
+    for note in advice.notes:
         narrate(f"note: {note}")
     if as_json:
-        show_answer("advise", **found.to_json())
+        show_answer("advise", **advice.to_json())
         return
-    show("\n".join(_lines(found)))
+    show("\n".join(_lines(advice)))
 
 
-def _lines(found: Advice) -> list[str]:
+def _lines(advice: Advice) -> list[str]:
     """Return the advice, a line each."""
     from dpsim.base.units import TIME, human
 
-    step, best = human(found.step_s, TIME), human(found.best_s, TIME)
-    lines = [f"step        {step} as traced, {best} at best: {found.gain:.1%} less"]
-    if None not in (found.idle_s, found.communication_s, found.exposed_s):
-        whole, exposed = found.communication_s or 0.0, found.exposed_s or 0.0
+    step = human(advice.step_s, TIME)
+    best = human(advice.best_s, TIME)
+    lines = [f"step        {step} as traced, {best} at best: {advice.gain:.1%} less"]
+    if None not in (advice.idle_s, advice.communication_s, advice.exposed_s):
+        whole, exposed = advice.communication_s or 0.0, advice.exposed_s or 0.0
         hidden = human(max(whole - exposed, 0.0), TIME)
         lines.append(
             f"traced      {human(whole, TIME)} of communication: {human(exposed, TIME)} exposed, "
-            f"{hidden} overlapped; idle for {human(found.idle_s or 0.0, TIME)}"
+            f"{hidden} overlapped; idle for {human(advice.idle_s or 0.0, TIME)}"
         )
-    if found.within_error:
+    if advice.within_error:
         lines.append(
             f"warning     that gain is within the error: the model of this step is off by "
-            f"{found.error:.1%}; leave it as it is"
+            f"{advice.error:.1%}; leave it as it is"
         )
     else:
-        lines.append(f"error       the model of this step is off by {found.error:.1%}")
-    if found.bucket_cap_mb is not None:
+        lines.append(f"error       the model of this step is off by {advice.error:.1%}")
+    if advice.bucket_cap_mb is not None:
         lines.append(
-            f"buckets     {found.bucket_cap_mb:g} MiB, the first {found.first_bucket_mb:g} MiB"
+            f"buckets     {advice.bucket_cap_mb:g} MiB, the first {advice.first_bucket_mb:g} MiB"
         )
-    if found.unit_mb is not None:
-        freed = "freed after forward" if found.reshard_after_forward else "kept until backward"
+    if advice.unit_mb is not None:
+        freed = "freed after forward" if advice.reshard_after_forward else "kept until backward"
         lines.append(
-            f"units       {found.unit_mb:,.3g} MiB of weights, {found.prefetch} ahead, {freed}"
+            f"units       {advice.unit_mb:,.3g} MiB of weights, {advice.prefetch} ahead, {freed}"
         )
-    return [*lines, f"code        {found.code}"]
+    return [*lines, f"code        {advice.code}"]

@@ -42,7 +42,7 @@ def _check(port: int) -> None:
     import socket  # here, since the list of all commands imports this file
 
     with socket.socket() as probe:
-        # Bound like the server does: a port that was released a moment ago is available.
+        # Like the server, accept a port that another process has just released.
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind((_HOST, port))

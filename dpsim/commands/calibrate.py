@@ -83,31 +83,31 @@ def calibrate(
     Example: dpsim calibrate mine.yaml traces/ --disturbance disturbance.yaml
     """
     from dpsim.scenario import as_yaml, load_scenario
-    from dpsim.studies.calibrate import calibrate as fitted
-    from dpsim.studies.calibrate import plan as planned
+    from dpsim.studies.calibrate import calibrate as fit_runs
+    from dpsim.studies.calibrate import plan as propose_runs
 
     check_plot(plot)
     target = load_scenario(file, set_ or ())
     if plan:
-        _show_plan([each.to_json() for each in planned(target)], as_json=as_json)
+        _show_plan([each.to_json() for each in propose_runs(target)], as_json=as_json)
         return
     if steps is None:
         raise DpsimError("STEPS must be given (measured steps: CSV, folder or JSON), or --plan")
     runs = _runs_of(file, steps, set_ or ())
     narrate(f"fitting to {sum(not run.held_out for run in runs)} measured runs ...")
-    found = fitted(runs, target)
+    calibration = fit_runs(runs, target)
     if output is not None:
-        write_whole(output, found.profile.to_json())
+        write_whole(output, calibration.profile.to_json())
     if disturbance is not None:
-        block, _ = found.disturbance
+        block, _ = calibration.disturbance
         if block is None:
             raise DpsimError(f"{steps}: must have a run of 20 single steps for --disturbance")
         save(disturbance, as_yaml({"disturbance": block}, 79))
-    draw(plot, found)
+    draw(plot, calibration)
     if as_json:
-        show_json(found.to_json(output))
+        show_json(calibration.to_json(output))
     else:
-        _show(found, output)
+        _show(calibration, output)
 
 
 def _show(calibration: Calibration, output: Path | None) -> None:
@@ -140,8 +140,8 @@ def _step_lines(calibration: Calibration) -> Iterator[str]:
         yield f"slow        rank {ranks} takes {entry['factor']:.2f} times the median rank's time"
     for row in calibration.rows:
         if row["slow_down"] is not None:
-            words = f"{row['nodes']} x {row['gpus_per_node']} GPUs, batch {row['batch']}"
-            yield f"stragglers  make a step {row['slow_down']:.2f} times as long on {words}"
+            setup = f"{row['nodes']} x {row['gpus_per_node']} GPUs, batch {row['batch']}"
+            yield f"stragglers  make a step {row['slow_down']:.2f} times as long on {setup}"
     for each in quantiles:
         yield (
             f"steps       {each['quantile']:.0%} take at most {each['measured']:.3f} times the "
@@ -149,14 +149,14 @@ def _step_lines(calibration: Calibration) -> Iterator[str]:
         )
 
 
-def _constants(found: Fitted) -> Table:
+def _constants(fitted: Fitted) -> Table:
     headings = ("constant", "value", "90% interval", "prior", "determined")
     rows = []
-    for index, prior in enumerate(found.free):
-        low, high = found.interval(index)
-        value = getattr(found.constants, prior.name)
+    for index, prior in enumerate(fitted.free):
+        low, high = fitted.interval(index)
+        value = getattr(fitted.constants, prior.name)
         cells = [_number(each, prior.unit) for each in (value, low, high, prior.value)]
-        determined = "yes" if found.is_identified(index) else "weakly"
+        determined = "yes" if fitted.is_identified(index) else "weakly"
         rows.append((prior.name, cells[0], f"{cells[1]} to {cells[2]}", cells[3], determined))
     return table("constants of this cluster", headings, rows, left=headings)
 
@@ -208,7 +208,7 @@ def _runs_of(file: Path, steps: Path, overrides: Sequence[str]) -> list[Measured
             )
         return [own_run(TRACE, steps, load_scenario(file, overrides), readers)]
     if not table.exists() or table.name.endswith(_RECORDS):
-        return _recorded(steps)
+        return _read_records(steps)
     return measured_runs(file, table, overrides, readers)
 
 
@@ -218,7 +218,7 @@ def _gpus_per_node(run: Scenario) -> int | None:
     return counts.pop() if len(counts) == 1 else None
 
 
-def _recorded(path: Path) -> list[MeasuredRun]:
+def _read_records(path: Path) -> list[MeasuredRun]:
     """Return the steps recorded by `dpsim validate run`, without partial runs."""
     from validate.records import records_of
 

@@ -39,10 +39,10 @@ def catalogue(
     if kind == "add":
         _add(name, as_json)
         return
-    from dpsim.report.text.catalogue import CATALOGUES, named, short
+    from dpsim.report.text.catalogue import CATALOGUES, find_rows, short
     from dpsim.report.text.tables import catalogue_table
 
-    rows = CATALOGUES[kind]() if name is None else named(kind, name)
+    rows = CATALOGUES[kind]() if name is None else find_rows(kind, name)
     if as_json:
         show_answer(kind, rows=rows)
     elif name is not None:

@@ -156,7 +156,7 @@ def collective(
     sets = set_ or []
     if sets and cluster is None:
         raise DpsimError("--set: must be given with --cluster, but got it without")
-    # Rounds belong to a schedule, which needs a name; times may be of a library's choice.
+    # Rounds need a named algorithm; without a name, times are for the library's choice.
     named = algorithm or "ring"
     if steps and html is None:
         show_steps(ranks, named, operation, as_json)
@@ -166,17 +166,18 @@ def collective(
         write_nccl_tuner(nccl_tuner, cluster, nodes, sets, operation, sizes, itemsize, as_json)
         return
 
-    described = partial(_network, ranks, bandwidth, latency, overhead, cluster, nodes, sets)
+    describe_network = partial(_network, ranks, bandwidth, latency, overhead, cluster, nodes, sets)
     if html is not None:
         # Without a network the page only plays the rounds, without times.
-        on = None if cluster is None and bandwidth is None else described()
+        on = None if cluster is None and bandwidth is None else describe_network()
         write_steps(html, ranks, named, operation, begin, on, itemsize)
         return
     if cluster is not None and sets:
-        network_model, seed = _of_run(cluster, nodes, sets, network_model, seed)
+        network_model, seed = _run_settings(cluster, nodes, sets, network_model, seed)
     from dpsim.studies.collective import algorithms_named, collective_times, exponential_starts
 
-    kind, (network, costs) = _model_kind(network_model), described()
+    kind = _model_kind(network_model)
+    network, costs = describe_network()
     mean = None if skew is None else _time("--skew", skew)
     times = collective_times(
         network,
@@ -192,16 +193,17 @@ def collective(
     _show(times, plot, as_json)
 
 
-def _of_run(
+def _run_settings(
     cluster: str, nodes: int | None, sets: list[str], network_model: str, seed: int
 ) -> tuple[str, int]:
     """Return the network model and the seed; from the scenario's run if --set gives them."""
     from dpsim.studies.collective import chosen_path, named_scenario
 
-    given, run = set(map(chosen_path, sets)), named_scenario(cluster, nodes, sets).run
+    paths_set = set(map(chosen_path, sets))
+    run = named_scenario(cluster, nodes, sets).run
     return (
-        run.network_model if "run.network_model" in given else network_model,
-        run.seed if "run.seed" in given else seed,
+        run.network_model if "run.network_model" in paths_set else network_model,
+        run.seed if "run.seed" in paths_set else seed,
     )
 
 

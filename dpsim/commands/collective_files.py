@@ -18,7 +18,7 @@ _MOST_SHOWN = 64  # the most ranks whose transfers are listed
 
 def show_steps(ranks: int | None, algorithm: str, operation: str, as_json: bool) -> None:
     """Show the rounds of a schedule of ranks with a node each."""
-    from dpsim.collectives import algorithm as known
+    from dpsim.collectives import algorithm as find_algorithm
     from dpsim.collectives import algorithm_names
     from dpsim.report.text.collective import rounds_text, transfers
 
@@ -30,7 +30,7 @@ def show_steps(ranks: int | None, algorithm: str, operation: str, as_json: bool)
     # The default is a ring, which not every operation has.
     if operation != "all-reduce" and algorithm == "ring":
         algorithm = algorithm_names(operation)[0]
-    schedule = known(algorithm, operation).schedule(ranks)
+    schedule = find_algorithm(algorithm, operation).schedule(ranks)
     if not as_json:
         show(*rounds_text(schedule))
         return
@@ -55,10 +55,10 @@ def write_steps(
 ) -> None:
     """Write a page that plays the rounds of one algorithm, or of two side by side.
 
-    It has times if ``on`` gives a network and the costs of its messages; otherwise ``ranks`` is
-    enough.
+    Rounds have times if ``on`` gives a network and the costs of its messages; otherwise ``ranks``
+    is enough.
     """
-    from dpsim.collectives import algorithm as known
+    from dpsim.collectives import algorithm as find_algorithm
     from dpsim.network import MessageCosts, schedule_on
     from dpsim.report.pages.steps_page import MOST_BESIDE, steps_page
     from dpsim.studies.collective import algorithms_named, parse_size
@@ -77,8 +77,8 @@ def write_steps(
     nbytes = read_option("-b", parse_size, size)
     walkthroughs = []
     for name in names:
-        of = known(name, operation)
-        schedule = of.schedule(ranks or 1) if network is None else schedule_on(network, of)
+        chosen = find_algorithm(name, operation)
+        schedule = chosen.schedule(ranks or 1) if network is None else schedule_on(network, chosen)
         walkthroughs.append(walk_through(schedule, nbytes, network, costs, itemsize))
     save(html, steps_page(walkthroughs))
 
@@ -104,9 +104,9 @@ def write_nccl_tuner(
     if cluster is None:
         raise DpsimError("--nccl-tuner: must be given with --cluster, but got no cluster")
     with limited():
-        found = nccl_choices(named_cluster(cluster, nodes, sets)[0], sizes, operation, itemsize)
-    save(path, nccl_tuner_text(found))
+        choices = nccl_choices(named_cluster(cluster, nodes, sets)[0], sizes, operation, itemsize)
+    save(path, nccl_tuner_text(choices))
     if as_json:
-        show_json(found.to_json())
+        show_json(choices.to_json())
     else:
-        show(nccl_choices_table(found))
+        show(nccl_choices_table(choices))

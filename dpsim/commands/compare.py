@@ -83,7 +83,7 @@ def compare(
         --html timelines.html
     Example: dpsim compare scenarios/quickstart.yaml scenarios/disturbed.yaml
     """
-    from dpsim.studies.compare import compare as comparison
+    from dpsim.studies.compare import compare as compare_variants
     from dpsim.studies.variants import variants
 
     if len(files) == 1 and not vary and not alternative:
@@ -92,7 +92,7 @@ def compare(
     check_plot(plot)
     count = len(files) * len(variants(vary or (), alternative or ()))
     with progress("simulating variants", count) as done:
-        found = comparison(
+        comparison = compare_variants(
             files[0],
             vary or (),
             alternatives=alternative or (),
@@ -103,25 +103,25 @@ def compare(
             say=narrate,
         )
 
-    draw(plot, found)
+    draw(plot, comparison)
     if html is not None:
-        _write_timelines(html, found)
+        _write_timelines(html, comparison)
     if as_json:
-        show_json(found.to_json())
+        show_json(comparison.to_json())
     else:
         from dpsim.report.text.comparison import comparison_table
 
-        notes = ["", *found.notes] if found.notes else []
-        show(comparison_table(found), *notes)
-    end_if_partial(found)
+        notes = ["", *comparison.notes] if comparison.notes else []
+        show(comparison_table(comparison), *notes)
+    end_if_partial(comparison)
 
 
-def _write_timelines(path: Path, found: Comparison) -> None:
+def _write_timelines(path: Path, comparison: Comparison) -> None:
     from dpsim.report.figures.lanes_figure import lanes_figure
     from dpsim.report.pages.document import figures_page
     from dpsim.studies.lanes import VIEWS, WORKERS, lane
 
     steps = VIEWS["synchronisation"].steps
-    lanes = [lane(row.name, row.scenario, WORKERS, steps=steps) for row in found.rows]
+    lanes = [lane(row.name, row.scenario, WORKERS, steps=steps) for row in comparison.rows]
     title = f"The first steps of up to {WORKERS} workers"
     save(path, figures_page(title, [lanes_figure(lanes, "Waiting of workers over time")]))

@@ -81,9 +81,9 @@ def scenario(
 
     loaded = load_scenario(file, set_ or ())
     with progress("turning knobs", len(KNOBS)) as done:
-        found = explain(loaded, done, say=narrate, uncertainty=uncertainty)
+        explanation = explain(loaded, done, say=narrate, uncertainty=uncertainty)
     if as_json:
-        show_json(found.to_json())
+        show_json(explanation.to_json())
         return
     from dpsim.report.text.explanation import (
         alternatives_table,
@@ -97,18 +97,19 @@ def scenario(
     )
 
     show(
-        path_table(found.path, found.base.name),
+        path_table(explanation.path, explanation.base.name),
         "",
-        knobs_table(found),
+        knobs_table(explanation),
         "",
-        *explanation_notes(found),
+        *explanation_notes(explanation),
     )
-    if found.stragglers is not None:
-        stragglers = found.stragglers
+    if explanation.stragglers is not None:
+        stragglers = explanation.stragglers
         show("", *straggler_notes(stragglers), "", alternatives_table(stragglers))
         show(*refused_alternatives(stragglers))
-    if found.uncertainty is not None:
-        show("", uncertainty_table(found.uncertainty), "", *uncertainty_notes(found.uncertainty))
+    if explanation.uncertainty is not None:
+        inputs = explanation.uncertainty
+        show("", uncertainty_table(inputs), "", *uncertainty_notes(inputs))
 
 
 @explain_app.command()
@@ -149,50 +150,50 @@ def collective(
     # Sending nothing needs no algorithm, so there is no choice to explain.
     if nbytes == 0:
         raise DpsimError("-b: must be above 0, but got '0'")
-    found = model.explain(nbytes)
+    explanation = model.explain(nbytes)
     if as_json:
-        show_answer("explain-collective", operation=operation, **found.to_json())
+        show_answer("explain-collective", operation=operation, **explanation.to_json())
     else:
-        _show(found)
+        _show(explanation)
 
 
-def _show(found: Explanation) -> None:
+def _show(explanation: Explanation) -> None:
     from dpsim.base.units import DATA, TIME, human
     from dpsim.report.text.collective import nearest_notes
     from dpsim.report.text.model_error import WITHIN, extrapolation_notes, within_cell
 
     show(
-        f"{found.nbytes:,} B by {found.chosen}: {human(found.predicted, TIME)}, "
-        f"{WITHIN} {within_cell(found.interval)}",
-        f"why: {found.reason}",
+        f"{explanation.nbytes:,} B by {explanation.chosen}: {human(explanation.predicted, TIME)}, "
+        f"{WITHIN} {within_cell(explanation.interval)}",
+        f"why: {explanation.reason}",
         "",
     )
-    if found.rivals:
-        show(_rivals(found), "")
-    for term, seconds in found.terms.items():
+    if explanation.rivals:
+        show(_rivals(explanation), "")
+    for term, seconds in explanation.terms.items():
         # A single rank takes no time.
-        share = seconds / found.predicted if found.predicted else 0.0
+        share = seconds / explanation.predicted if explanation.predicted else 0.0
         show(f"  {_TERMS[term]}: {human(seconds, TIME, 3)}, {share:.0%}")
-    show(f"most of it is {found.dominant}")
-    for word, change in (("down", found.below), ("up", found.above)):
+    show(f"most of it is {explanation.dominant}")
+    for word, change in (("down", explanation.below), ("up", explanation.above)):
         if change is not None:
             show(f"from {human(change[0], DATA, 3)} {word} it would be {change[1]}")
-    show(f"constants: {', '.join(found.constants)}")
-    show(*nearest_notes(found.nearest_machines), *extrapolation_notes([found.interval]))
+    show(f"constants: {', '.join(explanation.constants)}")
+    show(*nearest_notes(explanation.nearest_machines), *extrapolation_notes([explanation.interval]))
 
 
-def _rivals(found: Explanation) -> Table:
+def _rivals(explanation: Explanation) -> Table:
     from dpsim.base.units import TIME, human
     from dpsim.report.text.model_error import WITHIN, within_cell
 
     headings = ("algorithm/protocol", "NCCL's own estimate", "predicted time", WITHIN)
     rows = (
         (
-            rival.name + (" (chosen)" if rival.name == found.chosen else ""),
+            rival.name + (" (chosen)" if rival.name == explanation.chosen else ""),
             human(rival.nccl_estimate, TIME, 3),
             human(rival.predicted, TIME, 3),
             within_cell(rival.interval),
         )
-        for rival in found.rivals
+        for rival in explanation.rivals
     )
     return table("", headings, rows, left=headings[:1])

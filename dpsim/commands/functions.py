@@ -81,11 +81,11 @@ def advise(trace: str | os.PathLike[str]) -> Advice:
     """
     from dpsim.imports.kineto import profile_with_parts
     from dpsim.studies.advise import StepParts
-    from dpsim.studies.advise import advise as advised
+    from dpsim.studies.advise import advise as advise_on_profile
 
     # Advice is for the step as traced, whatever its number of samples.
     profile, parts = profile_with_parts(Path(trace))
-    return advised(profile, None if parts is None else StepParts(*parts))
+    return advise_on_profile(profile, None if parts is None else StepParts(*parts))
 
 
 def _scenario(scenario: Scenario | str | os.PathLike[str], overrides: Iterable[str]) -> Scenario:

@@ -24,14 +24,14 @@ from dpsim.base.files import refuse_code
 from dpsim.base.terminal import Verbosity, clear_line, narrate, set_answer_output, set_verbosity
 
 _EXAMPLE = "\nExample: "
-_OF_ALL = ("quiet", "verbose")
-# Commands that limit the time of each simulation or of their study and then print its answer, or
-# that simulate nothing. All others have one limit for the whole command. "scenario" is ``dpsim
-# explain FILE``.
-_LONG = ("run", "sweep", "validate", "app", "scenario", "compare", "scale", "tune")
+_COMMON_OPTIONS = ("quiet", "verbose")
+# Commands that limit the time of each simulation or of their study and then print the study's
+# answer, or that simulate nothing. Every other command has one limit for all its work. "scenario"
+# is ``dpsim explain FILE``.
+_OWN_TIME_LIMIT = ("run", "sweep", "validate", "app", "scenario", "compare", "scale", "tune")
 _ANSWER = "dpsim.answer"  # whether the answer goes to a file, or in another form
 _OPTION = re.compile(r"--[a-z-]*")
-_GOES_ON = re.compile(r"\n {4,}")
+_CONTINUED_LINE = re.compile(r"\n {4,}")
 
 
 class _FullSentence:
@@ -52,19 +52,19 @@ class Command(_FullSentence, TyperCommand):
 
     def __init__(self, *args: Any, **settings: Any) -> None:
         super().__init__(*args, **settings)
-        text, *examples = _GOES_ON.sub(" ", self.help or "").split(_EXAMPLE)
+        text, *examples = _CONTINUED_LINE.sub(" ", self.help or "").split(_EXAMPLE)
         if examples:
             # Typer does not wrap a paragraph that begins with \b.
             lines = "".join(f"\n  {example}" for example in examples)
             heading = "Examples" if len(examples) > 1 else "Example"
             self.help = f"{text.rstrip()}\n\n\b\n{heading}:{lines}"
-        # A command's own option of that name, such as -o for a file it writes, is kept.
+        # A command's own option takes precedence, such as -o for a file that it writes.
         taken = {name for param in self.params for name in param.opts}
         answers = "--json" in taken
         self.params += [
             option
             for option in _common_options()
-            if not taken & {*option.opts} and (answers or option.name in _OF_ALL)
+            if not taken & {*option.opts} and (answers or option.name in _COMMON_OPTIONS)
         ]
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
@@ -96,7 +96,7 @@ class Command(_FullSentence, TyperCommand):
         # A file or CSV is made from the JSON, so the command is run with --json.
         if ctx.meta.get(_ANSWER):
             ctx.params["as_json"] = True
-        with nullcontext() if {*ctx.command_path.split()} & {*_LONG} else limited():
+        with nullcontext() if {*ctx.command_path.split()} & {*_OWN_TIME_LIMIT} else limited():
             answer = super().invoke(ctx)
         narrate(f"took {time.perf_counter() - start:.3g} s", Verbosity.VERBOSE)
         return answer
@@ -115,14 +115,14 @@ class Group(_FullSentence, TyperGroup):
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
-        # None until first used: lists and suggestions only need the names.
+        # Commands are None until first used, because lists and suggestions only need the names.
         not_imported: dict[str, Any] = dict.fromkeys(self.homes)
         self.commands = {**not_imported, **self.commands}
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """Return the command of that name, imported if necessary; None if there is none."""
         if self.commands.get(cmd_name) is None and cmd_name in self.homes:
-            self.commands[cmd_name] = _loaded(cmd_name, self.homes[cmd_name])
+            self.commands[cmd_name] = _load_command(cmd_name, self.homes[cmd_name])
         return self.commands.get(cmd_name)
 
     def make_context(self, *args: Any, **settings: Any) -> Any:
@@ -155,7 +155,7 @@ class Group(_FullSentence, TyperGroup):
 
 def _raise_plainly(error: Exception) -> None:
     """Raise DpsimError instead of a usage error: one line with place, rule and value."""
-    # Only pydantic's errors have a list of them; help must not wait for its import.
+    # Pydantic's errors have ``errors``; testing for it avoids importing pydantic for help.
     cause: Any = error.__cause__
     if hasattr(cause, "errors"):
         from dpsim.base.config import first_problem
@@ -163,8 +163,8 @@ def _raise_plainly(error: Exception) -> None:
         _, rule, given = first_problem(cause)
         option = error.param.opts[0]  # type: ignore[attr-defined]
         raise DpsimError(f"{option}: {rule}, but got {given!r:.60}") from None
-    # Only click's usage errors have it; other messages are not for users. One usage error is none:
-    # it shows the help of a group called without a command.
+    # Only click's usage errors have ``format_message``, and other messages are not for users.
+    # NoArgsIsHelpError is no mistake: click raises it to show the help of a group.
     if not hasattr(error, "format_message") or type(error).__name__ == "NoArgsIsHelpError":
         return
     message = clear_line(error.format_message()).rstrip(".")
@@ -181,7 +181,7 @@ def _raise_plainly(error: Exception) -> None:
 class Commands(typer.Typer):
     """A Typer whose commands and groups have this help.
 
-    It has no markup and no decorated tracebacks. ``is_root``: it is the root of all
+    Help has no markup, and tracebacks no decoration. ``is_root``: whether this is the root of all
     commands, which has ``--version`` and installs its shell completion.
     """
 
@@ -194,7 +194,7 @@ class Commands(typer.Typer):
         sections: Mapping[str, Mapping[str, str]] | None = None,
         is_root: bool = False,
     ) -> None:
-        # A class instead of an argument, since Typer itself makes the group, only from its class.
+        # ``homes`` are set on a new class, because Typer makes the group from its class alone.
         if sections is not None:
             homes = {name: home for below in sections.values() for name, home in below.items()}
             cls = type("Sections", (cls,), {"homes": homes, "sections": sections})
@@ -329,14 +329,14 @@ def _program(
 
 
 @cache
-def _loaded(name: str, home: str) -> Any:
+def _load_command(name: str, home: str) -> Any:
     """Return the command or group at ``home``, such as ``"dpsim.commands.run:run"``."""
-    found = resolve_name(home)
-    if isinstance(found, Commands):
-        command = typer.main.get_command(found)
+    target = resolve_name(home)
+    if isinstance(target, Commands):
+        command = typer.main.get_command(target)
         command.name = name
         return command
     # With one command and no callback Typer makes that command itself, without a group.
     single = Commands()
-    single.command(name)(found)
+    single.command(name)(target)
     return typer.main.get_command(single)

@@ -66,15 +66,15 @@ def show_scenario(file: Path, draft: ScenarioDraft, output: Path | None, as_json
     """Validate the scenario, and write or print it."""
     text = draft.to_yaml()
     try:
-        checked(text, output or file.with_suffix(".yaml"))
+        parse_scenario(text, output or file.with_suffix(".yaml"))
     except DpsimError as error:
         raise DpsimError(f"{file}: {error}") from None
     summarise(draft.taken, draft.assumed, draft.ignored_lines)
     deliver(text, output, as_json, "import-scenario", draft.to_json())
 
 
-def checked(text: str, path: Path) -> Scenario:
-    """Return the scenario in a text for a file at ``path``. Raises DpsimError if it is none."""
+def parse_scenario(text: str, path: Path) -> Scenario:
+    """Return the scenario in ``text``, for a file at ``path``. Raises DpsimError if invalid."""
     from dpsim.scenario import Scenario, from_text, validate
 
     try:

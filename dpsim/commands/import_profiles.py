@@ -94,7 +94,7 @@ def kineto(
     from dpsim.imports.kineto import profile_kineto
 
     if file.is_dir():
-        # Only the traces of all ranks together show which are slow.
+        # Slow ranks show only in a comparison of all ranks' traces.
         written = (output, disturbance, histogram)
         _ranks(file, batch, gpus_per_node, written, as_json)
         return
@@ -119,7 +119,7 @@ def _ranks(
     with progress("traces", len(trace_files(folder))) as done:
         traces = read_ranks(folder, gpus_per_node=gpus_per_node, progress=done)
     profile_file, disturbance_file, histogram_file = written
-    # Without shapes there is no profile, but everything else.
+    # Traces without shapes give no profile, but everything else.
     profile = _typical(folder, traces, batch, must=profile_file is not None)
     block, histogram = disturbance_of(traces), histogram_of(traces)
     text = as_yaml({"disturbance": block}, 79)
@@ -159,7 +159,7 @@ def _typical(
     try:
         profile = profile_kineto(folder / typical.file, batch=batch, name=folder.resolve().name)
     except DpsimError as problem:
-        # A requested profile is required; otherwise the rest is useful without it.
+        # Fail only if a profile was requested; the rest is useful without it.
         if must:
             raise
         narrate(f"warning: no layer profile: {problem}")

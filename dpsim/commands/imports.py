@@ -129,24 +129,25 @@ def nccl_tests(
     from dpsim.imports.nccl_tests_fit import fit_nccl_tests
 
     log = read_file(file, lambda content: parse_nccl_tests(content, operation, ranks))
-    # `read_file` only adds the file's name to errors: the log is parsed already.
+    # The log is parsed already; `read_file` adds the file's name to the errors of the fit.
     profile = read_file(file, lambda content: fit_nccl_tests(log, file.stem, file.name))
     notes = list(log.notes)
     if log.wrong_values:
         notes.append(f"ignored: the log says that {log.wrong_values} values were wrong")
-    left, hosts = profile.residuals, plural(log.hosts, "host")
+    fit = profile.residuals
+    hosts = plural(log.hosts, "host")
     taken = [
-        f"{left.n} rows of {log.operation}, {log.ranks} ranks on {hosts}",
-        f"on these same rows {profile.formula} is off by {left.mean_ape:.1%} on average and "
-        f"{left.worst_ape:.1%} at worst, at {left.worst_bytes:,} bytes: how well the formula "
+        f"{fit.n} rows of {log.operation}, {log.ranks} ranks on {hosts}",
+        f"on these same rows {profile.formula} is off by {fit.mean_ape:.1%} on average and "
+        f"{fit.worst_ape:.1%} at worst, at {fit.worst_bytes:,} bytes: how well the formula "
         "describes them, not how well it predicts others",
     ]
     summarise_notes(taken, notes)
     deliver_profile(profile, output, as_json)
 
 
-# By program: the function that reads its configuration, help for the file, the words for it in the
-# command's help, and an example.
+# For each training program: the function that reads its configuration, the help of the FILE
+# argument, the configuration's name in the command's help, and example arguments.
 _CONFIGURATIONS = {
     "deepspeed": (
         "deepspeed:scenario_from_deepspeed",
@@ -198,7 +199,7 @@ def _scenario_command(tool: str, home: str, file_help: str, what: str, example: 
     argument = typer.Argument(..., help=file_help, show_default=False)
     about = f"Turn {what} into a scenario, with a comment on each value."
 
-    # One signature for all configurations, as above for all nodes.
+    # Typer reads options from a signature: all commands for configurations share this one.
     @import_app.command(tool, help=f"{about}\n\nExample: dpsim import {tool} {example} -o run.yaml")
     def command(
         file: Path = argument,

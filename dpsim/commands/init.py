@@ -13,7 +13,7 @@ import typer
 
 from dpsim.base.errors import DpsimError, UnknownNameError
 from dpsim.base.terminal import narrate
-from dpsim.commands.import_options import checked, deliver
+from dpsim.commands.import_options import deliver, parse_scenario
 from dpsim.commands.options import Json, Length, Output, whole_numbers
 
 if TYPE_CHECKING:
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 _MOST_TOKENS = 16_384  # of a pass, without a given batch
 _MOST_SAMPLES = 64
-# Tried in this order without a given strategy: the first that fits is used.
-_TRIED: tuple[tuple[str, bool], ...] = (("ddp", False), ("fsdp", False), ("fsdp", True))
+# Without --strategy, (strategy, recompute activations) are tried in this order until one fits.
+_STRATEGIES_TRIED: tuple[tuple[str, bool], ...] = (("ddp", False), ("fsdp", False), ("fsdp", True))
 
 # The option that takes names of each kind.
 _NAMED_BY = {
@@ -125,7 +125,7 @@ def init(
     """
     if output is not None and output.is_file() and not force:
         raise DpsimError(f"{output}: must be a new file, or be given with --force, but exists")
-    given: dict[str, Any] = {
+    options: dict[str, Any] = {
         "gpu": gpu,
         "nodes": nodes,
         "gpus_per_node": gpus_per_node,
@@ -140,20 +140,20 @@ def init(
         "global_batch": global_batch,
         "precision": precision,
     }
-    # Values without an option are asked for in a terminal, and otherwise have defaults.
-    values = {name: value for name, value in given.items() if value is not None}
+    # A terminal prompts for the values without an option; otherwise they have defaults.
+    values = {name: value for name, value in options.items() if value is not None}
     try:
-        draft = _drafted(values, output)
+        draft = _draft_scenario(values, output)
     except UnknownNameError as error:
         option = _NAMED_BY.get(error.what)
         raise DpsimError(f"{option}: {error}" if option else str(error)) from None
-    # Validated again with its batch, so that no invalid file is written.
+    # Validate the draft again with its batch, so that no invalid file is written.
     _report_which(values.get("gpu"), _scenario(draft, output))
     more = f": dpsim run {output}"
     deliver(draft.to_yaml(), output, as_json, "init", draft.to_json(), more)
 
 
-def _drafted(values: dict[str, Any], output: Path | None) -> ScenarioDraft:
+def _draft_scenario(values: dict[str, Any], output: Path | None) -> ScenarioDraft:
     """Return the scenario from options, answers in a terminal, and defaults."""
     from dpsim.hardware import nodes as catalogue_nodes
     from dpsim.imports.first_scenario import Answers, names_file, strategy_named
@@ -162,10 +162,10 @@ def _drafted(values: dict[str, Any], output: Path | None) -> ScenarioDraft:
         _prompt(values)
     if "node" in values and "gpu" not in values:
         values["gpu"] = catalogue_nodes()[values["node"]].gpu.name
-    tried = _TRIED
+    tried = _STRATEGIES_TRIED
     if "strategy" in values:
         values["strategy"] = strategy_named(values["strategy"])
-        # A requested strategy is kept: only recomputing activations makes it smaller.
+        # Keep the requested strategy; only recomputing activations may reduce its memory.
         tried = tuple((values["strategy"], checkpoint) for checkpoint in (False, True))
     if Path(values.get("model", ""), "config.json").is_file():
         values["model"] = str(Path(values["model"], "config.json"))
@@ -177,10 +177,10 @@ def _drafted(values: dict[str, Any], output: Path | None) -> ScenarioDraft:
     # A scenario that may not fit, by the model's error, is only used if no other is found.
     for headroom, (strategy, checkpoint) in product((True, False), tried):
         answers = Answers(**{**values, "strategy": strategy, "checkpoint": checkpoint})
-        drafted = _with_batch(answers, output, values.get("batch"), headroom=headroom)
-        if drafted is not None:
-            return drafted
-    return _refused(answers, output)
+        draft = _with_batch(answers, output, values.get("batch"), headroom=headroom)
+        if draft is not None:
+            return draft
+    return _draft_that_fits(answers, output)
 
 
 def _prompt(values: dict[str, Any]) -> None:
@@ -213,7 +213,8 @@ def _report_which(name: str | None, scenario: Scenario) -> None:
     from dpsim.hardware import gpus
 
     part = scenario.cluster.parts[0]
-    taken, words = part.accelerator.name, (name or "").lower().replace(" ", "-")
+    taken = part.accelerator.name
+    words = (name or "").lower().replace(" ", "-")
     alike = [name for name in gpus() if {*words.split("-")} <= {*name.split("-")}]
     others = [name for name in alike if name != taken]
     if name and words != taken and others:
@@ -233,7 +234,7 @@ def _with_batch(
     from dpsim.engine import memory_use
     from dpsim.imports.first_scenario import scenario_from_answers
 
-    # Without a batch any will do here, since memory use determines the largest that fits.
+    # Without a batch use 1 here: memory use then determines the largest batch that fits.
     draft = scenario_from_answers(replace(answers, batch=batch or 1))
     scenario = _scenario(draft, output)
     use = memory_use(scenario)
@@ -260,8 +261,8 @@ def _batch(scenario: Scenario, most: int) -> int:
     return next(size for size in range(min(most, share), 0, -1) if share % size == 0)
 
 
-def _refused(answers: Answers, output: Path | None) -> ScenarioDraft:
-    """Raise the error for a scenario that does not fit, if none does."""
+def _draft_that_fits(answers: Answers, output: Path | None) -> ScenarioDraft:
+    """Return the draft of ``answers``. Raises DpsimError if it does not fit in memory."""
     from dpsim.engine import check_fits
     from dpsim.imports.first_scenario import scenario_from_answers
 
@@ -272,4 +273,4 @@ def _refused(answers: Answers, output: Path | None) -> ScenarioDraft:
 
 def _scenario(draft: ScenarioDraft, output: Path | None) -> Scenario:
     """Return the scenario of a draft. Raises DpsimError if it is invalid."""
-    return checked(draft.to_yaml(), output or Path("scenario.yaml"))
+    return parse_scenario(draft.to_yaml(), output or Path("scenario.yaml"))

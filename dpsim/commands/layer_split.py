@@ -49,28 +49,28 @@ def layer_split(
     scenario = load_scenario(file, set_ or ())
     counts = whole_numbers("--devices", devices)
     parts = whole_numbers("--micro-batches", micro_batches)
-    found: list[Arrangement] = []
+    rows: list[Arrangement] = []
     with progress("simulating", len(counts)) as done:
         for number, count in enumerate(counts, 1):
-            found += arrangements(scenario, count, parts)
+            rows += arrangements(scenario, count, parts)
             done(number)
     if as_json:
         show_answer(
             "layer-split",
             name=scenario.name,
             global_batch=scenario.global_batch,
-            rows=[each.to_json() for each in found],
+            rows=[each.to_json() for each in rows],
         )
         return
-    show(_table(f"{scenario.name}: a global batch of {scenario.global_batch}", found))
+    show(_table(f"{scenario.name}: a global batch of {scenario.global_batch}", rows))
 
 
-def _table(title: str, found: Iterable[Arrangement]) -> Table:
+def _table(title: str, rows: Iterable[Arrangement]) -> Table:
     """Return a row for each arrangement; those on equally many GPUs are grouped."""
     from dpsim.base.units import DATA, TIME, human
 
     made = table(title, _HEADINGS, (), left=("way",))
-    for _, alike in groupby(found, lambda each: each.devices):
+    for _, alike in groupby(rows, lambda each: each.devices):
         for each in alike:
             memory = human(each.memory.held.total, DATA, 3)
             made.add_row(

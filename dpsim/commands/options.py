@@ -83,7 +83,7 @@ def draw(path: Path | None, answer: object) -> None:
 
 def end_if_partial(study: Tuning | Comparison | Scaling | BatchStudy) -> None:
     """End with code 3 if time ran out before the ``study`` was complete; its answer was shown."""
-    # Neither 0, since some is missing, nor 1, since the rest is usable.
+    # Code 3: a part is missing (not 0), but the rest is usable (not 1).
     if study.partial:
         raise typer.Exit(3)
 
@@ -106,20 +106,20 @@ def with_amount(
     from dpsim.base.units import count
 
     amounts = {"tokens": tokens, "samples": samples, "epochs": epochs}
-    given = {name: text for name, text in amounts.items() if text is not None}
-    if len(given) > 1:
-        several = " and ".join(f"--{name}" for name in given)
+    stated = {name: text for name, text in amounts.items() if text is not None}
+    if len(stated) > 1:
+        several = " and ".join(f"--{name}" for name in stated)
         raise DpsimError(f"must have one of --tokens, --samples and --epochs, but got {several}")
-    # The file's other amounts would conflict with the given one.
-    numbers = {name: read_option(f"--{name}", count, text) for name, text in given.items()}
-    others = [f"cost.{name}=null" for name in amounts if given and name not in given]
+    # Remove the file's other amounts, which would conflict with the option's.
+    numbers = {name: read_option(f"--{name}", count, text) for name, text in stated.items()}
+    others = [f"cost.{name}=null" for name in amounts if stated and name not in stated]
     return [*(overrides or ()), *others, *(f"cost.{name}={n!r}" for name, n in numbers.items())]
 
 
 def whole_numbers(option: str, text: str) -> list[int]:
     """Parse comma-separated integers of at least 1. Raises DpsimError for others."""
     parts = [part.strip() for part in text.split(",")]
-    # By length first: Python refuses to parse thousands of digits as a number.
+    # Check the length first, because Python refuses to parse thousands of digits as a number.
     if not all(part.isdecimal() and len(part) <= 9 and int(part) >= 1 for part in parts):
         raise DpsimError(
             f"{option}: must be whole numbers of at least 1, such as 1,2,4, but got {text[:60]!r}"

@@ -101,25 +101,25 @@ def scale(
 def _by_nodes(
     file: Path, nodes: str, overrides: list[str], plot: Path | None, as_json: bool
 ) -> None:
-    from dpsim.studies.compare import scale as scaling
+    from dpsim.studies.compare import scale as predict_scaling
 
     counts = whole_numbers("--nodes", nodes)
     with progress("simulating", len(counts)) as done:
-        found = scaling(file, counts, overrides=overrides, progress=done, say=narrate)
-    draw(plot, found)
+        scaling = predict_scaling(file, counts, overrides=overrides, progress=done, say=narrate)
+    draw(plot, scaling)
     if as_json:
-        show_json(found.to_json())
+        show_json(scaling.to_json())
     else:
         from dpsim.report.text.comparison import scaling_table
 
-        saturates = found.saturates_at_nodes
+        saturates = scaling.saturates_at_nodes
         end = (
             "throughput still grows at the last of these"
             if saturates is None
             else f"throughput peaks at {saturates} nodes"
         )
-        show(scaling_table(found), "", end, *found.notes)
-    end_if_partial(found)
+        show(scaling_table(scaling), "", end, *scaling.notes)
+    end_if_partial(scaling)
 
 
 def _study(
@@ -136,7 +136,7 @@ def _study(
     from dpsim.studies.scale import batch_study
 
     base = load_scenario(file, overrides)
-    # By batch one number of nodes is enough: batches are varied.
+    # With --by batch, batches are varied, so one number of nodes is enough.
     numbers = (
         [base.cluster.nodes]
         if by == "batch" and nodes is None

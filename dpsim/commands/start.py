@@ -29,13 +29,13 @@ def run_program(program: Callable[[], Any]) -> None:
         # Set before numpy is imported. Matrices are small here: threads of linear algebra would
         # wait for one another on all cores, half of the CPU time of a short run.
         os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-        # Pydantic would look through all that is installed for plugins.
+        # Pydantic would otherwise search all installed packages for plugins.
         os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
         for stream in (sys.stdout, sys.stderr):
-            # Letters that a terminal lacks are escaped.
+            # Escape letters that the terminal's encoding lacks.
             if isinstance(stream, io.TextIOWrapper):
                 stream.reconfigure(errors="backslashreplace")
-        # If the shell ignores it, as with nohup and &, it stays ignored.
+        # If the shell ignores Ctrl-C, as with nohup and &, it stays ignored.
         if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
             signal.signal(signal.SIGINT, _interrupt)
         # Settings of output and the list of files read are for this command only.
@@ -44,9 +44,9 @@ def run_program(program: Callable[[], Any]) -> None:
         _fail("interrupted", _INTERRUPTED)
     finally:
         if hasattr(signal, "setitimer"):
-            # Python no longer handles the signal, and would die of it.
+            # Cancel the timer, because Python no longer handles its signal and would be killed.
             signal.setitimer(signal.ITIMER_REAL, 0)
-        # DuckDB's module counts its objects at the end, and takes frozen ones for lost.
+        # DuckDB's module counts its objects at exit and reports frozen objects as lost.
         if "duckdb" not in sys.modules:
             gc.freeze()
 

@@ -88,7 +88,7 @@ def sweep(
     # The number of scenarios is only known when the sweep starts.
     missing = 0
 
-    def started(swept: Sweep) -> None:
+    def report_start(swept: Sweep) -> None:
         nonlocal missing
         missing = len(swept.missing)
         _narrate(swept)
@@ -101,7 +101,7 @@ def sweep(
             dask=dask,
             resume=resume,
             overrides=with_amount(set_, tokens, samples, epochs),
-            started=started,
+            started=report_start,
             progress=lambda done: report("simulating", done, missing),
         )
     draw(plot, swept.folder)
@@ -114,7 +114,7 @@ def sweep(
             f"query it: dpsim results {swept.folder} --sql 'select * from results order by "
             "step_time_s limit 10'"
         )
-    # Neither 0, since some failed, nor 1, since the rest is usable.
+    # Code 3: some points failed (not 0), but the other points are usable (not 1).
     if swept.failed:
         raise typer.Exit(3)
 
@@ -124,15 +124,15 @@ def _narrate(swept: Sweep) -> None:
         narrate(f"note: {note}")
     if swept.damage:
         narrate(f"note: {swept.damage}")
-    there = [
+    reused = [
         swept.rows[point.key]
         for point in swept.plan.points
         if point.key and point.key in swept.rows
     ]
-    if there:
-        failed = sum(row["error"] is not None for row in there)
-        found = f"{len(there):,} of {swept.points:,} points are computed ({failed:,} failed)"
-        narrate(f"resuming: {found}, {len(swept.missing):,} scenarios to compute")
+    if reused:
+        failed = sum(row["error"] is not None for row in reused)
+        computed = f"{len(reused):,} of {swept.points:,} points are computed ({failed:,} failed)"
+        narrate(f"resuming: {computed}, {len(swept.missing):,} scenarios to compute")
 
 
 def _summary_lines(swept: Sweep) -> list[str]:
@@ -163,7 +163,7 @@ def _show_best(swept: Sweep) -> None:
     """Show the best points, with their varied fields and results."""
     from dpsim.report.text.sweep import sweep_notes, sweep_table
 
-    # By point second, so that equal ones are in the same order each time.
+    # The second key is the point, so that equally fast points always have the same order.
     ranked = "order by throughput_samples_per_s desc, point"
     answer = swept.query(f"select * from results where error is null {ranked}")
     if not answer.rows:

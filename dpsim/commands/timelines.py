@@ -54,30 +54,30 @@ def timelines(
     Example: dpsim timelines scenarios/quickstart.yaml --of overlap --html overlap.html
     """
     from dpsim.studies.lanes import VIEWS
-    from dpsim.studies.lanes import timelines as drawn
+    from dpsim.studies.lanes import timelines as simulate
 
     count = len(VIEWS[of].strategies) if of in VIEWS else 0
     with progress("simulating strategies", count) as done:
-        found = drawn(file, of, slower=slower, step=step, overrides=set_ or (), progress=done)
-    for name, reason in found.left_out.items():
+        views = simulate(file, of, slower=slower, step=step, overrides=set_ or (), progress=done)
+    for name, reason in views.left_out.items():
         narrate(f"left out: {name}: {reason}")
     if html is not None:
-        save(html, _page(found))
+        save(html, _page(views))
     if as_json:
-        show_json(found.to_json())
+        show_json(views.to_json())
         return
     from dpsim.base.units import TIME, human
 
-    rows = [(lane.name, human(lane.mean_end, TIME)) for lane in found.lanes]
+    rows = [(lane.name, human(lane.mean_end, TIME)) for lane in views.lanes]
     show(table(VIEWS[of].title, ("strategy", "workers are done, in the mean"), rows))
 
 
-def _page(found: Timelines) -> str:
+def _page(views: Timelines) -> str:
     from dpsim.report.figures.lanes_figure import lanes_figure, window_figure
     from dpsim.report.pages.document import figures_page
     from dpsim.studies.lanes import VIEWS
 
-    figures = [lanes_figure(found.lanes, VIEWS[found.of].title)]
-    if found.window is not None:
-        figures.append(window_figure(found.window))
-    return figures_page(f"Strategies over time: {found.of}", figures)
+    figures = [lanes_figure(views.lanes, VIEWS[views.of].title)]
+    if views.window is not None:
+        figures.append(window_figure(views.window))
+    return figures_page(f"Strategies over time: {views.of}", figures)

@@ -16,14 +16,14 @@ def trust(file: File, set_: Sets = None, as_json: Json = False) -> None:
     """
     from dpsim.engine import run_scenario
     from dpsim.scenario import load_scenario
-    from dpsim.studies.explain import trust as trusted
+    from dpsim.studies.explain import trust as explain_trust
 
-    found = trusted(run_scenario(load_scenario(file, set_ or ())))
+    error_basis = explain_trust(run_scenario(load_scenario(file, set_ or ())))
     if as_json:
-        show_json(found.to_json())
+        show_json(error_basis.to_json())
         return
     from dpsim.report.text.explanation import basis_notes, measures_table, sources_table
 
-    show(sources_table(found), "", *basis_notes(found))
-    if found.measures:
-        show("", measures_table(found))
+    show(sources_table(error_basis), "", *basis_notes(error_basis))
+    if error_basis.measures:
+        show("", measures_table(error_basis))

@@ -115,7 +115,7 @@ def tune(
 
     limits = Limits(_bytes(max_memory), max_batch, max_nodes, budget, max_accuracy_penalty, within)
     with bars() as progress:
-        found = search(
+        tuning = search(
             file,
             over=over or (),
             objective=objective,
@@ -126,14 +126,14 @@ def tune(
             progress=progress,
             say=narrate,
         )
-    _write(found, output, html)
+    _write(tuning, output, html)
     if as_json:
-        show_json(found.to_json())
+        show_json(tuning.to_json())
     else:
         from dpsim.report.text.tuning import front_table, tuning_notes, tuning_table
 
-        show(tuning_table(found), "", front_table(found), "", *tuning_notes(found))
-    end_if_partial(found)
+        show(tuning_table(tuning), "", front_table(tuning), "", *tuning_notes(tuning))
+    end_if_partial(tuning)
 
 
 def _bytes(text: str | None) -> float | None:
@@ -142,12 +142,12 @@ def _bytes(text: str | None) -> float | None:
     return None if text is None else read_option("--max-memory", lambda it: parse(it, DATA), text)
 
 
-def _write(found: Tuning, output: Path | None, html: Path | None) -> None:
+def _write(tuning: Tuning, output: Path | None, html: Path | None) -> None:
     """Write the requested files."""
     if output is not None:
-        save(output, found.best_text(output), f": dpsim run {output}")
+        save(output, tuning.best_text(output), f": dpsim run {output}")
     if html is not None:
         from dpsim.report.figures.front_figure import front_figure
         from dpsim.report.pages.document import figures_page
 
-        save(html, figures_page("results of the search", [front_figure(found)]))
+        save(html, figures_page("results of the search", [front_figure(tuning)]))

@@ -14,7 +14,7 @@ from pydantic import Field, PositiveFloat, PositiveInt
 
 from dpsim.base.config import Config
 from dpsim.base.registry import Registry
-from dpsim.base.shipped import shipped
+from dpsim.base.shipped import shipped_yaml
 from dpsim.convergence.law import StepLaw, steps_from_noise
 
 Rule = Literal["linear", "square-root"]
@@ -162,8 +162,8 @@ def tasks() -> Registry[Task]:
     """Return all tasks by name."""
     # One file is written by hand, the other by the fit.
     here = files("dpsim.convergence")
-    constants = shipped(here / "constants.yaml")["tasks"]
-    described = shipped(here / "tasks.yaml")
+    constants = shipped_yaml(here / "constants.yaml")["tasks"]
+    described = shipped_yaml(here / "tasks.yaml")
     known = {
         name: Task(name=name, **entry, constants=constants[name])
         for name, entry in described.items()

@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 from pydantic import Field, PositiveFloat, PositiveInt
 
 from dpsim.base.config import Config, FilePath
-from dpsim.base.shipped import shipped
+from dpsim.base.shipped import shipped_yaml
 from dpsim.base.units import PositiveSeconds, Seconds
 from dpsim.disturbance.groups import node_of
 
@@ -172,5 +172,5 @@ def listed_faults(which: WhichFaults) -> tuple[FaultConfig, ...]:
 
 def known_faults(name: FaultTable) -> tuple[FaultConfig, ...]:
     """Return the faults of a table of faults.yaml."""
-    tables = shipped(files("dpsim.disturbance") / "faults.yaml")
+    tables = shipped_yaml(files("dpsim.disturbance") / "faults.yaml")
     return tuple(FaultConfig.model_validate(row) for row in tables[name]["faults"])

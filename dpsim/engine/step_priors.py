@@ -7,7 +7,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any, NamedTuple
 
-from dpsim.base.shipped import shipped
+from dpsim.base.shipped import shipped_yaml
 from dpsim.hardware import StepConstants
 from dpsim.scenario import Scenario
 
@@ -84,5 +84,5 @@ def _has_rdma(scenario: Scenario) -> bool:
 
 @cache
 def _file() -> Mapping[str, Any]:
-    loaded: dict[str, Any] = shipped(files("dpsim.engine") / "step_priors.yaml")
+    loaded: dict[str, Any] = shipped_yaml(files("dpsim.engine") / "step_priors.yaml")
     return loaded

@@ -28,7 +28,7 @@ from dpsim.base.config import first_problem
 from dpsim.base.errors import DpsimError, UnknownNameError
 from dpsim.base.files import read_text_limited
 from dpsim.base.registry import Registry
-from dpsim.base.shipped import shipped
+from dpsim.base.shipped import shipped_yaml
 
 if TYPE_CHECKING:
     from importlib.resources.abc import Traversable
@@ -227,7 +227,7 @@ class Catalogue(Registry[M]):
     def _read(self, name: str) -> M:
         if name in self._own:
             return read_entry(self._own[name], self._model, name)
-        data: dict[str, Any] = shipped(self._files[name])
+        data: dict[str, Any] = shipped_yaml(self._files[name])
         return self._model.model_validate({"name": name, **data})
 
 

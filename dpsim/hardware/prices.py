@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 from importlib.resources import files
 
-from dpsim.base.shipped import shipped
+from dpsim.base.shipped import shipped_yaml
 from dpsim.hardware.gpu import Gpu
 from dpsim.hardware.sourced import Sourced
 
@@ -19,5 +19,5 @@ def list_price(gpu: Gpu) -> Sourced[float] | None:
 
 @cache
 def _prices() -> dict[str, Sourced[float]]:
-    listed = shipped(files(__package__).joinpath("prices.yaml"))
+    listed = shipped_yaml(files(__package__).joinpath("prices.yaml"))
     return {name: Sourced[float].model_validate(price) for name, price in listed.items()}

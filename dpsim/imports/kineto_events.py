@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from dpsim.base.files import read_limited, unpacked
+from dpsim.base.files import read_limited, unpack_gzip
 from dpsim.imports.reading import ImportFileError
 
 MOST_BYTES = 512 * 2**20
@@ -117,7 +117,7 @@ def read_trace(path: Path) -> Trace:
 
     Raises DpsimError if it cannot be read or is invalid.
     """
-    content = unpacked(path, read_limited(path, MOST_BYTES), MOST_BYTES)
+    content = unpack_gzip(path, read_limited(path, MOST_BYTES), MOST_BYTES)
     try:
         return parse_trace(content)
     except ImportFileError as problem:

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from dpsim.base.arrays import covered
+from dpsim.base.arrays import covered_seconds
 from dpsim.base.errors import DpsimError
 from dpsim.base.files import shown_path
 from dpsim.imports.kineto_events import Event, Trace
@@ -157,7 +157,7 @@ def step_times(trace: Trace, path: Path) -> dict[int, StepTimes]:
 
 def _busy(events: Iterable[Event]) -> float:
     """Return the seconds in which at least one of the events runs."""
-    return covered((event.start, event.end) for event in events)
+    return covered_seconds((event.start, event.end) for event in events)
 
 
 def _calls(pairs: Iterable[tuple[Event, Event | None]]) -> dict[Call, float]:

@@ -83,7 +83,7 @@ def template(mode: Mode = "light") -> dict[str, Any]:
     }
     return {
         "layout": {
-            # Numbers in quotes are names of nodes or batches.
+            # Text such as "4" is the name of a category, so plotly must not turn it into a number.
             "autotypenumbers": "strict",
             "font": {"family": FONT, "size": 13, "color": surface.text},
             "colorway": list(SERIES),
@@ -106,7 +106,7 @@ def template(mode: Mode = "light") -> dict[str, Any]:
                 "activecolor": surface.text,
             },
         },
-        # Bars touch: a gap between two parts of a step would look like time.
+        # Draw bars without a gap, because a gap between two parts of a step would look like time.
         "data": {"bar": [{"marker": {"line": {"width": 0}}}]},
     }
 

@@ -31,11 +31,12 @@ Event = dict[str, Any]
 def trace(run: Run, workers: int = MOST_WORKERS, links: int = MOST_LINKS) -> Event:
     """Return the trace of the steps that ``run`` recorded of all workers.
 
-    It shows the first ``workers`` and the busiest ``links``.
+    The trace shows the first ``workers`` and the busiest ``links``.
     """
-    job, shown = run.job, min(workers, run.job.workers)
+    job = run.job
+    shown = min(workers, job.workers)
     carried = run.link_transfers()
-    # By the seconds that each needs: a slow link is busier than a fast one with as many bytes.
+    # Rank links by the seconds that their bytes need, so that slow links count as busier.
     needs = {
         link: sum(each.nbytes for each in transfers) / float(job.network.capacities[link])
         for link, transfers in carried.items()
@@ -97,7 +98,7 @@ def _inside(each: Interval, bounds: FloatArray) -> tuple[float, float]:
     """
     if each.stream != "compute":
         return each.start, each.end
-    # The middle determines the step, since no rounding moves it into another.
+    # The interval's middle determines its step, because rounding cannot move it to another step.
     middle = (each.start + each.end) / 2
     number = int(np.clip(np.searchsorted(bounds, middle) - 1, 0, len(bounds) - 2))
     return max(each.start, float(bounds[number])), min(each.end, float(bounds[number + 1]))
@@ -106,15 +107,16 @@ def _inside(each: Interval, bounds: FloatArray) -> tuple[float, float]:
 def _links(job: Job, carried: OnLinks) -> Iterator[Event]:
     """Yield a thread for each link, with its busy times, and the counter of its load."""
     for link, transfers in carried.items():
-        name, thread = job.network.link_name(link), _FIRST_LINK + link
+        name = job.network.link_name(link)
+        thread = _FIRST_LINK + link
         pid, process = _place(name, job.cluster.nodes)
         yield from _names(pid, process, {thread: name})
         # Viewers nest the slices of a thread, so transfers that overlap on the link are one slice.
         for group in overlapping(transfers):
-            what = group[0].name if len(group) == 1 else f"{len(group)} transfers"
+            label = group[0].name if len(group) == 1 else f"{len(group)} transfers"
             nbytes = round(sum(each.nbytes for each in group))
             end = max(each.end for each in group)
-            yield _slice(pid, thread, what, group[0].start, end, bytes=nbytes)
+            yield _slice(pid, thread, label, group[0].start, end, bytes=nbytes)
         for time, share in load_over_time(transfers, float(job.network.capacities[link])):
             yield _counter(pid, f"load of {name}", time, share=share)
 

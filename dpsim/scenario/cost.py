@@ -55,9 +55,9 @@ class CostConfig(Config):
 
     @model_validator(mode="after")
     def _one_amount(self) -> CostConfig:
-        given = [name for name in ("tokens", "samples", "epochs") if getattr(self, name)]
-        if len(given) > 1:
+        amounts = [name for name in ("tokens", "samples", "epochs") if getattr(self, name)]
+        if len(amounts) > 1:
             raise DpsimError(
-                f"must have one of tokens, samples and epochs, but got {' and '.join(given)}"
+                f"must have one of tokens, samples and epochs, but got {' and '.join(amounts)}"
             )
         return self

@@ -37,7 +37,8 @@ def load(path: str | os.PathLike[str], model: type[Model], overrides: Iterable[s
     Raises ScenarioError with a line for each problem; an override's problem begins with ``--set
     key=value``.
     """
-    document, overrides = load_yaml(path), tuple(overrides)
+    document = load_yaml(path)
+    overrides = tuple(overrides)
     if overrides:
         from dpsim.scenario.overrides import apply_overrides
 
@@ -55,7 +56,8 @@ def validate(
     Files named in a scenario are searched in ``folder``, or beside the document if that is None.
     """
     booleans = list(_misplaced_booleans(document.root, model))
-    values, refused = document.plain(), list[Problem]()
+    values = document.plain()
+    refused: list[Problem] = []
     try:
         looked_in = pathlib.Path(document.source).parent if folder is None else folder
         checked = model.model_validate(values, context={"folder": looked_in})
@@ -65,9 +67,9 @@ def validate(
         refused = problems(err.errors(include_url=False), model, document.root)
     # If a boolean replaces a number, pydantic may report another problem with it, or none.
     paths = {problem.path for problem in booleans}
-    found = [*booleans, *(problem for problem in refused if problem.path not in paths)]
-    if found:
-        raise error(found)
+    listed = [*booleans, *(problem for problem in refused if problem.path not in paths)]
+    if listed:
+        raise error(listed)
     return checked
 
 
@@ -117,7 +119,7 @@ def _text(path: str | os.PathLike[str], source: str) -> str:
         raise refuse(f"must be a YAML file, but there is no such file{_copies(path)}") from None
     except OSError as err:
         raise refuse(f"must be a file that can be read, but: {err.strerror}") from None
-    # Raised above, and a subclass of DpsimError: it has its place already.
+    # An error of `refuse` has its place already, and would match DpsimError below.
     except ScenarioError:
         raise
     except DpsimError as err:

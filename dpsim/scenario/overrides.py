@@ -79,10 +79,10 @@ def apply_overrides(
     root = document.root
     # Try all of them, so that every wrong one is reported at once.
     refused: list[str] = []
-    for given in overrides:
+    for item in overrides:
         try:
-            override = given if isinstance(given, Override) else Override.parse(given)
-            if isinstance(given, str):
+            override = item if isinstance(item, Override) else Override.parse(item)
+            if isinstance(item, str):
                 override = replace(override, path=full_path(override.path, model))
             root = _set(root, override, model, document.source)
         except ScenarioError as err:
@@ -95,7 +95,7 @@ def apply_overrides(
 
 
 def _set(root: Node, override: Override, model: type[BaseModel], source: str) -> Node:
-    *way, last = _split(override.path)
+    *way, last = _split_path(override.path)
     path: Path = ()
     shape = shape_of(model)
     for text in way:
@@ -104,7 +104,7 @@ def _set(root: Node, override: Override, model: type[BaseModel], source: str) ->
         below = node.child(part)
         # Start from the default's values, so that only the overridden one differs from it.
         if below is None or below.value is None:
-            made = _made(part, shape.select(node), path, override.place, source)
+            made = _default_mapping(part, shape.select(node), path, override.place, source)
             root = root.put((*path, part), made)
         path, shape = (*path, part), shape.select(node).below(part)
     node = root.nearest(path)
@@ -134,7 +134,7 @@ def full_path(key: str, model: type[BaseModel], parent: str = "") -> str:
     return f"{parent}.{key}" if parent else key
 
 
-def _split(path: str) -> list[str]:
+def _split_path(path: str) -> list[str]:
     return path.replace("[", ".").replace("]", "").split(".")
 
 
@@ -154,23 +154,23 @@ def _part(text: str, node: Node, path: Path) -> str | int:
     return int(text)
 
 
-def _made(part: str | int, shape: Shape, path: Path, place: Place, source: str) -> Node:
+def _default_mapping(part: str | int, shape: Shape, path: Path, place: Place, source: str) -> Node:
     """Return the mapping for ``part``, which the document lacks.
 
-    It holds the values of its default, if any.
+    The mapping holds the values of its default, if any.
     """
     field = shape.fields().get(str(part))
     if field is None and not shape.any_key:
         raise _PathError((*path, part), unknown_key(str(part), shape))
-    # A default that depends on other fields is unknown before validation.
+    # Before validation, a default that depends on other fields is unknown.
     if field is None or field.default_factory_takes_validated_data:
         return Node({}, place, place)
     default = field.get_default(call_default_factory=True)
-    made = node_of(_stated(default) if isinstance(default, BaseModel) else {}, Place(source))
+    made = node_of(_stated_values(default) if isinstance(default, BaseModel) else {}, Place(source))
     return replace(made, place=place, key_place=place)
 
 
-def _stated(model: BaseModel) -> dict[str, object]:
+def _stated_values(model: BaseModel) -> dict[str, object]:
     """Return the values given to create ``model``, as in a file, and always its kind."""
     as_json: Mapping[str, object] = model.model_dump(mode="json", by_alias=True)
     stated: dict[str, object] = {}
@@ -181,7 +181,7 @@ def _stated(model: BaseModel) -> dict[str, object]:
             continue
         value = getattr(model, name)
         if isinstance(value, BaseModel):
-            stated[key] = _stated(value)
+            stated[key] = _stated_values(value)
         else:
             stated[key] = value if isinstance(value, str) else as_json[key]
     return stated
@@ -194,10 +194,10 @@ def _of_kind(node: Node, kind: type[BaseModel], place: Place, source: str) -> No
     them.
     """
     assert isinstance(node.value, dict)
-    known = fields_of(kind)
+    fields = fields_of(kind)
     kept = {
         key: below
         for key, below in node.value.items()
-        if key in known or below.place.source != source
+        if key in fields or below.place.source != source
     }
     return Node(kept, place, node.key_place)

@@ -15,7 +15,7 @@ from dpsim.hardware import KnownRun
 if TYPE_CHECKING:
     from dpsim.topology import ClusterConfig
 
-# By (nodes, seconds): the factor for which a step on that many nodes takes that long.
+# fit(nodes, seconds) returns the factor with which a step on that many nodes takes that long.
 Fit = Callable[[int, float], float]
 
 

@@ -85,7 +85,7 @@ _Calibration = Literal["catalogue"] | MeasuredStep | ComputeScale | MeasuredCell
 
 
 def _cluster_or_testbed(schema: dict[str, Any]) -> None:
-    """Require one of the two in the JSON Schema."""
+    """Require the cluster or the testbed in the JSON Schema."""
     schema["required"].remove("cluster")
     schema["anyOf"] = [{"required": ["cluster"]}, {"required": ["testbed"]}]
 
@@ -170,9 +170,9 @@ class Scenario(Config):
 
     @field_validator("workload")
     @classmethod
-    def _divided(cls, workload: WorkloadConfig, info: ValidationInfo) -> WorkloadConfig:
+    def _resolve_batch(cls, workload: WorkloadConfig, info: ValidationInfo) -> WorkloadConfig:
         cluster = info.data.get("cluster")
-        # Fields are validated in order: the cluster is set by now, unless it was refused.
+        # Fields are validated in order, so the cluster is set unless it was refused.
         if workload.global_batch is None or cluster is None:
             return workload
         return workload.resolved(cluster.ranks)
@@ -299,8 +299,8 @@ class Scenario(Config):
         names = [layer.name for layer in model.layers]
         words = self.workload.full_software
         software = {"execution": words.execution, "memory_format": words.memory_format}
-        found = profile.layer_times(names, self.workload.precision, model.tokens, software)
-        if found is None:
+        layer_times = profile.layer_times(names, self.workload.precision, model.tokens, software)
+        if layer_times is None:
             return model
         if model.trained < model.parameters:
             raise DpsimError(
@@ -311,7 +311,7 @@ class Scenario(Config):
         # down.
         pace = 1.0 if self._spread is None else self._spread.pace
         wrapper = self.strategy.wrapper if self.cluster.ranks > 1 else None
-        return replace(model, measured=_times(found, self.workload, pace, wrapper))
+        return replace(model, measured=_times(layer_times, self.workload, pace, wrapper))
 
     @property
     def measured_jitter(self) -> JitterConfig | None:

@@ -18,12 +18,12 @@ from dpsim.scenario.document import Node, Path
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """The types that one value may have: ``given``, or models by their ``kinds_on_demand``.
+    """The types that one value may have: ``types_listed``, or models by their ``kinds_on_demand``.
 
     With a discriminator they are the models that its key (``kind``) selects from.
     """
 
-    given: tuple[Any, ...] = ()
+    types_listed: tuple[Any, ...] = ()
     discriminator: str | None = None
     kinds_on_demand: Kinds | None = None
 
@@ -31,7 +31,7 @@ class Shape:
     def options(self) -> tuple[Any, ...]:
         """The allowed types."""
         kinds = self.kinds_on_demand
-        return self.given if kinds is None else tuple(kinds.models().values())
+        return self.types_listed if kinds is None else tuple(kinds.models().values())
 
     def alternatives(self) -> Iterator[Shape]:
         """Return each option as a separate shape.
@@ -42,7 +42,7 @@ class Shape:
 
     def models(self) -> list[type[BaseModel]]:
         """Return the models among the options, in the order in which they are written."""
-        # A shape of one option is its own alternative: recurse only into several.
+        # Recurse only into several options; the only alternative of one option is the same shape.
         if self.discriminator is None and len(self.options) != 1:
             return [model for shape in self.alternatives() for model in shape.models()]
         return [
@@ -97,7 +97,7 @@ class Shape:
 
     def union(self) -> Shape | None:
         """Return the discriminated union here, also if it is one option among others."""
-        if self.discriminator is not None or len(self.given) < 2:
+        if self.discriminator is not None or len(self.types_listed) < 2:
             return self if self.discriminator is not None else None
         return next(
             (shape for shape in self.alternatives() if shape.discriminator is not None), None
@@ -106,7 +106,7 @@ class Shape:
     def below(self, part: str | int) -> Shape:
         """Return the shape under a key or a list index; an empty shape if it is unknown."""
         if isinstance(part, str):
-            # Of models with the same key the last one is used, as in `fields`.
+            # If several models have the key, use the last one, as in `fields`.
             for model in reversed(self.models()):
                 if part in (shapes := _field_shapes(model)):
                     return shapes[part]
@@ -125,7 +125,7 @@ class Shape:
 
 def shape_of(annotation: Any, discriminator: str | None = None) -> Shape:
     """Return the shape that an annotation allows; ``None`` among its options is left out."""
-    # Annotated may be nested, if an alias is annotated again: the outer one takes precedence.
+    # If an alias is annotated again, Annotated is nested and the outer one takes precedence.
     while get_origin(annotation) is Annotated:
         annotation, *metadata = get_args(annotation)
         discriminator = discriminator or next(filter(None, map(_discriminator, metadata)), None)
@@ -176,9 +176,9 @@ def _on_demand(metadata: Sequence[object]) -> Shape | None:
 
 
 def _discriminator(metadata: object) -> str | None:
-    found = metadata.discriminator if isinstance(metadata, (FieldInfo, Discriminator)) else None
-    found = found.discriminator if isinstance(found, Discriminator) else found
-    return found if isinstance(found, str) else None
+    key = metadata.discriminator if isinstance(metadata, (FieldInfo, Discriminator)) else None
+    key = key.discriminator if isinstance(key, Discriminator) else key
+    return key if isinstance(key, str) else None
 
 
 def _item_shape(option: Any, part: str | int) -> Shape | None:
@@ -191,6 +191,6 @@ def _item_shape(option: Any, part: str | int) -> Shape | None:
         return shape_of(arguments[1]) if is_mapping else None
     if is_mapping:
         return None
-    # tuple[int, str] has a type for each place, tuple[int, ...] one for all.
+    # tuple[int, str] has a type for each index, tuple[int, ...] one for all indices.
     fixed = issubclass(origin, tuple) and Ellipsis not in arguments
     return shape_of(arguments[part] if fixed and part < len(arguments) else arguments[0])

@@ -6,18 +6,18 @@ import os
 from pathlib import Path, PurePath
 
 _PACKAGE = Path(__file__).parents[1]
-# Inside the package in a wheel, beside it in a checkout.
-_PLACES = (_PACKAGE / "shipped", _PACKAGE.parent / "scenarios")
+# The folder is inside the package in a wheel, and beside it in a checkout.
+_FOLDERS = (_PACKAGE / "shipped", _PACKAGE.parent / "scenarios")
 
 
 def shipped() -> dict[str, Path]:
     """Return the files by name: their paths without the extension."""
-    folder = next((place for place in _PLACES if place.is_dir()), None)
+    folder = next((folder for folder in _FOLDERS if folder.is_dir()), None)
     if folder is None:
         return {}
     # Files in subfolders come after files at the top.
-    found = sorted(folder.rglob("*.yaml"), key=lambda path: (len(path.parts), path))
-    return {path.relative_to(folder).with_suffix("").as_posix(): path for path in found}
+    scenario_files = sorted(folder.rglob("*.yaml"), key=lambda path: (len(path.parts), path))
+    return {path.relative_to(folder).with_suffix("").as_posix(): path for path in scenario_files}
 
 
 def shipped_as(path: str | os.PathLike[str]) -> str | None:

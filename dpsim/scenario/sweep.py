@@ -113,7 +113,7 @@ class SweepConfig(Config):
 
     @model_validator(mode="after")
     def _fits_the_method(self) -> SweepConfig:
-        # Either without the other would be silently ignored.
+        # ``samples`` without method random, or the reverse, would be silently ignored.
         if (self.samples is not None) != (self.method == "random"):
             if self.samples is None:
                 raise ValueError("must have samples with method random, but got none")
@@ -135,5 +135,5 @@ class SweepConfig(Config):
 
 def _check_lengths(lengths: dict[str, int]) -> None:
     if len(set(lengths.values())) > 1:
-        given = ", ".join(f"{number} of {path}" for path, number in lengths.items())
-        raise ValueError(f"must have equally many values of each parameter to zip, but got {given}")
+        got = ", ".join(f"{number} of {path}" for path, number in lengths.items())
+        raise ValueError(f"must have equally many values of each parameter to zip, but got {got}")

@@ -29,7 +29,7 @@ class _Located:
 
     error: ErrorDetails
     path: Path
-    # The unions without discriminator on the way, and the member taken in each.
+    # The unions without discriminator above the path, and the member taken in each.
     branches: tuple[tuple[Path, str], ...]
     shape: Shape  # the types allowed at the path
     parent: Shape  # the types allowed around it, before a kind is selected
@@ -51,19 +51,19 @@ def _locate(error: ErrorDetails, model: type[BaseModel], root: Node) -> _Located
     path: Path = ()
     branches: tuple[tuple[Path, str], ...] = ()
     for part in error["loc"]:
-        # pydantic's marker for the key itself; the part before it is that key.
+        # With "[key]" pydantic marks an error of the key itself, which is the part before it.
         if part == "[key]":
             continue
         here = shape.select(node)
         below = node.child(part) if node else None
         if below is None and isinstance(part, str) and part not in here.fields():
-            # The tag or label of a union's member, which is not in the file.
+            # ``part`` is the tag or label of a union's member, which is not in the file.
             union = shape.union()
             if union is None or union.kind(part) is None:
                 branches += ((path, part),)
                 # Labels consist of Python names: function-after[check(), Inline].
-                named = [member for member in shape.models() if member.__name__ in part]
-                shape = Shape((named[0],)) if len(named) == 1 else shape
+                members = [member for member in shape.models() if member.__name__ in part]
+                shape = Shape((members[0],)) if len(members) == 1 else shape
             continue
         parent, chosen = whole, here
         shape = whole = here.below(part)
@@ -77,14 +77,14 @@ def _is_bare(part: object, given: Node | None) -> bool:
     return part == "value" and given is not None and not isinstance(given.value, dict)
 
 
-def _one_per_union(found: list[_Located], root: Node, level: int) -> list[Problem]:
+def _one_per_union(located: list[_Located], root: Node, level: int) -> list[Problem]:
     """Reduce the errors to one problem for each union.
 
-    It is the problem of the best-matching member, or all members' problems joined.
+    A union's problem is that of the best-matching member, or all members' problems joined.
     """
-    result = [_problem(one, root) for one in found if len(one.branches) <= level]
+    result = [_problem(one, root) for one in located if len(one.branches) <= level]
     unions: dict[Path, dict[str, list[_Located]]] = defaultdict(lambda: defaultdict(list))
-    for one in found:
+    for one in located:
         if len(one.branches) > level:
             path, label = one.branches[level]
             unions[path][label].append(one)
@@ -97,17 +97,17 @@ def _one_per_union(found: list[_Located], root: Node, level: int) -> list[Proble
             everything = [one for errors in members.values() for one in errors]
             of_union = [one for one in everything if not _is_below(path, one)]
             fitting = [one for one in of_union if not one.type.endswith("_type")]
-            result.append(_joined([_problem(one, root) for one in fitting or of_union]))
+            result.append(_join([_problem(one, root) for one in fitting or of_union]))
     return result
 
 
-def _is_below(path: Path, found: _Located) -> bool:
-    return len(found.path) > len(path)
+def _is_below(path: Path, located: _Located) -> bool:
+    return len(located.path) > len(path)
 
 
-def _joined(alternatives: list[Problem]) -> Problem:
+def _join(alternatives: list[Problem]) -> Problem:
     """Return one problem that lists all rules: ``must be text or a mapping, but got 5``."""
-    # A member that began to read a file was meant; the others do not matter.
+    # If a member began to read a file, the user meant that member.
     unread = [one for one in alternatives if not one.rule.startswith("must ")]
     if unread:
         return unread[0]
@@ -122,55 +122,55 @@ def _joined(alternatives: list[Problem]) -> Problem:
     return Problem(first.place, first.path, f"{text}, but got {tail}" if tail else text)
 
 
-def _problem(found: _Located, root: Node) -> Problem:
-    path, node = found.path, root.nearest(found.path)
+def _problem(located: _Located, root: Node) -> Problem:
+    path, node = located.path, root.nearest(located.path)
     given = root.at(path)
-    if found.type == "extra_forbidden" or found.error["loc"][-1:] == ("[key]",):
+    if located.type == "extra_forbidden" or located.error["loc"][-1:] == ("[key]",):
         place = (node.key_place or node.place) if given else node.place
         key = str(path[-1])
-        if found.type == "extra_forbidden":
-            return Problem(place, path, unknown_key(key, found.parent, found.model))
-        return Problem(place, path, _rule(found, Node(key, place)))
-    if found.type in ("union_tag_invalid", "union_tag_not_found"):
-        union = found.shape.union() or found.shape
+        if located.type == "extra_forbidden":
+            return Problem(place, path, unknown_key(key, located.parent, located.model))
+        return Problem(place, path, _rule(located, Node(key, place)))
+    if located.type in ("union_tag_invalid", "union_tag_not_found"):
+        union = located.shape.union() or located.shape
         path = (*path, union.discriminator or "kind")
         tag = root.at(path)
         return Problem((tag or node).place, path, _no_kind(union, tag))
-    if found.type == "missing":
+    if located.type == "missing":
         return Problem(node.place, path, "is missing")
-    if found.type == "value_error" and given:
-        return Problem(_changed(given), path, _rule(found, given))
+    if located.type == "value_error" and given:
+        return Problem(_override_place(given), path, _rule(located, given))
     # A referenced entry may be wrong although the file has only its name.
-    wrong = given or Node(_shown(found.error["input"]), node.place)
-    return Problem(node.place, path, _rule(found, wrong))
+    wrong = given or Node(_as_scalar(located.error["input"]), node.place)
+    return Problem(node.place, path, _rule(located, wrong))
 
 
-def _rule(found: _Located, given: Node) -> str:
+def _rule(located: _Located, given: Node) -> str:
     """Return the rule that ``given`` breaks, with the value."""
-    context = found.error.get("ctx", {})
-    if found.type in ("value_error", "assertion_error"):
-        return _validators_message(str(context.get("error", found.error["msg"])), given)
-    if found.type in ("literal_error", "enum"):
-        return _one_of(found.shape.names() or [str(context.get("expected"))], given)
-    if found.type in ("too_short", "too_long"):
-        return f"{plain_rule(found.error)}, but got {context['actual_length']}"
-    union = found.shape.union()
-    if union and found.type.endswith("_type") and RULES.get(found.type) == "must be a mapping":
+    context = located.error.get("ctx", {})
+    if located.type in ("value_error", "assertion_error"):
+        return _validators_message(str(context.get("error", located.error["msg"])), given)
+    if located.type in ("literal_error", "enum"):
+        return _one_of(located.shape.names() or [str(context.get("expected"))], given)
+    if located.type in ("too_short", "too_long"):
+        return f"{plain_rule(located.error)}, but got {context['actual_length']}"
+    union = located.shape.union()
+    if union and located.type.endswith("_type") and RULES.get(located.type) == "must be a mapping":
         return _mapping_with_kind(union, given)
-    return f"{plain_rule(found.error)}, but got {show(given)}"
+    return f"{plain_rule(located.error)}, but got {show(given)}"
 
 
-def _changed(node: Node) -> Place:
+def _override_place(node: Node) -> Place:
     """Return a mapping's place, or the place of the only override inside.
 
-    Without the override its values were valid together.
+    Without that override the mapping's values were valid together.
     """
     places = (held.place for _, held in node.leaves())
     inside = {place for place in places if place.source != node.place.source}
     return inside.pop() if len(inside) == 1 else node.place
 
 
-def _shown(value: object) -> Scalar:
+def _as_scalar(value: object) -> Scalar:
     return value if value is None or isinstance(value, (str, int, float)) else type(value).__name__
 
 
@@ -190,7 +190,7 @@ def _mapping_with_kind(union: Shape, given: Node) -> str:
 def _no_kind(union: Shape, tag: Node | None) -> str:
     names = list(union.kinds())
     if tag is None:
-        return f"is missing{_known(names)}"
+        return f"is missing{_list_names(names)}"
     return _one_of(names, tag, _alias_of(union, tag))
 
 
@@ -207,11 +207,11 @@ def _one_of(names: list[str], given: Node, meant: str | None = None) -> str:
     near = near if "did you mean" in near else ""
     if len(names) == 1:
         return f"must be {names[0]!r}, but got {show(given)}"
-    known = f"one of {', '.join(names)}" if len(names) <= _SHOWN_NAMES else "a known name"
-    return f"must be {known}, but got {show(given)}{near}"
+    expected = f"one of {', '.join(names)}" if len(names) <= _SHOWN_NAMES else "a known name"
+    return f"must be {expected}, but got {show(given)}{near}"
 
 
-def _known(names: list[str]) -> str:
+def _list_names(names: list[str]) -> str:
     return f" (known: {', '.join(names)})" if 0 < len(names) <= _SHOWN_NAMES else ""
 
 
@@ -240,12 +240,12 @@ def _deeper(key: str, shape: Shape) -> str | None:
     for name, section in having.items():
         if len(section.models()) == 1:
             return f"{name}.{key}"
-    found = [f"{name}.{key}" for name in having]
+    paths = [f"{name}.{key}" for name in having]
     for name, section in sections.items():
         for inner in section.fields():
             if key in section.below(inner).fields():
-                found.append(f"{name}.{inner}.{key}")
-    return found[0] if len(found) == 1 else None
+                paths.append(f"{name}.{inner}.{key}")
+    return paths[0] if len(paths) == 1 else None
 
 
 def _kinds(shape: Shape) -> dict[str, type[BaseModel]]:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 # Keys, values, lists and mappings, after alias expansion; a scenario has about 100.
 MAX_NODES = 100_000
 MAX_DEPTH = 100
-# Characters: ruamel's time for a long tag grows with the square of its length.
+# Characters, limited because ruamel's time for a long tag grows with the square of its length.
 MAX_LINE = 100_000
 
 _CORE = "tag:yaml.org,2002:"
@@ -35,18 +35,18 @@ _TAGS = {
 }
 # Characters outside YAML's printable ones indicate a binary file.
 _CONTROL = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-_WORDS: dict[str, Scalar] = dict.fromkeys(("", "~", "null", "Null", "NULL"))
-_WORDS |= dict.fromkeys(("true", "True", "TRUE"), True)
-_WORDS |= dict.fromkeys(("false", "False", "FALSE"), False)
+_CONSTANTS: dict[str, Scalar] = dict.fromkeys(("", "~", "null", "Null", "NULL"))
+_CONSTANTS |= dict.fromkeys(("true", "True", "TRUE"), True)
+_CONSTANTS |= dict.fromkeys(("false", "False", "FALSE"), False)
 _INTEGER = re.compile(r"[-+]?[0-9]+")
 _OCTAL_OR_HEX = re.compile(r"0o[0-7]+|0x[0-9a-fA-F]+")
 _FLOAT = re.compile(
     r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?|[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)"
 )
 _MAX_DIGITS = 400  # beyond the largest float, and below the limit of int()
-# A single word or number, as in most overrides: skips the parser, which takes 0.3 ms.
+# A single word or number, as in most overrides, does not need the parser, which takes 0.3 ms.
 _PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,60}")
-_MOST_KEPT = 1 << 14  # characters of a text whose nodes are cached
+_LONGEST_CACHED = 1 << 14  # characters of a text whose nodes are cached
 
 
 def from_text(text: str, source: str) -> Document:
@@ -54,7 +54,8 @@ def from_text(text: str, source: str) -> Document:
     root = parse(text, source)
     if root is not None and isinstance(root.value, dict):
         return Document(source, root)
-    place, got = Place(source, 1), "an empty file"
+    place = Place(source, 1)
+    got = "an empty file"
     if text.strip():
         place = root.place if root else place
         got = show(root) if root else "nothing"
@@ -71,14 +72,14 @@ def parse(text: str, source: str, place: Place | None = None) -> Node | None:
     """
     if _PLAIN.fullmatch(text):
         return Node(resolve(text), place or Place(source, 1))
-    if len(text) > _MOST_KEPT:
+    if len(text) > _LONGEST_CACHED:
         return _Builder(text, source, place).document()
-    return _kept(text, source, place)
+    return _parse_cached(text, source, place)
 
 
 # Cached, since a study parses its scenario once for each question about it.
 @lru_cache(maxsize=32)
-def _kept(text: str, source: str, place: Place | None) -> Node | None:
+def _parse_cached(text: str, source: str, place: Place | None) -> Node | None:
     return _Builder(text, source, place).document()
 
 
@@ -91,7 +92,7 @@ class _Builder:
         self.events = self._events(text)
         self.path: list[str | int] = []
         self.nodes = 0
-        # By name a node, its number of nodes, and its height; None while it is being built.
+        # By anchor: the node, its number of nodes, and its height; None while it is being built.
         self.anchors: dict[str, tuple[Node, int, int] | None] = {}
 
     def document(self) -> Node | None:
@@ -118,7 +119,7 @@ class _Builder:
         self._check_characters(text)
         mark = None
         try:
-            # Events have places, and counting them stops an alias bomb early.
+            # Parse events, which have places and can be counted to stop an alias bomb early.
             for event in YAML(typ="safe", pure=True).parse(text):
                 mark = event.end_mark
                 yield event
@@ -185,7 +186,8 @@ class _Builder:
             tag = str(event.tag).replace(_CORE, "!!")
             raise self._error(event, f"must have no such tag, but got {show(tag)}")
         if event.anchor:
-            # Registered before it is built: an alias inside it would make it contain itself.
+            # Register the anchor as None first, to refuse an alias inside it, which would make the
+            # node contain itself.
             self.anchors[event.anchor] = None
         value: Any
         if kind == "ScalarEvent":
@@ -272,7 +274,7 @@ class _Builder:
         self._check_text(event)
         text = str(event.value)
         tag = (event.tag or "").rpartition(":")[2]
-        # implicit[0]: written without quotes, so the text may have another type.
+        # implicit[0] is true for text without quotes, which may have another type.
         if tag in ("str", "!") or not (tag or event.implicit[0]):
             return text
         if len(text) > _MAX_DIGITS and (_INTEGER.fullmatch(text) or _OCTAL_OR_HEX.fullmatch(text)):
@@ -300,8 +302,8 @@ def resolve(text: str) -> Scalar:
 
     ``no`` is text and ``010`` is ten.
     """
-    if text in _WORDS:
-        return _WORDS[text]
+    if text in _CONSTANTS:
+        return _CONSTANTS[text]
     if _INTEGER.fullmatch(text):
         return int(text)
     if _OCTAL_OR_HEX.fullmatch(text):

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from dpsim.engine import Result
 
-_MOST = 4  # names that are listed
+_MOST_NAMES = 4  # names that are listed
 
 
 def cautions(results: Iterable[tuple[str, Result]]) -> list[str]:
@@ -22,7 +22,7 @@ def cautions(results: Iterable[tuple[str, Result]]) -> list[str]:
         for text in dict.fromkeys(texts):
             names_by_caution.setdefault(text, []).append(name)
     return [
-        text if len(names) == len(listed) else f"{text} ({_listed(names)})"
+        text if len(names) == len(listed) else f"{text} ({_join_names(names)})"
         for text, names in names_by_caution.items()
     ]
 
@@ -30,7 +30,7 @@ def cautions(results: Iterable[tuple[str, Result]]) -> list[str]:
 def unequal_batches(batches: Mapping[str, int]) -> list[str]:
     """Return a caution if global batches (samples a step) differ; ``batches`` is by name."""
     low, high = (
-        f"{size:,} ({_listed([name for name in batches if batches[name] == size])})"
+        f"{size:,} ({_join_names([name for name in batches if batches[name] == size])})"
         for size in (min(batches.values()), max(batches.values()))
     )
     if low == high:
@@ -41,7 +41,7 @@ def unequal_batches(batches: Mapping[str, int]) -> list[str]:
     ]
 
 
-def _listed(names: list[str]) -> str:
+def _join_names(names: list[str]) -> str:
     # Semicolons, because names of variants may have commas.
-    more = len(names) - _MOST
-    return "; ".join(names[:_MOST]) + (f"; and {more:,} more" if more > 0 else "")
+    more = len(names) - _MOST_NAMES
+    return "; ".join(names[:_MOST_NAMES]) + (f"; and {more:,} more" if more > 0 else "")

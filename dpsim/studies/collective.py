@@ -94,11 +94,11 @@ class CollectiveTimes(Shown):
 
 def algorithms_named(names: str, operation: str) -> list[str]:
     """Return the algorithms in a comma-separated list, or all of the operation for "all"."""
-    known = algorithm_names(operation)
+    names_known = algorithm_names(operation)
     # "ring" is the default, even for an operation whose only algorithm has another name.
-    only_one = operation != "all-reduce" and len(known) == 1
+    only_one = operation != "all-reduce" and len(names_known) == 1
     if names == "all" or (names == "ring" and only_one):
-        return list(known)
+        return list(names_known)
     return [name.strip() for name in names.split(",")]
 
 
@@ -133,10 +133,10 @@ def collective_times(
     with limited():
         chosen = [(name, library_for(name)) for name in named]
         if not chosen:
-            found = library_for("auto")
-            chosen = [(algorithms_named(default_algorithm(found), operation)[0], found)]
+            resolved = library_for("auto")
+            chosen = [(algorithms_named(default_algorithm(resolved), operation)[0], resolved)]
         rows: list[CollectiveRow] = []
-        for name, found in chosen:
+        for name, resolved in chosen:
             rows += collective_rows(
                 network,
                 [name],
@@ -146,7 +146,7 @@ def collective_times(
                 costs=costs,
                 starts=starts,
                 itemsize=itemsize,
-                library=found,
+                library=resolved,
             )
     return CollectiveTimes(tuple(rows))
 

@@ -86,7 +86,7 @@ class Comparison(Shown):
     def change(self, row: Compared) -> float | None:
         """Return a variant's figure relative to the best's, minus 1; None if it is unknown."""
         best, own = self.ranking.read(self.best.result), self.ranking.read(row.result)
-        # No ratio to a best of 0, such as no bytes sent.
+        # A best of 0, such as no bytes sent, allows no ratio.
         return None if not best or own is None else own / best - 1
 
     def is_best_too(self, row: Compared) -> bool | None:
@@ -163,7 +163,7 @@ def compare(
     axes, fixed, files = list(vary), list(overrides), [path, *others]
     chosen, varied = variants(axes, alternatives), dict(map(parse_vary, axes))
 
-    def given(variant: Variant) -> list[Override]:
+    def options_of(variant: Variant) -> list[Override]:
         """Return the values of a variant, each with its command-line option."""
         return [
             Override.parse(
@@ -177,10 +177,10 @@ def compare(
             ({"file": os.fspath(file), **variant} if len(files) > 1 else variant, scenario)
             for file in files
             for variant, scenario in _scaled_to_measured_step(
-                _base_document(file, fixed), chosen, given
+                _base_document(file, fixed), chosen, options_of
             )
         ]
-    rows, left_out, partial = _simulated(scenarios, budget, progress, say)
+    rows, left_out, partial = _simulate(scenarios, budget, progress, say)
     if all(ranking.read(row.result) is None for row in rows):
         raise DpsimError(f"--by {by}: must be known for at least one variant, but is for none")
     if ranking.of_money:
@@ -201,7 +201,7 @@ def _check_currency(by: str, results: Iterable[Result]) -> None:
 
 def _sort_key(ranking: Ranking, row: Compared) -> tuple[bool, float]:
     figure = ranking.read(row.result)
-    # Unknown figures last; sorting keeps their order.
+    # Unknown figures come last; sorting keeps their order.
     return figure is None, figure or 0.0
 
 
@@ -214,14 +214,14 @@ def _with(document: Document, values: Iterable[Override]) -> Scenario:
 
 
 def _scaled_to_measured_step(
-    document: Document, chosen: Iterable[Variant], given: Callable[[Variant], list[Override]]
+    document: Document, chosen: Iterable[Variant], options_of: Callable[[Variant], list[Override]]
 ) -> list[tuple[Variant, Scenario]]:
     """Return the variants of a file, with compute times scaled to its measured step.
 
     Variants that change the calibration keep their own scale. Raises ScenarioError for an invalid
     variant, before minutes are spent on others.
     """
-    scenarios = [(variant, _with(document, given(variant))) for variant in chosen]
+    scenarios = [(variant, _with(document, options_of(variant))) for variant in chosen]
     of_step = [
         scenario.fitted_to is not None and variant and not any(map(is_of_calibration, variant))
         for variant, scenario in scenarios
@@ -230,12 +230,12 @@ def _scaled_to_measured_step(
         return scenarios
     kept = kept_scale(document)
     return [
-        (variant, _with(kept, given(variant)) if scaled else scenario)
+        (variant, _with(kept, options_of(variant)) if scaled else scenario)
         for scaled, (variant, scenario) in zip(of_step, scenarios, strict=True)
     ]
 
 
-def _simulated(
+def _simulate(
     scenarios: list[tuple[Variant, Scenario]],
     budget: Budget,
     progress: Callable[[int], None],
@@ -248,21 +248,21 @@ def _simulated(
     ``progress`` gets the number done, ``say`` each result of a long study. ``quick`` is that of
     `run_scenario`. Raises DpsimError if none can be simulated.
     """
-    found: list[Compared] = []
+    compared: list[Compared] = []
     errors: list[tuple[Variant, DpsimError]] = []
     for done, (variant, scenario) in enumerate(scenarios, 1):
         result = try_simulate(scenario, budget, quick=quick)
         if isinstance(result, DpsimError):
             errors.append((variant, result))
         else:
-            found.append(Compared(variant, result, scenario))
+            compared.append(Compared(variant, result, scenario))
             pace = f"{result.throughput_samples_per_s:,.4g} samples/s"
             budget.stream(say, done, len(scenarios), f"{_words(variant)}: {pace}")
         progress(done)
-    if errors and not found:
+    if errors and not compared:
         raise errors[0][1]
     left_out = [LeftOut(variant, without_remedies(error)) for variant, error in errors]
-    return found, left_out, any(isinstance(error, FailedError) for _, error in errors)
+    return compared, left_out, any(isinstance(error, FailedError) for _, error in errors)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -341,7 +341,7 @@ def scale(
             )
             for count in nodes
         ]
-    rows, left_out, partial = _simulated(scenarios, budget, progress, say, quick=True)
+    rows, left_out, partial = _simulate(scenarios, budget, progress, say, quick=True)
     counts = tuple(int(row.values["cluster.nodes"]) for row in rows)  # some may be left out
     return Scaling(counts, tuple(row.result for row in rows), tuple(left_out), partial)
 

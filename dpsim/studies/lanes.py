@@ -28,7 +28,7 @@ _REDUCED = {"aggregation": {"kind": "allreduce"}, "overlap": {"kind": "buckets"}
 
 SSP = "SSP, at most 2 ahead"
 
-# By name: the value of a scenario's ``strategy``.
+# The values of a scenario's ``strategy``, by the names shown.
 SYNCHRONISED: Strategies = {
     "BSP": {**_REDUCED, "sync": {"kind": "bsp"}},
     "backup workers": {**_SERVERS, "sync": {"kind": "backup"}},
@@ -56,15 +56,15 @@ class View(NamedTuple):
     title: str
 
 
-# Waiting builds up over several steps; overlap is the same in each.
+# Waiting builds up over several steps, whereas overlap is the same in each step.
 VIEWS: Mapping[str, View] = {
     "synchronisation": View(SYNCHRONISED, WORKERS, 8, "Four workers, the same computing"),
     "overlap": View(OVERLAPPED, 1, 2, "One worker, the same computing"),
     "sharding": View(SHARDED, 1, 2, "One worker, with whole weights and with a share of them"),
 }
 
-# A scenario's model and network with four workers, one a node, undisturbed: texts by path.
-_FOUR: Mapping[str, str] = {
+# Overrides by path that reduce a scenario to four workers, one per node, with slight jitter.
+_FOUR_WORKERS: Mapping[str, str] = {
     "cluster.nodes": str(WORKERS),
     "cluster.gpus_per_node": "1",
     "run.warmup": "0",
@@ -77,19 +77,19 @@ _FOUR: Mapping[str, str] = {
 }
 
 
-def slowed(factor: str) -> str:
+def slow_last(factor: str) -> str:
     """Return ``disturbance.slow`` if the last worker computes ``factor`` times as long."""
     return f"[{{workers: [{WORKERS - 1}], factor: {factor}}}]"
 
 
-def four(scenario: Scenario) -> list[str]:
+def four_workers(scenario: Scenario) -> list[str]:
     """Return the options that reduce a scenario to four undisturbed workers, one per node.
 
     Raises DpsimError if its nodes are of several kinds.
     """
     if scenario.cluster.groups or scenario.testbed is not None:
         raise DpsimError("cluster must have nodes of one kind, of which four workers are shown")
-    return [f"{path}={value}" for path, value in _FOUR.items()]
+    return [f"{path}={value}" for path, value in _FOUR_WORKERS.items()]
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,14 +130,14 @@ def lanes(
     progress: Callable[[int], None],
 ) -> tuple[list[Lane], dict[str, DpsimError]]:
     """Return the timelines of ``strategies``, and why others are impossible, by name."""
-    found, refused = list[Lane](), dict[str, DpsimError]()
+    timelines_found, refused = list[Lane](), dict[str, DpsimError]()
     for done, (name, strategy) in enumerate(strategies.items()):
         progress(done)
         try:
-            found.append(lane(name, with_strategy(strategy), workers))
+            timelines_found.append(lane(name, with_strategy(strategy), workers))
         except DpsimError as error:
             refused[name] = error
-    return found, refused
+    return timelines_found, refused
 
 
 Seen = Literal["guaranteed", "own", "in the window", "not yet"]
@@ -182,18 +182,18 @@ def _rows(
     rows: list[tuple[Seen, ...]] = []
     for other in range(workers):
         begun = (gradients.worker == other) & (gradients.begun <= when)
-        given = zip(gradients.clock[begun], gradients.update[begun], strict=True)
+        pairs = zip(gradients.clock[begun], gradients.update[begun], strict=True)
         rows.append(
             tuple(
-                _seen(update < read, other == worker, step <= clock - staleness - 1)
-                for step, update in sorted(given)
+                _classify(update < read, other == worker, step <= clock - staleness - 1)
+                for step, update in sorted(pairs)
                 if other != worker or step < clock
             )
         )
     return tuple(rows)
 
 
-def _seen(is_in: bool, is_own: bool, is_old: bool) -> Seen:
+def _classify(is_in: bool, is_own: bool, is_old: bool) -> Seen:
     """Classify an update for a reader; ``is_in``: the read parameters include it."""
     if not is_in:
         return "not yet"
@@ -266,9 +266,9 @@ def timelines(
     that of worker 0 at ``step``, counted from 1. Raises DpsimError if the scenario is unusable or
     allows no strategy.
     """
-    given = list(overrides)
+    fixed = list(overrides)
     return timelines_of(
-        lambda options: load_scenario(path, [*given, *options]),
+        lambda options: load_scenario(path, [*fixed, *options]),
         of,
         slower=slower,
         step=step,
@@ -288,9 +288,9 @@ def timelines_of(
     if of not in VIEWS:
         raise UnknownNameError("view", of, VIEWS)
     view = VIEWS[of]
-    changes = [*four(with_options([])), f"run.steps={view.steps}"]
+    changes = [*four_workers(with_options([])), f"run.steps={view.steps}"]
     if of == "synchronisation":
-        changes.append(f"disturbance.slow={slowed(f'{slower:g}')}")
+        changes.append(f"disturbance.slow={slow_last(f'{slower:g}')}")
 
     def with_strategy(strategy: Mapping[str, Any]) -> Scenario:
         return with_options([*changes, f"strategy={json.dumps(strategy)}"])

@@ -94,7 +94,7 @@ class LayerSplit:
         return max((stage.memory for stage in self.stages), key=lambda use: use.held.total)
 
 
-def balanced(seconds: FloatArray, parts: int) -> list[int]:
+def balance(seconds: FloatArray, parts: int) -> list[int]:
     """Cut a sequence of work into ``parts`` runs so that the longest is as short as possible.
 
     Return the end of each run. Raises DpsimError if there are fewer pieces than parts.
@@ -103,10 +103,11 @@ def balanced(seconds: FloatArray, parts: int) -> list[int]:
         raise DpsimError(
             f"devices: must be at most the {len(seconds)} blocks of the model, but got {parts}"
         )
-    # Dynamic programming: the best k runs over the first j pieces are the best k - 1 runs over the
-    # first i and a run from i to j, of before[j] - before[i], for the best i.
+    # By dynamic programming, the best k runs over the first j pieces are the best k - 1 runs over
+    # the first i and a run from i to j, of before[j] - before[i], for the best i.
     before = np.concatenate([[0.0], np.cumsum(seconds)])
-    longest, cuts = before.copy(), []  # of the first j pieces in one run
+    longest = before.copy()  # of the first j pieces in one run
+    cuts = []
     for run in range(1, parts):
         # options[j, i]: the longest run if the last one goes from piece i to piece j.
         options = np.maximum(longest[None, :], before[:, None] - before[None, :])
@@ -121,7 +122,7 @@ def balanced(seconds: FloatArray, parts: int) -> list[int]:
     return ends
 
 
-def pipelined(stages: Sequence[Stage], hops: Sequence[Hop], micro_batches: int) -> Pipeline:
+def time_step(stages: Sequence[Stage], hops: Sequence[Hop], micro_batches: int) -> Pipeline:
     """Time a step of ``micro_batches``; ``hops`` lead from each of ``stages`` to the next."""
     transfers = [(hop, stage.sent) for hop, stage in zip(hops, stages[:-1], strict=True)]
     forward = _pass(
@@ -159,7 +160,8 @@ def _pass(
 def _arrivals(ready: FloatArray, hop: Hop, nbytes: float) -> FloatArray:
     """Return when messages of ``nbytes``, ready at ``ready``, arrive over ``hop`` in turn."""
     # Latency does not occupy the link.
-    free, arrived = 0.0, np.zeros(len(ready))
+    free = 0.0
+    arrived = np.zeros(len(ready))
     for number, arrival in enumerate(ready):
         free = max(free, float(arrival)) + nbytes / hop.rate
         arrived[number] = free + hop.latency
@@ -207,7 +209,7 @@ def on_devices(scenario: Scenario, devices: int) -> Scenario:
         "testbed": None,
         "workload": {**dict(scenario.workload), **changes},
         "disturbance": {},
-        # The split exists for models that do not fit on one device.
+        # Splits are for models that do not fit on one device.
         "run": {**dict(scenario.run), "allow_out_of_memory": True},
     }
     return Scenario.model_validate({**dict(scenario), **plain})
@@ -248,19 +250,19 @@ def layer_split(scenario: Scenario, devices: int, micro_batches: int) -> LayerSp
         Hop(float(latency), float(rate))
         for latency, rate in zip(routes.latency, rates, strict=True)
     ]
-    return LayerSplit(stages, micro_batches, pipelined(stages, hops, micro_batches))
+    return LayerSplit(stages, micro_batches, time_step(stages, hops, micro_batches))
 
 
 def _stages(scenario: Scenario, devices: int, batch: int, micro_batches: int) -> tuple[Stage, ...]:
     model, gpu = scenario.build_model(), scenario.cluster.accelerator
     timed = partial(learner_times, scenario, model, gpu, batch // micro_batches)
     times = timed()
-    # One tensor crosses between blocks; within a block there would be residuals or branches.
+    # Cut between blocks, where one tensor crosses; inside a block residuals or branches cross too.
     blocks = model.blocks
     passes = times.forward + times.backward
     work = np.array([passes[first:end].sum() for first, end in blocks])
-    borders = [0, *(blocks[end - 1][1] for end in balanced(work, devices))]
-    own = np.array([layer.trained_weights for layer in model.layers], dtype=np.float64)
+    borders = [0, *(blocks[end - 1][1] for end in balance(work, devices))]
+    weights = np.array([layer.trained_weights for layer in model.layers], dtype=np.float64)
 
     # Bytes per activation element of a sample, for a whole micro-batch.
     width = WIDTH[scenario.workload.precision] * batch // micro_batches
@@ -270,7 +272,7 @@ def _stages(scenario: Scenario, devices: int, batch: int, micro_batches: int) ->
             end,
             float(times.forward[first:end].sum()),
             float(times.backward[first:end].sum()),
-            timed(updated=float(own[first:end].sum() / max(own.sum(), 1.0))).optimizer,
+            timed(updated=float(weights[first:end].sum() / max(weights.sum(), 1.0))).optimizer,
             float(width * _crossing(model, end)) if end < len(model.layers) else 0.0,
             _memory(scenario, model, first, end, batch),
         )
@@ -351,11 +353,11 @@ def arrangements(
     # Everything but computing, as in `LayerSplit.idle`.
     idle = max(0.0, 1 - result.parts_s["compute"] / step)
     sent = result.traffic.sent_in_total
-    found = [Arrangement(devices, None, batch, step, idle, sent, result.memory)]
+    listed = [Arrangement(devices, None, batch, step, idle, sent, result.memory)]
     for count in micro_batches:
         split = layer_split(scenario, devices, count)
         step = split.pipeline.step
-        found.append(
+        listed.append(
             Arrangement(devices, count, batch, step, split.idle, split.bytes_sent, split.memory)
         )
-    return found
+    return listed

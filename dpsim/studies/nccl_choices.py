@@ -73,7 +73,7 @@ def nccl_choices(
     ends = [after.smallest - 1 for _, after in pairwise(at_sizes)] + [at_sizes[-1].smallest]
     reaching = [replace(row, largest=end) for row, end in zip(at_sizes, ends, strict=True)]
     rows = tuple(
-        _merged(list(rows_of_choice))
+        _merge(list(rows_of_choice))
         for _, rows_of_choice in groupby(
             reaching, key=lambda row: (row.algorithm, row.protocol, row.nccl)
         )
@@ -100,16 +100,16 @@ def _best(models: list[NcclModel], nbytes: int) -> SizeChoice:
     rivals = [rival for model in restricted for rival in model.explain(nbytes).rivals]
     if not rivals:
         return SizeChoice(nbytes, nbytes, "", "", chosen.chosen, 0.0)
-    own = next(rival for rival in rivals if rival.name == chosen.chosen)
+    nccls_own = next(rival for rival in rivals if rival.name == chosen.chosen)
     fastest = min(rivals, key=lambda rival: rival.predicted)
-    gain = 1 - fastest.predicted / own.predicted
+    gain = 1 - fastest.predicted / nccls_own.predicted
     if gain < _LEAST_GAIN:
-        fastest, gain = own, 0.0
+        fastest, gain = nccls_own, 0.0
     algorithm, protocol = fastest.name.split("/")
-    return SizeChoice(nbytes, nbytes, algorithm, protocol, own.name, gain)
+    return SizeChoice(nbytes, nbytes, algorithm, protocol, nccls_own.name, gain)
 
 
-def _merged(rows_of_choice: list[SizeChoice]) -> SizeChoice:
+def _merge(rows_of_choice: list[SizeChoice]) -> SizeChoice:
     """Merge neighbouring sizes with the same choice."""
     gain = max(row.gain for row in rows_of_choice)
     return replace(rows_of_choice[0], largest=rows_of_choice[-1].largest, gain=gain)

@@ -18,7 +18,7 @@ from dpsim.base.errors import DpsimError, FailedError, without_remedies
 from dpsim.engine import Result, TimeToTarget, Training, time_to_target, try_simulate
 from dpsim.scenario import Scenario, load_scenario
 
-_HELPS = 1.05  # a smaller gain from more workers counts as none
+_LEAST_GAIN = 1.05  # a smaller gain from more workers counts as none
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +94,7 @@ class BatchStudy:
         A point with an unknown time gains nothing.
         """
         best = [(point.nodes, self.pace(point)) for point in self.best_by_nodes]
-        ends = (nodes for (nodes, pace), (_, later) in pairwise(best) if later < _HELPS * pace)
+        ends = (nodes for (nodes, pace), (_, later) in pairwise(best) if later < _LEAST_GAIN * pace)
         return next(ends, None)
 
     def to_json(self) -> dict[str, Any]:
@@ -155,9 +155,9 @@ def batch_study(
                 shares = _shares(base, number)
             point = _point(path, fixed, number, shares, budget)
             points.append(point)
-            words = f"{number} nodes, {point.batch_per_gpu} samples per GPU"
+            label = f"{number} nodes, {point.batch_per_gpu} samples per GPU"
             pace = f"{point.result.throughput_samples_per_s:,.4g} samples/s"
-            budget.stream(say, done, len(wanted), f"{words}: {pace}")
+            budget.stream(say, done, len(wanted), f"{label}: {pace}")
         except _LeftOutError as reason:
             left_out.append(str(reason))
             if isinstance(reason.__cause__, FailedError):
@@ -189,7 +189,7 @@ def _shares(base: Scenario, nodes: int) -> list[str]:
         raise _LeftOutError(
             f"{nodes} nodes: {workers:,} workers do not divide a global batch of {global_batch:,}"
         )
-    # The largest batch, up to the file's, that divides the share.
+    # Choose the largest batch, up to the file's, that divides the share.
     batch = next(size for size in range(workload.batch_per_gpu, 0, -1) if share % size == 0)
     return [
         f"workload.batch_per_gpu={batch}",
@@ -204,9 +204,9 @@ def _point(
     shares: list[str],
     budget: Budget,
 ) -> BatchPoint:
-    own = [f"cluster.nodes={nodes}", *shares]
+    varied = [f"cluster.nodes={nodes}", *shares]
     # An invalid scenario is an error; one without a prediction is left out.
-    scenario = load_scenario(path, [*overrides, *own])
+    scenario = load_scenario(path, [*overrides, *varied])
     result = try_simulate(scenario, budget, quick=True)
     if isinstance(result, DpsimError):
         raise _LeftOutError(

@@ -32,7 +32,7 @@ def parse_alternative(text: str) -> Variant:
     In ``compression.kind=powersgd,rank=4`` the first key is a field of the strategy, the second is
     in the same section as the first. Raises DpsimError.
     """
-    found: Variant = {}
+    values: Variant = {}
     parent = ""
     for part in _parts(text):
         key, equals, value = part.partition("=")
@@ -42,10 +42,10 @@ def parse_alternative(text: str) -> Variant:
                 f"compression.kind=powersgd,rank=4, but got {text!r}"
             )
         path = full_path(key.strip(), Scenario, parent)
-        found[path] = value.strip()
+        values[path] = value.strip()
         # The next key may be in the same section: ``rank`` beside ``strategy.compression.kind``.
         parent = path.rpartition(".")[0]
-    return found
+    return values
 
 
 def _parts(text: str) -> list[str]:

@@ -104,8 +104,8 @@ def _rounds(
         np.add.at(sent, transfers.source, nbytes)
         seconds, loads = None, None
         if network is not None:
-            # Timed from the start each time: ranks do not wait for one another between rounds, so
-            # the end of a round is not the sum of rounds timed alone. With few ranks this is cheap.
+            # Time all rounds so far, because ranks do not wait for each other between rounds, so
+            # times of single rounds do not add up. With few ranks this is cheap.
             so_far = replace(schedule, phases=tuple(map(_as_phase, each_round[:number])))
             model = RoundsModel(so_far, network, costs, itemsize=chunking.itemsize)
             ended = model.finish(np.zeros(network.ranks), chunking.total).finishes

@@ -14,7 +14,7 @@ from importlib.resources import files
 from typing import Any
 
 from dpsim.base.errors import DpsimError
-from dpsim.base.shipped import shipped
+from dpsim.base.shipped import shipped_yaml
 from dpsim.workload.layer import Model
 from dpsim.workload.software import Software
 
@@ -211,7 +211,7 @@ PARTS = (
 @cache
 def constants_file() -> dict[str, Any]:
     """Return ``compute_law.yaml``: each constant's value, relative standard error and meaning."""
-    loaded: dict[str, Any] = shipped(files("dpsim.workload") / "compute_law.yaml")
+    loaded: dict[str, Any] = shipped_yaml(files("dpsim.workload") / "compute_law.yaml")
     return loaded
 
 

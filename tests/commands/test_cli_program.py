@@ -271,7 +271,7 @@ def test_what_was_simulated_when_time_ends_is_the_answer(dpsim, monkeypatch, com
         return run_scenario(*args, **settings)
 
     monkeypatch.setattr("dpsim.engine.run.run_scenario", slow)
-    monkeypatch.setattr(budget, "_A_WHILE", 0.0)
+    monkeypatch.setattr(budget, "_REPORTED_FROM", 0.0)
     name, *options = command
     requested = (name, "scenarios/quickstart.yaml", *options, "--set", "run.steps=3")
     code, out, err = dpsim(*requested)

@@ -212,8 +212,8 @@ def test_steps_that_differ_only_by_rounding_are_one_bar(tiny):
 def test_long_titles_are_wrapped_and_stay_below_the_upper_edge():
     import plotly.graph_objects as go
 
-    short = style.styled(go.Figure(), "Short", "x", "y").layout.title
-    long = style.styled(
+    short = style.set_style(go.Figure(), "Short", "x", "y").layout.title
+    long = style.set_style(
         go.Figure(), "A title " * 10 + "<br><sub>below</sub>", "x", "y"
     ).layout.title
     assert "<br>" not in short.text

@@ -5,14 +5,15 @@ import re
 
 from dpsim.collectives import algorithm
 from dpsim.network import schedule_on
-from dpsim.report.pages.steps_page import drawn, steps_page
+from dpsim.report.pages.steps_page import player_data, steps_page
 from dpsim.studies.collective import named_cluster
 from dpsim.studies.walkthrough import walk_through
 from dpsim.topology import UniformSwitch
 
 
 def test_cells_are_announced_as_they_change():
-    reported = drawn(walk_through(algorithm("ring").schedule(3), 300, UniformSwitch(3, 1e9, 0.0)))
+    ring = algorithm("ring").schedule(3)
+    reported = player_data(walk_through(ring, 300, UniformSwitch(3, 1e9, 0.0)))
     assert len(reported["begin"]) == 9
     assert (0, 0, "a", False) in reported["begin"]
     assert reported["rounds"][0]["cells"] == [
@@ -29,7 +30,7 @@ def test_cells_are_announced_as_they_change():
 
 def test_the_links_of_a_round_are_those_that_carry_something():
     network, _ = named_cluster("dgx1-v100", 2)
-    reported = drawn(walk_through(schedule_on(network, algorithm("ring")), 1 << 20, network))
+    reported = player_data(walk_through(schedule_on(network, algorithm("ring")), 1 << 20, network))
     lines = reported["picture"]["lines"]
     numbers = {number for line in lines for number in line["numbers"]}
     for each in reported["rounds"]:

@@ -7,7 +7,7 @@ import plotly.graph_objects as go
 import pytest
 
 from dpsim.engine import PARTS
-from dpsim.report.figures.style import PART_COLOURS, in_mode, styled
+from dpsim.report.figures.style import PART_COLOURS, in_mode, set_style
 from dpsim.report.theme import COLOUR, SERIES, SURFACES, contrast, ink_on, linear, luminance
 
 # Machado, Oliveira and Fernandes, "A physiologically-based model for simulation of color vision
@@ -80,7 +80,7 @@ def test_contrast_is_that_of_the_standard():
 
 
 def test_a_figure_is_drawn_light_and_shown_dark():
-    figure = styled(go.Figure(), "title", "x", "y")
+    figure = set_style(go.Figure(), "title", "x", "y")
     assert figure.layout.template.layout.paper_bgcolor == SURFACES["light"].background
     dark = in_mode(figure, "dark").layout
     assert dark.template.layout.font.color == SURFACES["dark"].text

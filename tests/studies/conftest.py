@@ -7,4 +7,4 @@ import pytest
 @pytest.fixture
 def one_interval(monkeypatch):
     """Only the job's own interval is simulated: to try others takes seventeen times as long."""
-    monkeypatch.setattr("dpsim.studies.goodput.study._AROUND", np.ones(1))
+    monkeypatch.setattr("dpsim.studies.goodput.study._FACTORS", np.ones(1))

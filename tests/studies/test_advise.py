@@ -10,7 +10,7 @@ from dpsim.base.errors import DpsimError
 from dpsim.engine import Recording, run_scenario
 from dpsim.engine.calls import planned
 from dpsim.studies.advise import StepParts, advise
-from dpsim.studies.advise.buckets import DEFAULT, MIB, Backward, Gradient, filled
+from dpsim.studies.advise.buckets import DEFAULT, MIB, Backward, Gradient, fill_buckets
 from dpsim.studies.advise.line import Line, fit_line
 from dpsim.studies.advise.units import Passes, Sharding, Unit
 from dpsim.workload import MeasuredCollective, MeasuredTimes, ModelProfile, ProfileLayer
@@ -45,7 +45,7 @@ def traced(choice, line, each=1e-3):
     """The calls of a step with such buckets, as the model has them."""
     gradients = [Gradient(4 * ELEMENTS, 2 * each * (index + 1)) for index in range(LAYERS)]
     calls, free = [], 0.0
-    for nbytes, ready in filled(gradients, choice):
+    for nbytes, ready in fill_buckets(gradients, choice):
         start = max(free, ready)
         free = start + line.seconds(nbytes)
         calls.append(call(int(nbytes), start, free - start))
@@ -66,7 +66,7 @@ def test_one_size_does_not_determine_the_latency():
 
 def test_buckets_close_when_they_hold_their_limit():
     gradients = [Gradient(4 * MIB, float(when)) for when in range(6)]
-    assert [(size / MIB, ready) for size, ready in filled(gradients, (8.0, 1.0))] == [
+    assert [(size / MIB, ready) for size, ready in fill_buckets(gradients, (8.0, 1.0))] == [
         (4, 0.0),
         (8, 2.0),
         (8, 4.0),

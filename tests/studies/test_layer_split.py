@@ -12,7 +12,7 @@ from json_docs import section
 
 from dpsim import load_scenario
 from dpsim.base.errors import DpsimError
-from dpsim.studies.layer_split import Hop, LayerSplit, balanced, layer_split, on_devices, pipelined
+from dpsim.studies.layer_split import Hop, LayerSplit, balance, layer_split, on_devices, time_step
 from dpsim.topology import build_cluster
 
 ROOT = Path(__file__).parents[2]
@@ -35,7 +35,7 @@ def stage(forward, backward, update=0.0, sent=1.0):
     ],
 )
 def test_the_cut_makes_the_longest_run_shortest(seconds, parts, ends):
-    assert balanced(np.array(seconds, dtype=float), parts) == ends
+    assert balance(np.array(seconds, dtype=float), parts) == ends
 
 
 @given(st.lists(st.integers(1, 9), min_size=1, max_size=7), st.data())
@@ -48,7 +48,7 @@ def test_no_other_cut_has_a_shorter_longest_run(seconds, data):
         return max(sum(seconds[a:b]) for a, b in zip([0, *ends[:-1]], ends, strict=True))
 
     every = ([*inner, len(seconds)] for inner in combinations(range(1, len(seconds)), parts - 1))
-    found = balanced(np.array(seconds, dtype=float), parts)
+    found = balance(np.array(seconds, dtype=float), parts)
     assert len(found) == parts
     assert sorted(set(found)) == found
     assert longest(found) == min(map(longest, every))
@@ -58,27 +58,27 @@ def test_more_stages_than_pieces_is_an_error():
     with pytest.raises(
         DpsimError, match="devices: must be at most the 2 blocks of the model, but got 3"
     ):
-        balanced(np.ones(2), 3)
+        balance(np.ones(2), 3)
 
 
 def test_two_stages_two_micro_batches_and_a_slow_link():
     # Forward 1 s and 2 s, backward 3 s and 1 s, 10 bytes at 10 B/s and 0.5 s of latency, update
     # 0.25 s on the first.
-    found = pipelined([stage(1, 3, update=0.25, sent=10), stage(2, 1)], [Hop(0.5, 10)], 2)
+    found = time_step([stage(1, 3, update=0.25, sent=10), stage(2, 1)], [Hop(0.5, 10)], 2)
     assert found.forward.tolist() == [[1, 2], [4.5, 6.5]]  # arrive at 2.5 and 3.5
     assert found.backward.tolist() == [[12, 15], [7.5, 8.5]]  # arrive back at 9 and 10
     assert found.step == 15.25
 
 
 def test_messages_over_one_link_follow_one_another():
-    found = pipelined([stage(1, 1, sent=30), stage(1, 1)], [Hop(0.0, 10)], 2)
+    found = time_step([stage(1, 1, sent=30), stage(1, 1)], [Hop(0.0, 10)], 2)
     assert found.forward[1].tolist() == [5, 8]  # ready at 1 and 2, on the link until 4 and 7
 
 
 @pytest.mark.parametrize("stages", [1, 2, 5])
 @pytest.mark.parametrize("micro_batches", [1, 3, 8])
 def test_equal_stages_follow_the_formula_of_gpipe(stages, micro_batches):
-    found = pipelined([stage(2, 3)] * stages, [FREE] * (stages - 1), micro_batches)
+    found = time_step([stage(2, 3)] * stages, [FREE] * (stages - 1), micro_batches)
     assert found.step == (micro_batches + stages - 1) * (2 + 3)
     bubble = 1 - micro_batches * 5 / found.step
     assert bubble == pytest.approx((stages - 1) / (micro_batches + stages - 1))
@@ -95,7 +95,7 @@ times = st.floats(0.01, 10)
 def test_a_step_lies_between_its_bounds(parts, micro_batches, data):
     stages = [stage(*part) for part in parts]
     hops = [Hop(data.draw(st.floats(0, 1)), data.draw(st.floats(1, 1e3))) for _ in parts[1:]]
-    found = pipelined(stages, hops, micro_batches)
+    found = time_step(stages, hops, micro_batches)
     update = max(each.update for each in stages)
     single = sum(each.forward + each.backward for each in stages)
     wires = sum(hop.latency + each.sent / hop.rate for hop, each in zip(hops, stages, strict=False))
@@ -108,7 +108,7 @@ def test_a_step_lies_between_its_bounds(parts, micro_batches, data):
 def test_one_device_never_idles_less_than_not_at_all(micro_batches):
     for tenth in range(1, 60):
         single = stage(tenth / 10, tenth / 7, tenth / 3)
-        split = LayerSplit((single,), micro_batches, pipelined([single], [], micro_batches))
+        split = LayerSplit((single,), micro_batches, time_step([single], [], micro_batches))
         assert 0 <= split.idle < 1e-12
 
 

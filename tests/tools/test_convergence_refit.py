@@ -8,7 +8,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from dpsim.base.shipped import shipped
+from dpsim.base.shipped import shipped_yaml
 from dpsim.convergence import tasks
 from tools.refits.convergence_refit import (
     CASES,
@@ -30,7 +30,7 @@ def test_shipped_constants_are_refitted_ones():
 @pytest.mark.parametrize("of_one_source", [HITS, CASES, CURVES, POINTS])
 def test_shipped_constants_of_a_task_are_refitted_ones(of_one_source):
     name = next(iter(of_one_source))
-    assert shipped(CONSTANTS)["tasks"][name] == task_constants(name)
+    assert shipped_yaml(CONSTANTS)["tasks"][name] == task_constants(name)
 
 
 def test_every_task_has_its_runs():

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from dpsim.base.arrays import FloatArray, covered
+from dpsim.base.arrays import FloatArray, covered_seconds
 from dpsim.base.errors import DpsimError
 from dpsim.base.units import DATA, human
 from dpsim.engine import Job, Result, Run, Steps, run_job, seconds_lost
@@ -272,7 +272,7 @@ def bucket_seconds(rows: Rows, first: int) -> dict[str, float]:
 
 def _busy(buckets: Sequence[Bucket]) -> float:
     """Return the seconds in which at least one bucket was being sent."""
-    return covered((begin, end) for _, begin, end in buckets)
+    return covered_seconds((begin, end) for _, begin, end in buckets)
 
 
 def _column(values: Sequence[Sequence[float]], whole: int) -> FloatArray:

@@ -75,7 +75,7 @@ def calibrate(
     from validate.compare.ranking import choices
 
     with bars() as progress:
-        measured = _measured(runs or [], testbed, every, progress)
+        measured = _collect_measurements(runs or [], testbed, every, progress)
         profile, predicted = fit_collectives(
             measured.records,
             "testbed",
@@ -90,7 +90,7 @@ def calibrate(
         save(output, profile.to_json())
     if records is not None:
         _write_records(records, predicted, measured.provenance)
-    # Choices among fitted runs would prove nothing.
+    # Rank only runs that were not fitted; the fit has seen the others.
     chosen = choices(record for record in predicted if not record.fitted)
     if as_json:
         show_answer(
@@ -100,7 +100,7 @@ def calibrate(
         show(_parameters(profile), "", _residuals(profile), "", _ranking(chosen))
 
 
-class _Measured(NamedTuple):
+class _Measurements(NamedTuple):
     """Collectives and messages, the number of cases by source, and where they were measured."""
 
     records: list[RunRecord]
@@ -109,21 +109,22 @@ class _Measured(NamedTuple):
     provenance: dict[str, str]
 
 
-def _measured(
+def _collect_measurements(
     runs: list[Path],
     testbed: str | None,
     every: int,
     progress: Callable[[str, int, int | None], None],
-) -> _Measured:
+) -> _Measurements:
     """Read the measurements of ``runs``, or measure on ``testbed``. Raises DpsimError."""
     if runs and testbed is not None:
         raise DpsimError("--testbed must be left out with RUNS, whose records say where they ran")
     if runs:
         from validate.records import load_run_records
 
-        read = {str(path): load_run_records(path).runs for path in runs}
-        counts = {path: len(records) for path, records in read.items()}
-        return _Measured([each for records in read.values() for each in records], [], counts, {})
+        runs_by_path = {str(path): load_run_records(path).runs for path in runs}
+        counts = {path: len(each) for path, each in runs_by_path.items()}
+        records = [each for runs_of_path in runs_by_path.values() for each in runs_of_path]
+        return _Measurements(records, [], counts, {})
     if testbed is None:
         raise DpsimError(
             "calibrate must have files of runs, or --testbed to measure on, but got neither"
@@ -141,7 +142,7 @@ def _measured(
     from validate.microbench.machine import provenance
 
     plan = own_plan(config)
-    # One case in so many is fitted; the others give the error of the fit.
+    # One case in ``every`` is fitted, and the other cases give the error of the fit.
     if len(plan) < LEAST_CASES * every:
         raise DpsimError(
             f"--testbed must be fast enough to measure {LEAST_CASES * every} cases in minutes, "
@@ -150,7 +151,7 @@ def _measured(
     records = list(measure(plan, lambda count: progress("measuring", count, len(plan))))
     messages = measure_messages(config, progress)
     counts = {"measured now": len(records) + len(messages)}
-    return _Measured(records, messages, counts, provenance())
+    return _Measurements(records, messages, counts, provenance())
 
 
 def _write_records(path: Path, predicted: list[RunRecord], provenance: dict[str, str]) -> None:

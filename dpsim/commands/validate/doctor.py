@@ -23,34 +23,34 @@ def doctor(as_json: Json = False) -> None:
     torch_first("doctor")
     from validate.node import diagnosis
 
-    found = diagnosis()
+    report = diagnosis()
     if as_json:
-        show_answer("validate-doctor", **found)
+        show_answer("validate-doctor", **report)
     else:
-        show(*_lines(found))
+        show(*_lines(report))
 
 
-def _lines(found: Mapping[str, Any]) -> Iterator[str]:
-    versions = found["versions"]
-    yield f"machine   {found['machine']['cpu']}, {found['machine']['cores']} cores"
+def _lines(report: Mapping[str, Any]) -> Iterator[str]:
+    versions = report["versions"]
+    yield f"machine   {report['machine']['cpu']}, {report['machine']['cores']} cores"
     yield "versions  " + ", ".join(f"{what} {which}" for what, which in versions.items() if which)
-    for number, gpu in enumerate(found["gpus"]):
+    for number, gpu in enumerate(report["gpus"]):
         used, memory = (human(gpu[f"{what}_bytes"], DATA, 3) for what in ("used", "memory"))
         clocks = f"{gpu['clock_hz'] / 1e6:.0f} of {gpu['max_clock_hz'] / 1e6:.0f} MHz"
         yield f"GPU {number}     {gpu['name']}, {used} of {memory} in use, {clocks}"
-    if found["links"]:
-        pairs = found["links"]["pairs"].items()
+    if report["links"]:
+        pairs = report["links"]["pairs"].items()
         yield "links     " + ", ".join(f"{count} pairs by {kind}" for kind, count in pairs)
-    for nic in found["nics"]:
+    for nic in report["nics"]:
         rate = "" if nic["rate_Bps"] is None else f", {human(nic['rate_Bps'], RATE, 3)}"
         yield f"network   {nic['name']}, {nic['kind']}{rate}"
-    yield f"backends  {', '.join(found['backends'])}"
+    yield f"backends  {', '.join(report['backends'])}"
     yield ""
-    for problem in found["problems"] or ["no problems found"]:
+    for problem in report["problems"] or ["no problems found"]:
         yield f"- {problem}"
-    if found["plan"]:
+    if report["plan"]:
         yield ""
-        minutes = found["seconds"] / 60
-        yield f"dpsim validate node takes about {minutes:.0f} minutes on {found['device']}:"
-    for item in found["plan"]:
+        minutes = report["seconds"] / 60
+        yield f"dpsim validate node takes about {minutes:.0f} minutes on {report['device']}:"
+    for item in report["plan"]:
         yield f"  {item['seconds']:4.0f} s  {item['name']}"

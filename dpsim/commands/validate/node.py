@@ -86,7 +86,7 @@ def node(
             models=chosen,
             progress=progress,
         )
-    # Under a launcher only rank 0 has it.
+    # Under a launcher only rank 0 has the profile.
     if profile is None:
         return
     save(output, profile.to_json())
@@ -100,7 +100,7 @@ def node(
 def _errors(profile: CalibrationProfile) -> Table:
     from dpsim.report.text.errors import errors_table
 
-    errors = {what: vars(each) for what, each in profile.residuals_by.items()}
+    errors = {name: vars(each) for name, each in profile.residuals_by.items()}
     title = f"{profile.name} ({profile.gpu}): errors on held-out rows"
     return errors_table(title, "what", errors)
 

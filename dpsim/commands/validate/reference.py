@@ -87,8 +87,8 @@ def reference(
     """
     from validate.published import KINDS, STEP_KINDS, compare, compare_steps
 
-    _known("kind of table", kind, (*KINDS, *STEP_KINDS))
-    _known("regime", regime, ("specification", "calibrated"))
+    _check_name("kind of table", kind, (*KINDS, *STEP_KINDS))
+    _check_name("regime", regime, ("specification", "calibrated"))
 
     steps = kind in STEP_KINDS
     if write_scenarios is not None and not steps:
@@ -98,7 +98,7 @@ def reference(
         if steps:
             result = compare_steps(
                 file,
-                # `_known` has checked the value, which type checkers cannot see.
+                # `_check_name` has checked ``kind``, which type checkers cannot see.
                 cast("StepKind", kind),
                 regime=cast("Literal['specification', 'calibrated']", regime),
                 write_scenarios=write_scenarios,
@@ -120,7 +120,7 @@ def reference(
     _judge(result, tolerance)
 
 
-def _known(what: str, name: str, names: tuple[str, ...]) -> None:
+def _check_name(what: str, name: str, names: tuple[str, ...]) -> None:
     if name not in names:
         raise UnknownNameError(what, name, names)
 
@@ -146,10 +146,10 @@ def _show(result: Reference | StepReference) -> None:
     if rows and "record_id" in rows[0]:
         show(_records_table(rows), "")
     show(_errors_table(result), "")
-    words = ", ".join(
-        f"{count} rows by constants {words}" for words, count in result.constants.items()
+    counts = ", ".join(
+        f"{count} rows by constants {constants}" for constants, count in result.constants.items()
     )
-    show(f"predicted: {words}")
+    show(f"predicted: {counts}")
     if result.fitted:
         show(f"known, and not counted: {len(result.fitted)} rows")
     if isinstance(result, StepReference):

@@ -106,15 +106,15 @@ def run(
     from validate.emulate import Case
     from validate.run import PartialRunError
 
-    case = Case(str(file), (*_testbed(testbed), *(set_ or ())))
+    case = Case(str(file), (*_testbed_settings(testbed), *(set_ or ())))
     on_testbed = device is None and not as_here and case.scenario().testbed is not None
     try:
         if on_testbed:
-            found = _on_testbed(case, compute or "timed", repeat, seconds)
+            step_run = _on_testbed(case, compute or "timed", repeat, seconds)
         else:
             from validate.node import on_node
 
-            found = on_node(
+            step_run = on_node(
                 case,
                 device=device or "auto",
                 backend=backend,
@@ -127,8 +127,8 @@ def run(
         for partial in error.runs:
             _deliver(partial, output, as_json)
         raise
-    if found is not None:
-        _deliver(found, output, as_json)
+    if step_run is not None:
+        _deliver(step_run, output, as_json)
 
 
 def _on_testbed(case: Case, compute: str, repeat: int, seconds: float | None) -> StepRun | None:
@@ -137,14 +137,14 @@ def _on_testbed(case: Case, compute: str, repeat: int, seconds: float | None) ->
 
     if compute == "real":
         return real_run(case, timeout_s=seconds)
-    # A launcher such as torchrun sets it in each of its ranks.
+    # A launcher such as torchrun sets RANK in each of its ranks.
     if "RANK" in os.environ:
         return here(case, repetitions=repeat)
-    (found,) = on_testbed([case], repetitions=repeat, timeout_s=seconds)
-    return found
+    (step_run,) = on_testbed([case], repetitions=repeat, timeout_s=seconds)
+    return step_run
 
 
-def _testbed(text: str | None) -> tuple[str, ...]:
+def _testbed_settings(text: str | None) -> tuple[str, ...]:
     """Return the settings for ``--testbed``: the testbed instead of the cluster."""
     if text is None:
         return ()
@@ -154,44 +154,44 @@ def _testbed(text: str | None) -> tuple[str, ...]:
         from dpsim.scenario import load_yaml
         from validate.ranks.testbed import load_testbed
 
-        # For its errors, which name the file and the line; the plain text is what is set.
+        # Load the file only for its errors, which name the file and the line.
         load_testbed(text)
         # JSON is YAML that fits in one line.
         described = json.dumps(load_yaml(text).plain())
-    # A scenario has one of the two, so the cluster is removed.
+    # A scenario has either a cluster or a testbed, so remove the cluster.
     return ("cluster=null", f"testbed={described}")
 
 
-def _deliver(found: StepRun, output: Path | None, as_json: bool) -> None:
+def _deliver(step_run: StepRun, output: Path | None, as_json: bool) -> None:
     if output is not None:
         from dpsim.base.provenance import provenance
         from validate.records import RunRecords
 
         save(
             output,
-            RunRecords(provenance=provenance(), runs=(found.record(),)).to_json(),
-            f"{' (partial)' if found.failed else ''}",
+            RunRecords(provenance=provenance(), runs=(step_run.record(),)).to_json(),
+            f"{' (partial)' if step_run.failed else ''}",
         )
     if as_json:
-        show_json(found.to_json())
+        show_json(step_run.to_json())
     else:
-        show(_table(found), "", *_notes(found))
+        show(_table(step_run), "", *_notes(step_run))
 
 
-def _table(found: StepRun) -> Table:
+def _table(step_run: StepRun) -> Table:
     from dpsim.engine import PARTS
 
-    steps = found.measured.steps.compute.shape[0]
-    title = f"{found.predicted.name}: {steps} steps on {found.predicted.workers} workers"
+    steps = step_run.measured.steps.compute.shape[0]
+    title = f"{step_run.predicted.name}: {steps} steps on {step_run.predicted.workers} workers"
     headings = ("mean seconds of", "predicted (ms)", "measured (ms)", "difference (ms)")
-    sides = found.predicted, found.measured
-    # Each part by its label, and times that are not parts of a step.
+    sides = step_run.predicted, step_run.measured
+    # By label: the parts of a step, and other times.
     rows: dict[str, list[float | None]] = {"a step": [each.step_time_s["mean"] for each in sides]}
     rows |= {part.words: [each.parts_s[name] for each in sides] for name, part in PARTS.items()}
     rows |= {"overlapped communication": [each.overlapped_comm_s for each in sides]}
     rows |= {
         f"message {name}": [both["predicted_s"], both["measured_s"]]
-        for name, both in found.collectives.items()
+        for name, both in step_run.collectives.items()
     }
 
     cells = (
@@ -206,24 +206,26 @@ def _ms(seconds: float | None) -> str:
     return "" if seconds is None else f"{1e3 * seconds:.2f}"
 
 
-def _notes(found: StepRun) -> list[str]:
-    lines = [f"the predicted step is {found.error['step_time']:+.1%} off the measured one"]
-    peaks = [human(value, DATA, 3) for value in found.memory.values() if value is not None]
-    if len(peaks) == len(found.memory) == 2:
+def _notes(step_run: StepRun) -> list[str]:
+    lines = [f"the predicted step is {step_run.error['step_time']:+.1%} off the measured one"]
+    peaks = [human(value, DATA, 3) for value in step_run.memory.values() if value is not None]
+    if len(peaks) == len(step_run.memory) == 2:
         lines.append(f"memory: {peaks[0]} predicted, {peaks[1]} measured at most")
-    lines += [f"by {found.backend} on {found.device}", *found.notes]
-    if not found.hidden:
+    lines += [f"by {step_run.backend} on {step_run.device}", *step_run.notes]
+    if not step_run.hidden:
         lines.append("overlapped communication was not timed separately")
     for what in ("clock_gap", "versions"):
         predicted, measured = (
-            side.staleness[what]["mean"] for side in (found.predicted, found.measured)
+            side.staleness[what]["mean"] for side in (step_run.predicted, step_run.measured)
         )
         if predicted or measured:
             lines.append(
                 f"staleness, {what.replace('_', ' ')}: {predicted:.2f} predicted, {measured:.2f} "
                 "measured"
             )
-    predicted, measured = (side.staleness["dropped"] for side in (found.predicted, found.measured))
+    predicted, measured = (
+        side.staleness["dropped"] for side in (step_run.predicted, step_run.measured)
+    )
     if predicted or measured:
         lines.append(f"dropped gradients: {predicted:.0%} predicted, {measured:.0%} measured")
     return lines

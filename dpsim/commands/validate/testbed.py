@@ -102,30 +102,30 @@ def _config(
     if rate is not None and rates is not None:
         raise DpsimError("--rate must not be given with --rates, but got both")
 
-    given: dict[str, Any] = {}
+    options: dict[str, Any] = {}
     if rates is not None:
-        given["rate"] = [_rate("--rates", one.strip()) for one in rates.split(",")]
-        given["hosts"] = len(given["rate"])
+        options["rate"] = [_rate("--rates", one.strip()) for one in rates.split(",")]
+        options["hosts"] = len(options["rate"])
     if rate is not None:
-        given["rate"] = _rate("--rate", rate)
+        options["rate"] = _rate("--rate", rate)
     if hosts is not None:
-        given["hosts"] = hosts
+        options["hosts"] = hosts
 
     if topology is None:
-        return validate(Document.of(given, "testbed"), TestbedConfig)
+        return validate(Document.of(options, "testbed"), TestbedConfig)
     config = load_testbed(topology)
-    if not given:
+    if not options:
         return config
-    # Options replace values of the file, and may conflict with the rest: validated again together.
-    described = load_yaml(topology).plain()
-    assert isinstance(described, dict)
-    return validate(Document.of({**described, **given}, "testbed"), TestbedConfig)
+    # Options replace values of the file and may conflict with the rest, so validate both together.
+    file_content = load_yaml(topology).plain()
+    assert isinstance(file_content, dict)
+    return validate(Document.of({**file_content, **options}, "testbed"), TestbedConfig)
 
 
 def _rate(option: str, text: str) -> str:
     from dpsim.base.units import RATE, parse
 
-    # Parsed for the option's name in an error; the configuration parses the text itself.
+    # Parse the rate here so that an error names the option; the configuration keeps the text.
     read_option(option, lambda value: parse(value, RATE), text)
     return text
 
@@ -143,7 +143,7 @@ def _run(up: Testbed, command: list[str], timeout_s: float, as_json: bool) -> No
     try:
         run = launch(command, up.hosts, timeout_s=timeout_s, on_line=show_line)
     except RunFailed as error:
-        # The ranks' output before the failure is shown too.
+        # Show the ranks' output before the failure too.
         _end(up, error.run, error.to_json(), as_json)
         raise
     _end(up, run, None, as_json)
@@ -160,10 +160,10 @@ def _show_json(
     config: TestbedConfig, *, rows: Any = None, run: Any = None, failed: Any = None
 ) -> None:
     """Show the same keys with and without a command; missing ones are null."""
-    show_answer("validate-testbed", testbed=_described(config), rows=rows, run=run, failed=failed)
+    show_answer("validate-testbed", testbed=_to_json(config), rows=rows, run=run, failed=failed)
 
 
-def _described(config: TestbedConfig) -> dict[str, Any]:
+def _to_json(config: TestbedConfig) -> dict[str, Any]:
     racks = config.racks and {
         "racks": [list(rack) for rack in config.racks.racks],
         "uplink_Bps": config.racks.uplink,

@@ -63,7 +63,7 @@ def train(
         show_answer("validate-train", ranks=ranks, rows=rows)
     else:
         show(_table(proofs), "", *_not_run(proofs))
-    # Raised last: the table shows the differences first.
+    # Raise the error after printing the table, which shows the differences.
     if wrong := [proof.method for proof in proofs if not (proof.equal or proof.not_run)]:
         raise FailedError(f"different from its replay: {', '.join(wrong)}")
 

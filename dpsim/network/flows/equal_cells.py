@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from dpsim.base.arrays import GOLDEN, FloatArray, IntArray, mixed
+from dpsim.base.arrays import GOLDEN, FloatArray, IntArray, mix_bits
 from dpsim.network.flows.entries import Entries
 
 # Most rounds of the search for a cell; a node's cell takes three, a whole network's many.
@@ -101,5 +101,5 @@ def _mixed(*columns: NDArray[np.generic]) -> _Marks:
     """
     mark = np.zeros(len(columns[0]), dtype=np.uint64)
     for column in columns:
-        mark = mixed((mark ^ column.view(np.uint64)) + np.uint64(GOLDEN))
+        mark = mix_bits((mark ^ column.view(np.uint64)) + np.uint64(GOLDEN))
     return mark

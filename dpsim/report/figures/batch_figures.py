@@ -22,7 +22,7 @@ from dpsim.report.figures.style import (
     line_of,
     log_axis,
     marker_of,
-    styled,
+    set_style,
     time_unit,
 )
 from dpsim.report.theme import COLOUR
@@ -44,12 +44,12 @@ def epochs_figure(runs: _RUNS) -> go.Figure:
     constants were fitted are open circles.
     """
     targets = sorted(_targets(runs), key=lambda target: int(target["global_batch"]))
-    # All in one unit: points in epochs and in steps must not be mixed.
-    known = all(target["epochs"] is not None for target in targets)
+    # Use epochs only if all targets have them, because one axis must not mix epochs and steps.
+    in_epochs = all(target["epochs"] is not None for target in targets)
     figure = go.Figure()
     figure.add_scatter(
         x=[target["global_batch"] for target in targets],
-        y=[target["epochs" if known else "steps"] for target in targets],
+        y=[target["epochs" if in_epochs else "steps"] for target in targets],
         mode="lines+markers",
         line={"color": COLOURS[0]},
         marker={
@@ -63,10 +63,10 @@ def epochs_figure(runs: _RUNS) -> go.Figure:
         hovertemplate="batch %{x:,}: %{y:,.4g}<br>%{customdata}<extra></extra>",
     )
 
-    unit = "epochs" if known else "steps"
+    unit = "epochs" if in_epochs else "steps"
     title = f"{unit.capitalize()} to {targets[0]['target']} on {targets[0]['dataset']}"
     axis = counts_axis([target["global_batch"] for target in targets])
-    return styled(figure, title, "global batch (samples)", unit, xaxis=axis)
+    return set_style(figure, title, "global batch (samples)", unit, xaxis=axis)
 
 
 def time_to_target_figure(runs: _RUNS) -> go.Figure:
@@ -107,7 +107,7 @@ def time_to_target_figure(runs: _RUNS) -> go.Figure:
         "xaxis": counts_axis([_across(each, by_gpus) for each in answers]),
         "yaxis": log_axis(ends),
     }
-    return styled(figure, title, across, f"time ({unit})", **axes)
+    return set_style(figure, title, across, f"time ({unit})", **axes)
 
 
 def utilisation_figure(runs: _RUNS) -> go.Figure:
@@ -117,7 +117,7 @@ def utilisation_figure(runs: _RUNS) -> go.Figure:
     unknown.
     """
     answers = sorted(map(_with_batch, runs), key=_batch)
-    known = all(each.get("mfu") is not None for each in answers)
+    has_mfu = all(each.get("mfu") is not None for each in answers)
     lines: dict[int, list[Answer]] = {}
     for each in answers:
         lines.setdefault(each["workers"], []).append(each)
@@ -126,7 +126,7 @@ def utilisation_figure(runs: _RUNS) -> go.Figure:
     for number, (gpus, group) in enumerate(sorted(lines.items())):
         figure.add_scatter(
             x=[_batch(each) for each in group],
-            y=[each["mfu"] if known else each["throughput_samples_per_s"] / gpus for each in group],
+            y=[row["mfu"] if has_mfu else row["throughput_samples_per_s"] / gpus for row in group],
             mode="lines+markers",
             name=f"{gpus:,} GPUs",
             showlegend=len(lines) > 1,
@@ -134,11 +134,11 @@ def utilisation_figure(runs: _RUNS) -> go.Figure:
             marker=marker_of(number, size=8),
             hovertemplate="batch %{x:,}: %{y:.3g}<extra></extra>",
         )
-    up = "share of the peak (MFU)" if known else "samples/s per GPU"
-    axis = {"rangemode": "tozero", **({"tickformat": ".0%"} if known else {})}
+    up = "share of the peak (MFU)" if has_mfu else "samples/s per GPU"
+    axis = {"rangemode": "tozero", **({"tickformat": ".0%"} if has_mfu else {})}
     across = counts_axis([_batch(each) for each in answers])
     title = "Utilisation against the batch"
-    return styled(figure, title, "batch per GPU (samples)", up, xaxis=across, yaxis=axis)
+    return set_style(figure, title, "batch per GPU (samples)", up, xaxis=across, yaxis=axis)
 
 
 def learners_figure(runs: Sequence[tuple[int, Result | Answer]]) -> go.Figure:
@@ -154,7 +154,7 @@ def learners_figure(runs: Sequence[tuple[int, Result | Answer]]) -> go.Figure:
         hovertemplate="%{x} learners: %{y:,.4g} samples/s<extra></extra>",
     )
     axes: dict[str, Any] = {"xaxis": {"dtick": 1}, "yaxis": {"rangemode": "tozero"}}
-    return styled(
+    return set_style(
         figure,
         "Throughput against learners",
         "learners on a GPU",
@@ -181,7 +181,7 @@ def cost_figure(
     figure = go.Figure()
     for name, which, look in (
         ("every run", range(len(answers)), {"mode": "markers"}),
-        # In steps: nothing was simulated between two runs of the front that a slope could show.
+        # The front has steps instead of slopes, because nothing between its runs was simulated.
         ("Pareto front", best, {"mode": "lines+markers", "line": {"shape": "hv"}}),
     ):
         figure.add_scatter(
@@ -197,7 +197,7 @@ def cost_figure(
     up = "GPU hours" if price_per_gpu_hour is None else f"cost ({currency})"
     title = f"Cost against time to {answers[0]['to_target']['target']}"
     axes = {"xaxis": log_axis([factor * time for time in times]), "yaxis": log_axis(costs)}
-    return styled(figure, title, f"time ({unit})", up, **axes)
+    return set_style(figure, title, f"time ({unit})", up, **axes)
 
 
 def error_figure(series: Mapping[str, Sequence[ErrorRow]], title: str) -> go.Figure:
@@ -217,7 +217,7 @@ def error_figure(series: Mapping[str, Sequence[ErrorRow]], title: str) -> go.Fig
             showlegend=len(series) > 1,
         )
     axis = counts_axis([int(batch) for rows in series.values() for batch, _, _ in rows])
-    return styled(figure, title, "global batch (samples)", "top-1 error (%)", xaxis=axis)
+    return set_style(figure, title, "global batch (samples)", "top-1 error (%)", xaxis=axis)
 
 
 def _targets(runs: _RUNS) -> list[Any]:
@@ -244,9 +244,9 @@ def _across(each: Answer, by_gpus: bool) -> int:
 
 def _batch(each: Answer) -> int:
     """Return the samples of a GPU in a step."""
-    given = each.get("batch_per_gpu") or each.get("batch_per_worker")
-    if given:
-        return int(given)
+    stated = each.get("batch_per_gpu") or each.get("batch_per_worker")
+    if stated:
+        return int(stated)
     target = each.get("to_target")
     return int(target["global_batch"] // each["workers"]) if target else 0
 

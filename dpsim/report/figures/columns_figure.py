@@ -7,7 +7,7 @@ from typing import Literal
 
 import plotly.graph_objects as go
 
-from dpsim.report.figures.style import COLOURS, marker_of, styled, time_unit
+from dpsim.report.figures.style import COLOURS, marker_of, set_style, time_unit
 from dpsim.report.theme import COLOUR
 from dpsim.studies.front import pareto_front
 
@@ -43,7 +43,7 @@ def columns_figure(
         groups.setdefault(group, []).append(row)
 
     figure = go.Figure()
-    # Sorted, so that a value keeps its colour whatever the order of the rows.
+    # Sort the groups, so that a value keeps its colour whatever the order of the rows.
     for number, (name, members) in enumerate(sorted(groups.items())):
         figure.add_scatter(**_points(number, name, members, across, up))
     drawn = aims is not None and _add_front(figure, kept, across, up, aims)
@@ -55,7 +55,7 @@ def columns_figure(
         subtitle += f"; the line is the Pareto front ({aims[0]} {across}, {aims[1]} {up})"
     by = "" if colour is None else f" by {colour}"
     title = f"{y_title} against {x_title}{by}<br><sub>{subtitle}</sub>"
-    return styled(figure, title, x_title, y_title, legend_title=colour or "")
+    return set_style(figure, title, x_title, y_title, legend_title=colour or "")
 
 
 def _unit(rows: list[dict[str, Value]], column: str) -> str:
@@ -77,13 +77,13 @@ def axis_title(column: str) -> str:
     """Return a column's name with the unit of its ending: ``step time (s)`` for ``step_time_s``."""
     if column in _WORDS:
         return _WORDS[column]
-    # The longest ending first: samples per second end in _s too.
+    # Try the longest ending first, because samples per second end in _s too.
     for ending, unit in (("_samples_per_s", "samples/s"), ("_bytes", "B"), ("_s", "s")):
         if column.endswith(ending):
-            words = column.removesuffix(ending).replace("_", " ")
-            return f"{words} ({unit})"
-    words = column.replace("_", " ")
-    return f"{words} (B)" if column.startswith("bytes_") else words
+            name = column.removesuffix(ending).replace("_", " ")
+            return f"{name} ({unit})"
+    name = column.replace("_", " ")
+    return f"{name} (B)" if column.startswith("bytes_") else name
 
 
 def _points(
@@ -120,7 +120,7 @@ def _add_front(
         mode="lines+markers+text",
         name="front",
         line={"color": COLOUR["grey"], "width": 2, "shape": "linear"},
-        # Around the point, whose own mark stays visible, with the number that tables list it by.
+        # The ring leaves the point's own mark visible; the text is the point's number in tables.
         marker={"size": 14, "symbol": "circle-open", "color": COLOURS[1], "line": {"width": 2}},
         text=[str(rows[number].get("point", "")) for number in best],
         textposition="middle left",
@@ -131,10 +131,10 @@ def _add_front(
 
 def _numbers(values: Iterable[Value]) -> list[float]:
     """Return a column's values as floats; none if one of them is not a number."""
-    found = []
+    numbers = []
     for value in values:
-        # True and False are integers in Python, but words to a reader.
+        # True and False are integers in Python, but must not be drawn as numbers.
         if not isinstance(value, (int, float)) or isinstance(value, bool):
             return []
-        found.append(float(value))
-    return found
+        numbers.append(float(value))
+    return numbers

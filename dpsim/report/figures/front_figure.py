@@ -5,7 +5,7 @@ from __future__ import annotations
 import plotly.graph_objects as go
 
 from dpsim.base.units import TIME, human
-from dpsim.report.figures.style import COLOURS, styled
+from dpsim.report.figures.style import COLOURS, set_style
 from dpsim.report.theme import COLOUR
 from dpsim.studies.tune import Evaluation, Tuning
 
@@ -16,7 +16,7 @@ def front_figure(tuning: Tuning) -> go.Figure:
     Shows every possible configuration, the front, the best, and the file's own.
     """
     figure = go.Figure()
-    # In steps, not straight lines: no configuration is known between two points.
+    # The line has steps, because no configuration is known between two points.
     steps = {"mode": "lines+markers", "line": {"color": COLOURS[0], "shape": "hv"}}
     baseline = [tuning.baseline] if isinstance(tuning.baseline, Evaluation) else []
     best = f"best {tuning.objective.title}"
@@ -38,7 +38,7 @@ def front_figure(tuning: Tuning) -> go.Figure:
             )
     span = tuning.span
     axes = {"xaxis": {"type": "log"}, "yaxis": {"type": "log"}}
-    return styled(
+    return set_style(
         figure, _title(tuning), f"time {span} (s)", f"cost {span} ({tuning.unit})", **axes
     )
 

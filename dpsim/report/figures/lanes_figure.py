@@ -14,10 +14,10 @@ from dpsim.report.figures.style import PART_COLOURS, in_mode, time_unit
 from dpsim.report.theme import COLOUR, ink_on
 from dpsim.studies.lanes import Lane, Seen, Window
 
-_EDGE = 5e-4  # of the time shown: half a pixel; closer times are equal
-# Pixels: a worker, two strategies, title and legend, the axis.
-_ROW, _BETWEEN, _TOP, _BOTTOM = 30, 46, 130, 50
-_WORD = 0.025  # of the time shown: narrower bars have no room for a number
+_TOLERANCE = 5e-4  # of the time shown: half a pixel; closer times are equal
+# Heights in pixels of a worker's row, between two lanes, of title and legend, and of the axis.
+_ROW_HEIGHT, _LANE_GAP, _TOP_MARGIN, _BOTTOM_MARGIN = 30, 46, 130, 50
+_NARROW = 0.025  # of the time shown: narrower bars have no room for a number
 _HEAD = {
     "x": 0.01,
     "xref": "container",
@@ -37,8 +37,8 @@ _DOING = {
     "all-gather": (COLOUR["sky blue"], _BELOW),
     "reduce-scatter": (COLOUR["reddish purple"], _BELOW),
 }
-_CALLED = {"update": "optimiser"}
-_SEEN: dict[Seen, tuple[str, str]] = {
+_ACTIVITY_OF = {"update": "optimiser"}
+_WINDOW_LOOKS: dict[Seen, tuple[str, str]] = {
     "guaranteed": (COLOUR["blue"], "seen by all: guaranteed by SSP"),
     "own": (COLOUR["bluish green"], "its own: always seen"),
     "in the window": (COLOUR["sky blue"], "in the window, arrived by chance"),
@@ -66,13 +66,13 @@ def lanes_figure(lanes: Sequence[Lane], title: str) -> go.Figure:
     bars = [list(_bars(lane)) for lane in lanes]
     end = max((bar.end for lane in bars for bar in lane), default=0.0)
     workers = max((bar.worker for lane in bars for bar in lane), default=0) + 1
-    height = _TOP + _BOTTOM + len(lanes) * (workers * _ROW + _BETWEEN)
+    height = _TOP_MARGIN + _BOTTOM_MARGIN + len(lanes) * (workers * _ROW_HEIGHT + _LANE_GAP)
     figure = make_subplots(
         rows=len(lanes),
         cols=1,
         shared_xaxes=True,
         # plotly refuses rows whose gaps alone fill the height.
-        vertical_spacing=min(_BETWEEN / height, 1 / max(len(lanes), 1)),
+        vertical_spacing=min(_LANE_GAP / height, 1 / max(len(lanes), 1)),
         subplot_titles=[lane.name for lane in lanes],
     )
 
@@ -92,20 +92,20 @@ def lanes_figure(lanes: Sequence[Lane], title: str) -> go.Figure:
     )
     figure.update_xaxes(range=[0, factor * end])
     figure.update_xaxes(title_text=f"time ({unit})", row=len(lanes), col=1)
-    # Panel titles are annotations in plotly; there are no others yet.
+    # So far the only annotations are the panel titles.
     figure.update_annotations(x=0, xanchor="left", font={"size": 13})
     figure.update_layout(
         title={**_HEAD, "text": title},
         barmode="overlay",
         height=height,
-        # plotly's unit is the height of the panels: 26 pixels above the first, over its name.
+        # Place the legend 26 pixels above the first panel; plotly's unit is the panels' height.
         legend={
             "orientation": "h",
             "x": 0,
-            "y": 1 + 26 / (height - _TOP - _BOTTOM),
+            "y": 1 + 26 / (height - _TOP_MARGIN - _BOTTOM_MARGIN),
             "yanchor": "bottom",
         },
-        margin={"l": 40, "r": 20, "t": _TOP, "b": _BOTTOM},
+        margin={"l": 40, "r": 20, "t": _TOP_MARGIN, "b": _BOTTOM_MARGIN},
     )
     return in_mode(figure)
 
@@ -117,7 +117,7 @@ def _trace(
     waits = doing == "waiting"
     hatched = {"shape": "/", "fgcolor": colour, "fgopacity": 0.8, "size": 5}
     numbers = [
-        str(bar.step + 1) if doing == "forward" and bar.end - bar.start > _WORD * end else ""
+        str(bar.step + 1) if doing == "forward" and bar.end - bar.start > _NARROW * end else ""
         for bar in bars
     ]
     return {
@@ -154,7 +154,7 @@ def _bars(lane: Lane) -> Iterator[_Bar]:
     ]
     end = max((bar.end for bar in every), default=0.0)
     workers = {bar.worker for bar in every}
-    close = _EDGE * end
+    close = _TOLERANCE * end
     for worker in sorted(workers):
         sent: list[_Bar] = []
         computing: list[_Bar] = []
@@ -164,10 +164,10 @@ def _bars(lane: Lane) -> Iterator[_Bar]:
             last = row[-1] if row else bar
             gap, is_alike = bar.start - last.end, (bar.doing, bar.step) == (last.doing, last.step)
             if row and is_alike and row is computing and gap <= close:
-                # The worker does not wait between them.
+                # The worker does not wait between the two activities.
                 row[-1] = last._replace(end=bar.end)
             elif row and is_alike and row is sent and max(gap, bar.end - bar.start) < close:
-                # They are too short to be distinguished.
+                # The two transfers are too short to be distinguished.
                 name = f"{last.name.partition(' to ')[0]} to {bar.name}"
                 row[-1] = last._replace(name=name, end=max(last.end, bar.end))
             else:
@@ -184,7 +184,7 @@ def _doing(each: Interval) -> str:
     """Return the activity as which an interval is drawn."""
     if each.stream == "compute":
         word = each.name.partition(" ")[0]
-        word = _CALLED.get(word, word)
+        word = _ACTIVITY_OF.get(word, word)
         return word if word in _DOING else "optimiser"
     operation = each.name.rpartition(": ")[2]
     return operation if operation in _DOING else "sends and receives"
@@ -193,7 +193,7 @@ def _doing(each: Interval) -> str:
 def window_figure(window: Window) -> go.Figure:
     """Draw which updates of each worker are visible to a worker under SSP when it begins a step."""
     figure = go.Figure()
-    for seen, (colour, words) in _SEEN.items():
+    for seen, (colour, words) in _WINDOW_LOOKS.items():
         places = [
             (step, worker)
             for worker, row in enumerate(window.seen)

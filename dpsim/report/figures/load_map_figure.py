@@ -10,7 +10,7 @@ from plotly.colors import sample_colorscale
 
 from dpsim.base.units import RATE, human
 from dpsim.engine import LinkClass
-from dpsim.report.figures.style import styled
+from dpsim.report.figures.style import set_style
 from dpsim.report.figures.topology_layout import TITLES
 from dpsim.report.theme import LOAD
 
@@ -28,17 +28,17 @@ def load_map_figure(classes: Sequence[LinkClass]) -> go.Figure:
 
     Links between devices of one kind are drawn beside that kind.
     """
-    place = _places(classes)
+    places = _places(classes)
     figure = go.Figure()
-    # Later lines are on top: the busiest.
+    # Draw the busiest class last, on top.
     for each in sorted(classes, key=lambda each: each.share):
-        figure.add_scatter(**_line(each, place))
-    ends = [*place.items()]
+        figure.add_scatter(**_line(each, places))
+    ends = [*places.items()]
     for each in classes:
         kind, other = each.ends
-        # A link between two devices of a kind ends at a second one.
+        # A link between two devices of one kind needs a second mark of that kind.
         if kind == other:
-            x, y = place[kind]
+            x, y = places[kind]
             ends.append((kind, (x + _SIDE, y)))
     figure.add_scatter(
         x=[x for _, (x, _) in ends],
@@ -51,13 +51,13 @@ def load_map_figure(classes: Sequence[LinkClass]) -> go.Figure:
         cliponaxis=False,
     )
     title = _title(classes)
-    rows = len({y for _, y in place.values()})
+    rows = len({y for _, y in places.values()})
     axes = {
         "xaxis": {"visible": False, "range": [-0.9, 2.1], "fixedrange": True},
         "yaxis": {"visible": False, "fixedrange": True},
     }
     height = 110 + _ROW * max(rows, 2)
-    return styled(figure, title, "", "", showlegend=False, height=height, **axes)
+    return set_style(figure, title, "", "", showlegend=False, height=height, **axes)
 
 
 def _title(classes: Sequence[LinkClass]) -> str:
@@ -79,39 +79,39 @@ def _places(classes: Sequence[LinkClass]) -> dict[str, tuple[float, float]]:
         adjacent["cpu"] = "pcie-switch"
     inside = [kind for kind in _INSIDE if kind in kinds and kind not in adjacent]
     column = [*reversed(tiers), *inside]
-    place = {kind: (0.0, -float(row)) for row, kind in enumerate(column)}
+    places = {kind: (0.0, -float(row)) for row, kind in enumerate(column)}
     for kind, neighbour in adjacent.items():
         if kind in kinds:
-            _, height = place[neighbour]
-            place[kind] = (_SIDE, height)
-    return place
+            _, height = places[neighbour]
+            places[kind] = (_SIDE, height)
+    return places
 
 
 def _tiers(classes: Sequence[LinkClass], fabric: Sequence[str]) -> list[str]:
     """Return the kinds of switches by their hops from the network cards, the nearest first."""
-    found: list[str] = []
+    tiers: list[str] = []
     reached = {"nic"}
-    while len(found) < len(fabric):
-        rest = [kind for kind in fabric if kind not in found]
+    while len(tiers) < len(fabric):
+        rest = [kind for kind in fabric if kind not in tiers]
         adjacent = {end for each in classes if reached & {*each.ends} for end in each.ends}
-        # Kinds without a link to known ones come last.
-        found += [kind for kind in rest if kind in adjacent] or rest
-        reached.update(found)
-    return found
+        # Kinds without a link to a reached kind come last.
+        tiers += [kind for kind in rest if kind in adjacent] or rest
+        reached.update(tiers)
+    return tiers
 
 
-def _line(each: LinkClass, place: dict[str, tuple[float, float]]) -> dict[str, Any]:
+def _line(each: LinkClass, places: dict[str, tuple[float, float]]) -> dict[str, Any]:
     """Return one class as a line with its share in the middle."""
     one, other = each.ends
-    (x0, y0), (x1, y1) = place[one], place[other]
+    (x0, y0), (x1, y1) = places[one], places[other]
     if one == other:
         x1 = x0 + _SIDE
     share = min(each.share, 1.0)
     (colour,) = sample_colorscale(list(LOAD), [share])
     level = y0 == y1
-    what = f"{TITLES.get(one, one)} to {TITLES.get(other, other)}"
+    title = f"{TITLES.get(one, one)} to {TITLES.get(other, other)}"
     text = (
-        f"<b>{what}</b><br>{each.links:,} links, the busiest {human(each.rate, RATE)}<br>"
+        f"<b>{title}</b><br>{each.links:,} links, the busiest {human(each.rate, RATE)}<br>"
         f"{each.busiest}: {each.share:.1%} of its rate over the step, all {each.mean:.1%}"
     )
     return {

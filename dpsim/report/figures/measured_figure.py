@@ -5,17 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from dpsim.report.figures.style import COLOURS, marker_of, styled
+from dpsim.report.figures.style import COLOURS, marker_of, set_style
 from dpsim.report.theme import COLOUR, FAINT
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
 
-_OFF = 1.25  # the band's factor
-_OUTSIDE, _FAR = "outside its interval", "over 25 % off, without an interval"
-_MISSED = {
-    _OUTSIDE: {"color": COLOUR["vermilion"], "symbol": "x", "opacity": 0.9},
-    _FAR: {"color": COLOUR["vermilion"], "symbol": "x-thin-open", "opacity": 0.9},
+_BAND_FACTOR = 1.25  # predicted / measured at the upper edge of the band
+_OUTSIDE_INTERVAL = "outside its interval"
+_OUTSIDE_BAND = "over 25 % off, without an interval"
+_MISS_MARKERS = {
+    _OUTSIDE_INTERVAL: {"color": COLOUR["vermilion"], "symbol": "x", "opacity": 0.9},
+    _OUTSIDE_BAND: {"color": COLOUR["vermilion"], "symbol": "x-thin-open", "opacity": 0.9},
 }
 
 
@@ -32,12 +33,12 @@ class Pair(NamedTuple):
     high: float | None = None
 
     @property
-    def missed(self) -> str:
+    def miss(self) -> str:
         """How the case misses: outside its interval, or far off without one; empty otherwise."""
         if self.low is None or self.high is None:
-            is_near = 1 / _OFF <= self.predicted / self.measured <= _OFF
-            return "" if is_near else _FAR
-        return "" if self.low <= self.measured <= self.high else _OUTSIDE
+            is_near = 1 / _BAND_FACTOR <= self.predicted / self.measured <= _BAND_FACTOR
+            return "" if is_near else _OUTSIDE_BAND
+        return "" if self.low <= self.measured <= self.high else _OUTSIDE_INTERVAL
 
 
 def measured_figure(
@@ -53,36 +54,38 @@ def measured_figure(
     every = [pair for pairs in groups.values() for pair in pairs]
     values = [value for pair in every for value in (pair.measured, pair.predicted) if value > 0]
     if values:
-        # A factor instead of a distance, since axes of times are logarithmic.
+        # Extend the band by a factor, because axes of times are logarithmic.
         _add_band(figure, min(values) / 1.3, max(values) * 1.3)
 
     for number, (name, pairs) in enumerate(groups.items()):
         look = marker_of(number, color=COLOURS[number % len(COLOURS)], opacity=0.7)
-        right = [pair for pair in pairs if not pair.missed]
+        right = [pair for pair in pairs if not pair.miss]
         figure.add_scatter(**_points(f"{name} ({len(pairs):,})", right, unit, look))
-    # Drawn last, on top of correct ones.
-    missed: dict[str, list[Pair]] = {}
+    # Draw missed cases last, on top of the correct ones.
+    misses: dict[str, list[Pair]] = {}
     for pair in every:
-        if pair.missed:
-            missed.setdefault(pair.missed, []).append(pair)
-    for words, pairs in sorted(missed.items()):
-        figure.add_scatter(**_points(f"{words} ({len(pairs):,})", pairs, unit, _MISSED[words]))
+        if pair.miss:
+            misses.setdefault(pair.miss, []).append(pair)
+    for reason, pairs in sorted(misses.items()):
+        label = f"{reason} ({len(pairs):,})"
+        figure.add_scatter(**_points(label, pairs, unit, _MISS_MARKERS[reason]))
 
-    # As 10 ms instead of a power of ten of seconds.
+    # Ticks such as 10 ms are easier to read than powers of ten of seconds.
     log = {"type": "log", "tickformat": "~s", "ticksuffix": unit, "dtick": 1}
     axis = log if unit else {"tickformat": ".0%"}
     figure.update_xaxes(**axis)
     figure.update_yaxes(**axis)
-    return styled(figure, title, f"measured {what}", f"predicted {what}")
+    return set_style(figure, title, f"measured {what}", f"predicted {what}")
 
 
 def _add_band(figure: go.Figure, low: float, high: float) -> None:
     """Draw the line on which predictions equal measurements, and the band around it."""
-    ends, rising = [low, high], [low * _OFF, high * _OFF]
-    # A closed outline: up along the upper edge, and back along the lower.
+    ends = [low, high]
+    upper_edge = [low * _BAND_FACTOR, high * _BAND_FACTOR]
+    # The outline goes up along the upper edge of the band, and back along the lower edge.
     band = {
         "x": [*ends, *ends[::-1]],
-        "y": [*rising, high / _OFF, low / _OFF],
+        "y": [*upper_edge, high / _BAND_FACTOR, low / _BAND_FACTOR],
         "fill": "toself",
         "mode": "none",
     }

@@ -13,24 +13,24 @@ if TYPE_CHECKING:
     import plotly.graph_objects as go
 
 # The markup that figures use themselves, none of which is a link.
-_FOREIGN = re.compile(r"<(?!/?(?:b|br|sub|extra)>)")
-_OF_TRACES = ("name", "text", "hovertext", "hovertemplate", "customdata", "x", "y")
+_FOREIGN_MARKUP = re.compile(r"<(?!/?(?:b|br|sub|extra)>)")
+_TRACE_TEXTS = ("name", "text", "hovertext", "hovertemplate", "customdata", "x", "y")
 
 
 def as_text(figure: go.Figure) -> go.Figure:
     """Escape all markup in ``figure`` except the figures' own, in place; return the figure."""
-    for part, key in _words(figure):
-        given = part[key]
-        shown = _shown(given)
-        if shown is not given:
-            part[key] = shown
+    for part, key in _text_places(figure):
+        value = part[key]
+        escaped = _escape(value)
+        if escaped is not value:
+            part[key] = escaped
     return figure
 
 
-def _words(figure: go.Figure) -> Iterator[tuple[Any, str]]:
-    """Yield the places of text: parts of the figure, each with a key."""
+def _text_places(figure: go.Figure) -> Iterator[tuple[Any, str]]:
+    """Yield each text of the figure, as the part that has it and the key."""
     for trace in figure.data:
-        yield from ((trace, key) for key in _OF_TRACES if key in trace)
+        yield from ((trace, key) for key in _TRACE_TEXTS if key in trace)
     layout = figure.layout
     yield from ((part, "text") for part in (layout.title, layout.title.subtitle))
     yield layout.legend.title, "text"
@@ -40,12 +40,12 @@ def _words(figure: go.Figure) -> Iterator[tuple[Any, str]]:
         yield from ((axis, key) for key in ("ticktext", "categoryarray"))
 
 
-def _shown(given: Any) -> Any:
+def _escape(value: Any) -> Any:
     """Return the escaped value, or the same object if nothing changes."""
-    if isinstance(given, str):
-        return _FOREIGN.sub("&lt;", given) if _FOREIGN.search(given) else given
-    if not isinstance(given, list | tuple):  # an array of numbers, or nothing
-        return given
-    shown = [_shown(each) for each in given]
-    is_same = all(one is other for one, other in zip(given, shown, strict=True))
-    return given if is_same else shown
+    if isinstance(value, str):
+        return _FOREIGN_MARKUP.sub("&lt;", value) if _FOREIGN_MARKUP.search(value) else value
+    if not isinstance(value, list | tuple):  # an array of numbers, or nothing
+        return value
+    escaped = [_escape(each) for each in value]
+    is_same = all(one is other for one, other in zip(value, escaped, strict=True))
+    return value if is_same else escaped

@@ -8,7 +8,7 @@ from itertools import product
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
-from dpsim.report.figures.style import Answer, line_of, styled
+from dpsim.report.figures.style import Answer, line_of, set_style
 from dpsim.report.theme import COLOUR
 from dpsim.studies.replay import Replay
 
@@ -64,7 +64,7 @@ def replay_figure(replays: Mapping[str, Replay | Answer]) -> go.Figure:
             row=1,
             col=1,
         )
-    styled(figure, _title(answers), "", "", hovermode="x unified")
+    set_style(figure, _title(answers), "", "", hovermode="x unified")
     for column, text in enumerate(_ACROSS.values(), 1):
         figure.update_xaxes(
             title_text=text, rangemode="tozero", nticks=3, tickangle=0, row=2, col=column

@@ -6,7 +6,7 @@ import plotly.graph_objects as go
 
 from dpsim.base.units import DATA, human
 from dpsim.engine import MemoryUse, Result
-from dpsim.report.figures.style import COLOURS, Answer, answer, styled
+from dpsim.report.figures.style import COLOURS, Answer, answer, set_style
 from dpsim.report.text.memory import PART_NAMES
 from dpsim.report.theme import COLOUR, SERIES, ink_on
 
@@ -40,7 +40,7 @@ def staleness_figure(result: Result | Answer) -> go.Figure:
     title = (
         f"Staleness: {versions['mean']:.3g} versions on average, at most {versions['max']}{dropped}"
     )
-    return styled(
+    return set_style(
         figure,
         title,
         "versions or iterations (count)",
@@ -59,7 +59,7 @@ def footprint_figure(use: MemoryUse | Answer) -> go.Figure:
         if not size:
             continue
         colour = _COLOURS[number % len(_COLOURS)]
-        # More parts than colours: colours are reused, hatched.
+        # If there are more parts than colours, reuse the colours with hatching.
         hatched = number >= len(_COLOURS)
         label = f"{PART_NAMES[part]}: {human(size, DATA, 3)}"
         figure.add_bar(
@@ -85,10 +85,10 @@ def footprint_figure(use: MemoryUse | Answer) -> go.Figure:
     figure.add_vline(
         x=capacity,
         line={"dash": "dash", "width": 3},
-        # Above the bar, where it is readable.
+        # The text is readable above the bar.
         annotation={"text": f"has {capacity:.3g} GB", "yanchor": "bottom", "xanchor": "center"},
     )
     verdicts = {None: "activations not known", True: "fits", False: "does not fit"}
     verdict = verdicts[memory["fits"]]
     title = f"Memory of a GPU: {total / _GIGA:.3g} of {capacity:.3g} GB, {verdict}"
-    return styled(figure, title, "memory (GB)", "", barmode="stack", height=_HEIGHT)
+    return set_style(figure, title, "memory (GB)", "", barmode="stack", height=_HEIGHT)

@@ -18,7 +18,7 @@ from dpsim.report.figures.style import (
     answer,
     counts_axis,
     marker_of,
-    styled,
+    set_style,
 )
 from dpsim.report.theme import COLOUR
 from dpsim.studies.collective import CollectiveRow
@@ -75,23 +75,23 @@ def scaling_figure(results: Sequence[Result | Answer], current: int | None = Non
         f"{efficiency[-1]:.0%} on {workers[-1]:,}"
     )
     axes = {"xaxis": counts_axis(workers), "yaxis": {"rangemode": "tozero"}}
-    return styled(figure, title, "workers", f"{unit} a GPU", **axes)
+    return set_style(figure, title, "workers", f"{unit} a GPU", **axes)
 
 
 def _add_band(figure: go.Figure, answers: Sequence[Answer], rates: Sequence[float]) -> None:
     """Draw the interval of each rate by the model's error, if it is known."""
-    found = [
+    bounded = [
         (each["workers"], rate, each["step_time_s"]["mean"], each["interval_s"])
         for each, rate in zip(answers, rates, strict=True)
         if each.get("interval_s")
     ]
-    if not found:
+    if not bounded:
         return
     # A longer step has a proportionally lower rate.
-    ends = [(step / within["high"], step / within["low"]) for _, _, step, within in found]
-    workers = [number for number, *_ in found]
-    low = [rate * least for (_, rate, *_), (least, _) in zip(found, ends, strict=True)]
-    high = [rate * most for (_, rate, *_), (_, most) in zip(found, ends, strict=True)]
+    ends = [(step / within["high"], step / within["low"]) for _, _, step, within in bounded]
+    workers = [number for number, *_ in bounded]
+    low = [rate * least for (_, rate, *_), (least, _) in zip(bounded, ends, strict=True)]
+    high = [rate * most for (_, rate, *_), (_, most) in zip(bounded, ends, strict=True)]
     figure.add_scatter(
         x=[*workers, *workers[::-1]],
         y=[*low, *high[::-1]],
@@ -130,21 +130,21 @@ def algorithms_figure(rows: Sequence[CollectiveRow | Mapping[str, Any]]) -> go.F
             hovertemplate=f"{algorithm}<br>%{{x:,}} B: %{{y:.4s}}s",
         )
 
-    found = winners(listed)
-    for number, (low, high, algorithm) in enumerate(found):
+    fastest_ranges = winners(listed)
+    for number, (low, high, algorithm) in enumerate(fastest_ranges):
         colour = COLOURS[algorithms.index(algorithm) % len(COLOURS)]
         figure.add_vrect(x0=low, x1=high, fillcolor=colour, opacity=0.1, line_width=0)
-        # Names of neighbours alternate between two heights, so that they do not cover one another.
+        # Adjacent names alternate between two heights, so that they do not cover each other.
         _add_name(figure, algorithm, low, high, lower=number % 2 == 1)
 
-    ranges = ", ".join(f"{algorithm} from {_size(low)}" for low, _, algorithm in found)
+    ranges = ", ".join(f"{algorithm} from {_size(low)}" for low, _, algorithm in fastest_ranges)
     sizes = sorted({row["bytes"] for row in listed})
     few = sizes[:: -(-len(sizes) // _MOST_TICKS)]
     axes = {
         "xaxis": {"type": "log", "tickvals": few, "ticktext": [_size(size) for size in few]},
         "yaxis": {"type": "log", "dtick": 1, "tickformat": "~s", "ticksuffix": "s"},
     }
-    return styled(figure, f"Fastest: {ranges}", "size (bytes)", "time", **axes)
+    return set_style(figure, f"Fastest: {ranges}", "size (bytes)", "time", **axes)
 
 
 def _add_name(figure: go.Figure, name: str, low: float, high: float, *, lower: bool) -> None:
@@ -183,7 +183,7 @@ def winners(rows: Sequence[Mapping[str, Any]]) -> list[tuple[float, float, str]]
     starts = [
         (algorithm, float(next(alike))) for algorithm, alike in groupby(sizes, fastest.__getitem__)
     ]
-    # Nothing is known between two sizes: a range extends to the next without a gap.
+    # Each range extends to the next one's first size, because sizes in between were not timed.
     ends = [*(start for _, start in starts[1:]), *map(float, sizes[-1:])]
     return [(start, end, algorithm) for (algorithm, start), end in zip(starts, ends, strict=True)]
 
@@ -208,7 +208,7 @@ def knobs_figure(explanation: Mapping[str, Any]) -> go.Figure:
         f"{turned[0]['change']} gains most" if gains and gains[0] < 0 else "no knob gains anything"
     )
     axis = {"autorange": "reversed"}
-    return styled(
+    return set_style(
         figure,
         f"Limits: {best}",
         "change of the time per sample (%)",

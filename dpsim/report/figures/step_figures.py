@@ -10,7 +10,7 @@ import plotly.graph_objects as go
 from dpsim.base.arrays import FloatArray
 from dpsim.base.units import TIME, human
 from dpsim.engine import PARTS, Result
-from dpsim.report.figures.style import COLOURS, PART_COLOURS, Answer, answer, styled, time_unit
+from dpsim.report.figures.style import COLOURS, PART_COLOURS, Answer, answer, set_style, time_unit
 from dpsim.report.theme import ink_on
 
 _MOST_BARS = 60
@@ -35,7 +35,7 @@ def breakdown_figure(results: Sequence[Result | Answer], names: Sequence[str] = 
         if not any(seconds):
             continue
         shares = [part_s / step for part_s, step in zip(seconds, steps, strict=True)]
-        # Relative to the longest bar, since all share an axis.
+        # Compare with the longest bar, because all bars share an axis.
         has_room = [value >= _NARROW * max(steps) for value in seconds]
         figure.add_bar(
             name=part.title if all(has_room) else _in_legend(part.title, seconds, shares),
@@ -63,7 +63,7 @@ def breakdown_figure(results: Sequence[Result | Answer], names: Sequence[str] = 
         if len(labels) > 1
         else f"Breakdown of a step of {human(steps[0], TIME, 4)}"
     )
-    return styled(
+    return set_style(
         figure,
         title,
         f"mean time of a step ({unit})",
@@ -113,7 +113,7 @@ def step_distribution_figure(result: Result) -> go.Figure:
         name="steps",
         hovertemplate=f"about %{{x:.4g}} {unit}: %{{y:.1%}} of the steps",
     )
-    # At two heights, since they may be close to each other.
+    # Write the two labels at two heights, because the lines may be close to each other.
     for name, dash, seconds, lower in (
         ("mean", "solid", result.step_time_s["mean"], 0),
         ("95th percentile", "dash", result.step_time_s["p95"], 18),
@@ -126,7 +126,7 @@ def step_distribution_figure(result: Result) -> go.Figure:
         )
 
     title = f"How long steps take: {result.steps.step.shape[0]} steps of {result.workers} workers"
-    return styled(
+    return set_style(
         figure,
         title,
         f"step time ({unit})",

@@ -21,8 +21,7 @@ _TIME_UNITS = ((7200.0, 1 / 3600, "h"), (120.0, 1 / 60, "min"), (1.0, 1.0, "s"),
 DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
 SYMBOLS = ("circle", "square", "diamond", "cross", "x", "triangle-up")
 
-# Letters that fit on a phone, in a title and in the line below it.
-_TITLE, _BELOW = 44, 58
+_TITLE, _BELOW = 44, 58  # letters that fit on a phone in a title, and in the line below it
 _LINE = 21  # pixels of a title's line
 _ENDLESS = 1e300  # in any unit: larger than any answer
 _MOST_TICKS = 8
@@ -53,7 +52,7 @@ def answer(result: Result | Answer) -> Answer:
 
 def in_mode(figure: go.Figure, mode: Mode = "light") -> go.Figure:
     """Set the palette of ``mode`` on ``figure``; pages are light by default."""
-    # Replaces plotly's template, with which an update would merge it, at 25 ms per figure.
+    # Assign the template, because update_layout would merge it with plotly's in 25 ms per figure.
     figure.layout.template = template(mode)
     return figure
 
@@ -74,7 +73,7 @@ def long_time(seconds: float) -> str:
 
 def log_axis(values: Sequence[float]) -> dict[str, Any]:
     """Return a logarithmic axis for ``values``: ticks at 1, 2 and 5, or only 1 if it is long."""
-    # 0 and infinity have no place on such an axis.
+    # A logarithmic axis cannot show 0 and infinity.
     shown = [value for value in values if 0 < value < _ENDLESS] or [1.0]
     low, high = floor(log10(min(shown))), ceil(log10(max(shown)))
     digits = (1, 2, 5) if high - low <= _FEW_TENS else (1,)
@@ -95,9 +94,9 @@ def counts_axis(counts: Sequence[int]) -> dict[str, Any]:
 
     If there are many, ticks are thinned out from the largest down, to fit on a phone.
     """
-    known = sorted(set(counts))
-    every = ceil(len(known) / _MOST_TICKS)
-    return {"type": "log", "tickvals": known[::-1][::every][::-1], "tickformat": ","}
+    distinct = sorted(set(counts))
+    every = ceil(len(distinct) / _MOST_TICKS)
+    return {"type": "log", "tickvals": distinct[::-1][::every][::-1], "tickformat": ","}
 
 
 def rounded(number: float) -> str:
@@ -109,13 +108,13 @@ def wrapped(text: str, width: int = _TITLE) -> str:
     """Break ``text`` into lines of at most ``width`` letters, for narrow pages."""
     lines = [
         line
-        for given in text.split("<br>")
-        for line in wrap(given, width, break_on_hyphens=False, break_long_words=False)
+        for line_given in text.split("<br>")
+        for line in wrap(line_given, width, break_on_hyphens=False, break_long_words=False)
     ]
     return "<br>".join(lines)
 
 
-def styled(figure: go.Figure, title: str, x: str, y: str, **layout: Any) -> go.Figure:
+def set_style(figure: go.Figure, title: str, x: str, y: str, **layout: Any) -> go.Figure:
     """Set the title of ``figure`` and the labels of its axes, with units.
 
     Text between ``<br><sub>`` and ``</sub>`` becomes a line of its own below the title.
@@ -156,7 +155,7 @@ def styled(figure: go.Figure, title: str, x: str, y: str, **layout: Any) -> go.F
         **layout,
         xaxis_title=x,
         yaxis_title=y,
-        # Replaces the parts of a new figure, since merging takes 7 ms more.
+        # ``overwrite`` replaces the parts of a new figure, because merging takes 7 ms more.
         overwrite=True,
     )
     return in_mode(figure)

@@ -10,7 +10,7 @@ import plotly.graph_objects as go
 
 from dpsim.base.units import TIME, human
 from dpsim.engine import Result
-from dpsim.report.figures.style import COLOURS, PART_COLOURS, line_of, rounded, styled, time_unit
+from dpsim.report.figures.style import COLOURS, PART_COLOURS, line_of, rounded, set_style, time_unit
 
 _POINTS = 200
 
@@ -51,7 +51,7 @@ def straggler_cost_figure(
     axis = {"autorange": "reversed"}
     height = 120 + 52 * max(len(names), 1)
     title = _kept_title(names, kept)
-    return styled(figure, title, "throughput kept (%)", "", yaxis=axis, height=height)
+    return set_style(figure, title, "throughput kept (%)", "", yaxis=axis, height=height)
 
 
 def _kept_title(names: Sequence[str], kept: Mapping[str, float]) -> str:
@@ -84,7 +84,7 @@ def step_times_figure(results: Mapping[str, Result]) -> go.Figure:
     shortest = min((float(each.steps.step.min()) for each in results.values()), default=1.0)
     figure.update_xaxes(**_times_axis(factor * shortest, factor * longest))
     title = "Distribution of step times"
-    return styled(figure, title, f"step time ({unit})", "steps (%)", hovermode="x unified")
+    return set_style(figure, title, f"step time ({unit})", "steps (%)", hovermode="x unified")
 
 
 def _times_axis(low: float, high: float) -> dict[str, Any]:
@@ -112,4 +112,4 @@ def staleness_by_kind_figure(results: Mapping[str, Result]) -> go.Figure:
         )
     figure.update_xaxes(rangemode="tozero")
     title = "Staleness: updates applied while a gradient was computed"
-    return styled(figure, title, "updates in between (count)", "gradients (%)", barmode="group")
+    return set_style(figure, title, "updates in between (count)", "gradients (%)", barmode="group")

@@ -11,15 +11,15 @@ import plotly.graph_objects as go
 
 from dpsim.base.units import TIME, human
 from dpsim.engine import Interval
-from dpsim.report.figures.style import PART_COLOURS, styled, time_unit
+from dpsim.report.figures.style import PART_COLOURS, set_style, time_unit
 from dpsim.report.theme import COLOUR, ink_on
 
 _NARROW = 0.05  # of the step: narrower bars have no room for words, and would be only outline
-_BETWEEN = "rgba(255, 255, 255, 0.6)"  # the line between two bars of a kind
-_EDGE = 1e-9  # of the time shown: closer times are equal
+_OUTLINE = "rgba(255, 255, 255, 0.6)"  # the line between two bars of a kind
+_TOLERANCE = 1e-9  # share of the time shown; closer times are equal
 
 # Names and colours of bars, in the order of a step.
-_DOING = {
+_ACTIVITY_COLOURS = {
     "forward": PART_COLOURS["compute"],
     "backward": COLOUR["bluish green"],
     "encode": PART_COLOURS["encode"],
@@ -28,11 +28,11 @@ _DOING = {
     "optimiser": COLOUR["grey"],
     "waiting": PART_COLOURS["straggler_wait"],
 }
-_CALLED = {"update": "optimiser", "decode": "encode"}
+_ACTIVITY_OF = {"update": "optimiser", "decode": "encode"}
 
 
 class _Bar(NamedTuple):
-    """A bar of a timeline: its row, activity (a key of `_DOING`), name and times (s)."""
+    """A bar of a timeline: its row, activity (in `_ACTIVITY_COLOURS`), name and times (s)."""
 
     row: str
     doing: str
@@ -53,17 +53,17 @@ def timeline_figure(
     begin = min((each.start for each in intervals), default=0.0)
     span = max((each.end for each in intervals), default=0.0) - begin
     factor, unit = time_unit(span)
-    bars = list(_bars(intervals, called or {}, _EDGE * span))
+    bars = list(_bars(intervals, called or {}, _TOLERANCE * span))
 
     figure = go.Figure()
-    for doing in _DOING:
+    for doing in _ACTIVITY_COLOURS:
         alike = [bar for bar in bars if bar.doing == doing]
         if alike:
-            figure.add_bar(**_drawn(doing, alike, begin, span, factor))
+            figure.add_bar(**_bar_trace(doing, alike, begin, span, factor))
 
     rows = list(dict.fromkeys(bar.row for bar in bars))
     axis = {"autorange": "reversed", "categoryorder": "array", "categoryarray": rows}
-    return styled(
+    return set_style(
         figure,
         f"One step of {_subject(intervals, called)}",
         f"time ({unit})",
@@ -76,16 +76,16 @@ def timeline_figure(
     )
 
 
-def _drawn(
+def _bar_trace(
     doing: str, bars: Sequence[_Bar], begin: float, span: float, factor: float
 ) -> dict[str, Any]:
     """Return the bars of one kind for plotly, from ``begin`` on, times multiplied by ``factor``."""
-    colour, waits = _DOING[doing], doing == "waiting"
+    colour, waits = _ACTIVITY_COLOURS[doing], doing == "waiting"
     is_wide = [bar.end - bar.start >= _NARROW * span for bar in bars]
-    words = []
+    texts = []
     for bar in bars:
         lasts, since = human(bar.end - bar.start, TIME), human(bar.start - begin, TIME)
-        words.append(f"{bar.name}<br>{lasts}, from {since} on")
+        texts.append(f"{bar.name}<br>{lasts}, from {since} on")
     hatching = {"shape": "/" if waits else "", "fgcolor": colour, "fgopacity": 0.8, "size": 6}
     return {
         "name": "encode, decode" if doing == "encode" else doing,
@@ -93,11 +93,11 @@ def _drawn(
         "x": [factor * (bar.end - bar.start) for bar in bars],
         "base": [factor * (bar.start - begin) for bar in bars],
         "orientation": "h",
-        # Waiting is hatched: nothing is done.
+        # Waiting is hatched instead of filled.
         "marker": {
             "color": "rgba(0, 0, 0, 0)" if waits else colour,
             "pattern": hatching,
-            "line": {"color": _BETWEEN, "width": [float(wide) for wide in is_wide]},
+            "line": {"color": _OUTLINE, "width": [float(wide) for wide in is_wide]},
         },
         "text": [
             bar.name.partition(":")[0] if wide else ""
@@ -107,7 +107,7 @@ def _drawn(
         "insidetextanchor": "middle",
         "textangle": 0,
         "textfont": {} if waits else {"color": ink_on(colour)},
-        "customdata": words,
+        "customdata": texts,
         "hovertemplate": "%{y}<br>%{customdata}<extra></extra>",
     }
 
@@ -115,7 +115,7 @@ def _drawn(
 def called_by(workers: Mapping[str, int]) -> dict[int, str]:
     """Return the timeline's names for some of `Run.extremes`: ``worker 28 (typical)``."""
     called: dict[int, str] = {}
-    # A worker may have two roles, such as a single worker.
+    # A worker may have several roles; a single worker has all of them.
     for who, number in workers.items():
         called.setdefault(number, f"worker {number} ({who})")
     return called
@@ -155,7 +155,7 @@ def _computing(
     until = begin
     # A bar that begins later than the last one ended was waited for. Intervals of layers meet
     # within rounding, hence ``close``.
-    for bar in _named(row, activities):
+    for bar in _computing_bars(row, activities):
         waited = bar.start - until > close
         if bars and bar.name == bars[-1].name and not waited:
             bars[-1] = bars[-1]._replace(end=bar.end)
@@ -169,21 +169,21 @@ def _computing(
         yield _Bar(row, "waiting", "waits", until, end)
 
 
-def _named(row: str, activities: Sequence[Interval]) -> Iterator[_Bar]:
+def _computing_bars(row: str, activities: Sequence[Interval]) -> Iterator[_Bar]:
     """Yield computing, with the numbers of passes if there are several.
 
     Forward after backward begins a new pass.
     """
-    words = [each.name.partition(" ")[0] for each in activities]
-    passes = [word for word in words if word in ("forward", "backward")]
+    texts = [each.name.partition(" ")[0] for each in activities]
+    passes = [word for word in texts if word in ("forward", "backward")]
     several = ("backward", "forward") in pairwise(passes)
     number, before = 1, ""
-    for each, word in zip(activities, words, strict=True):
-        name = _CALLED.get(word, word) if word == "update" else each.name
+    for each, word in zip(activities, texts, strict=True):
+        name = _ACTIVITY_OF.get(word, word) if word == "update" else each.name
         if word in ("forward", "backward"):
             number += (before, word) == ("backward", "forward")
             before, name = word, f"{word} {number}" if several else word
-        yield _Bar(row, _CALLED.get(word, word), name, each.start, each.end)
+        yield _Bar(row, _ACTIVITY_OF.get(word, word), name, each.start, each.end)
 
 
 def _lanes(row: str, doing: str, activities: Sequence[Interval], close: float) -> Iterator[_Bar]:
@@ -191,9 +191,9 @@ def _lanes(row: str, doing: str, activities: Sequence[Interval], close: float) -
     free: list[float] = []
     for each in activities:
         lane = next((at for at, end in enumerate(free) if each.start >= end - close), len(free))
-        # Beyond the last lane the slice is empty, and this adds one.
+        # If all lanes are in use, the slice is empty and the assignment adds a lane.
         free[lane : lane + 1] = [each.end]
         name = row if lane == 0 else f"{row} ({lane + 1})"
-        # "bucket 3: all-reduce" for "bucket3: all-reduce".
+        # Turn "bucket3: all-reduce" into "bucket 3: all-reduce".
         spaced = re.sub(r"(?<=[a-z])(?=\d)", " ", each.name)
         yield _Bar(name, doing, spaced, each.start, each.end)

@@ -12,7 +12,7 @@ import plotly.graph_objects as go
 
 from dpsim.base.units import TIME, human, plural
 from dpsim.engine import LinkLoads, busiest_links
-from dpsim.report.figures.style import styled, wrapped
+from dpsim.report.figures.style import set_style, wrapped
 from dpsim.report.figures.topology_layout import TITLES, Graph, Layout, layout, node_of
 from dpsim.report.figures.topology_links import SCALE, hover_trace, lines_of, link_traces
 from dpsim.report.theme import COLOUR, FAINT, LINE
@@ -64,7 +64,7 @@ def topology_figure(cluster: Cluster, loads: LinkLoads, name: str = "") -> go.Fi
 
     hidden = {"xaxis": {"visible": False}, "yaxis": {"visible": False}}
     title = _title(name, cluster, loads, nodes, drawn)
-    styled(figure, title, "", "", hovermode="closest", **hidden)
+    set_style(figure, title, "", "", hovermode="closest", **hidden)
     how_to_read = {"text": _how_to_read(loads), "side": "top", "font": {"size": 12}}
     return figure.update_layout(legend_title=how_to_read)
 
@@ -92,7 +92,7 @@ def _as_glyphs(
         one, other = (end if node_of(end) is None else f"{node_of(end)}/{_GLYPH}" for end in (a, b))
         if one == other:
             inside = whole.nodes[one]
-            # Equal is enough, so that a link is named even if nothing is sent.
+            # ">=" names a link even if nothing is sent.
             if share >= inside["inside"]:
                 inside |= {"inside": share, "about": cluster.link_name(data["number"])}
         elif not whole.has_edge(one, other) or share > shares[whole.edges[one, other]["number"]]:
@@ -182,7 +182,7 @@ def _room(place: Layout, devices: list[str]) -> float:
         x, y = place.places[device]
         rows.setdefault(y, []).append(x)
     gaps = [gap for row in rows.values() for gap in np.diff(sorted(row))]
-    # As many would fit across the picture at the smallest gap between two.
+    # The number of devices that fit across the picture at the smallest gap between two.
     across = _width(place) / min(gaps) + 1 if gaps else 1.0
     return min(1.0, _ROOMY / across)
 
@@ -226,7 +226,7 @@ def _frames(figure: go.Figure, place: Layout) -> None:
             }
         )
         if number % every == 0:
-            # Only the number of node12.
+            # Shorten node12 to 12.
             in_short = node if not is_narrow else re.sub(r"^\D+(?=\d)", "", node)
             notes.append(
                 {

@@ -73,7 +73,7 @@ def layout(graph: Graph[str], most_nodes: int) -> Layout:
             places[device] = (left + x, y)
         width = max(x for x, _ in inside.values())
         lowest = min(y for _, y in inside.values())
-        # Links between GPUs are below them; a glyph for a whole node has none.
+        # Leave room below the GPUs for links between them; a glyph for a whole node has no links.
         bottom = lowest if len(inside) == 1 else min(lowest, _ROWS["gpu"] - _ARCS + _MARGIN)
         frames[node] = (left - _MARGIN, bottom - _MARGIN, left + width + _MARGIN, _MARGIN)
         left += width + _BETWEEN_NODES + 0.9
@@ -105,8 +105,8 @@ def _inside(graph: Graph[str], devices: list[str]) -> dict[str, Point]:
         heights[kind] = _OTHER_ROW - 0.1 * number
 
     places: dict[str, Point] = {}
-    # GPUs first, since readers look for them in order; each further row is placed relative to those
-    # before it.
+    # Place GPUs first, because readers look for them in order; each row is placed relative to the
+    # rows before it.
     for kind in ("gpu", "pcie-switch", "cpu", "nvswitch", "nic", *others):
         row = rows.get(kind, [])
         if kind == "gpu":
@@ -132,7 +132,7 @@ def _add_fabric(graph: Graph[str], places: dict[str, Point], *, whole: bool) -> 
         rounded = {switch: round(x, 6) for switch, x in wanted.items()}
         row = sorted(tier, key=lambda switch: (rounded[switch], _number(switch)))
         xs = [wanted[switch] for switch in row]
-        # All spines join the same leaves and would be in the middle: spread them over the whole
+        # All spines join the same leaves and would be in the middle, so spread them over the whole
         # width.
         if len(row) > 1 and max(xs) - min(xs) < 1e-6 * max(right, 1.0):
             xs = [right * (i + 1) / (len(row) + 1) for i in range(len(row))]
@@ -149,13 +149,13 @@ def _tiers(graph: Graph[str], places: dict[str, Point], *, whole: bool) -> list[
     tier_of_kind: dict[str, int] = {}
     seen: set[str] = set()
     cards = [device for device in places if graph.nodes[device].get("kind") == "nic"]
-    found = _adjacent_switches(graph, cards, seen)
-    while found:
-        seen.update(found)
+    switches = _adjacent_switches(graph, cards, seen)
+    while switches:
+        seen.update(switches)
         new = []
-        for switch in found:
-            # A spine also leads down to leaves of nodes that are not drawn: these belong to the
-            # tier of leaves, not above the spines.
+        for switch in switches:
+            # A spine also leads to leaves of nodes that are not drawn, which belong to the tier of
+            # leaves instead of one above the spines.
             kind, _ = _number(switch)
             tier = tier_of_kind.setdefault(kind, len(tiers))
             if tier == len(tiers):
@@ -164,19 +164,19 @@ def _tiers(graph: Graph[str], places: dict[str, Point], *, whole: bool) -> list[
                 tiers[tier].append(switch)
         if new:
             tiers.append(new)
-        found = _adjacent_switches(graph, found, seen)
+        switches = _adjacent_switches(graph, switches, seen)
     return tiers
 
 
 def _adjacent_switches(graph: Graph[str], devices: list[str], seen: set[str]) -> list[str]:
     """Return the fabric's switches next to any of ``devices``, without those already seen."""
-    # A dict instead of a set: the order of the graph places equal ones.
-    found: dict[str, None] = {}
+    # A dict keeps the order of the graph, which decides between switches with equal places.
+    switches: dict[str, None] = {}
     for device in devices:
         for other in graph[device]:
             if node_of(other) is None and other not in seen:
-                found[other] = None
-    return list(found)
+                switches[other] = None
+    return list(switches)
 
 
 def _over(graph: Graph[str], places: dict[str, Point], device: str, default: float) -> float:
@@ -194,8 +194,8 @@ def _spread(wanted: list[float], gap: float) -> list[float]:
     """
     if not wanted:
         return []
-    # Each is as near as the one before it allows. This only pushes to the right; the shift takes
-    # back the mean of it.
+    # Each device is as near to its wanted place as the device before it allows. This only moves
+    # devices to the right, so the shift moves all of them back by the mean.
     order = sorted(range(len(wanted)), key=lambda i: (wanted[i], i))
     placed = [0.0] * len(wanted)
     last = float("-inf")

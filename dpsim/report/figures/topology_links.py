@@ -17,8 +17,7 @@ from dpsim.topology import Cluster
 SCALE = [[step / (len(LOAD) - 1), colour] for step, colour in enumerate(LOAD)]
 _SHADES = 10
 _WIDTHS = (1.5, 3.0, 5.0, 7.5)  # pixels
-# Less than the room below GPUs in the layout (`_ARCS` there).
-_DEEPEST_ARC = 1.4
+_DEEPEST_ARC = 1.4  # less than the room below GPUs, `topology_layout._ARCS`
 _UNUSED = COLOUR["grey"]
 
 
@@ -43,7 +42,7 @@ def lines_of(cluster: Cluster, graph: Graph[str], loads: LinkLoads, place: Layou
     for a, b, directions in both_directions(graph, place.places):
         ways = [(x, y, graph.edges[x, y]) for x, y in directions]
         text = "<br>".join(_way_text(x, y, data, loads, shares) for x, y, data in ways)
-        # The busier direction: a mean would show a link full in one direction as half idle.
+        # Show the busier direction; a mean would show a link full in one direction as half idle.
         numbers = [data["number"] for _, _, data in ways]
         carried = max(float(loads.bytes[number]) for number in numbers)
         share = max(float(shares[number]) for number in numbers)
@@ -84,7 +83,7 @@ def _curve(a: Point, b: Point, up: bool) -> list[Point]:
     points = []
     for number in range(13):
         t = number / 12
-        # A parabola: zero at both ends, full depth in the middle.
+        # The arc is a parabola, with depth 0 at both ends and ``deep`` in the middle.
         points.append((ax + (bx - ax) * t, ay + deep * 4 * t * (1 - t)))
     return points
 
@@ -107,7 +106,7 @@ def link_traces(lines: list[Line], room: float) -> list[dict[str, Any]]:
         if shade >= 0:
             (colour,) = sample_colorscale(list(LOAD), [(shade + 0.5) / _SHADES])
             look = {"color": colour, "width": max(1.0, room * _WIDTHS[width])}
-        xs, ys = _joined(alike)
+        xs, ys = _join(alike)
         traces.append(
             {
                 "x": xs,
@@ -121,11 +120,11 @@ def link_traces(lines: list[Line], room: float) -> list[dict[str, Any]]:
     return traces
 
 
-def _joined(lines: list[Line]) -> tuple[list[float | None], list[float | None]]:
+def _join(lines: list[Line]) -> tuple[list[float | None], list[float | None]]:
     xs: list[float | None] = []
     ys: list[float | None] = []
     for line in lines:
-        # None starts a new line, so that all lines are one trace.
+        # plotly starts a new line after None, so that one trace can hold all lines.
         xs += [*(x for x, _ in line.points), None]
         ys += [*(y for _, y in line.points), None]
     return xs, ys
@@ -143,7 +142,7 @@ def hover_trace(lines: list[Line]) -> dict[str, Any]:
         "cmax": 1.0,
         "opacity": [0.9 if line.carried > 0 else 0.0 for line in lines],
         "colorbar": {
-            # Its title is above the legend: beside the scale it would take a phone's width.
+            # The scale's title is above the legend, because beside it a phone has no room.
             "tickformat": ".0%",
             "len": 0.7,
             "thickness": 12,

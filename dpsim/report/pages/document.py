@@ -87,7 +87,7 @@ def figures_page(title: str, figures: Iterable[go.Figure]) -> str:
 def figure_html(figure: go.Figure) -> str:
     """Return a figure as a part of a `document`."""
     config = {"displaylogo": False, "responsive": True}
-    # Without plotly.js, which `document` contains once.
+    # `document` contains plotly.js once, so leave it out here.
     return str(as_text(figure).to_html(include_plotlyjs=False, full_html=False, config=config))
 
 
@@ -103,9 +103,9 @@ def table_html(headings: Iterable[str], rows: Iterable[Iterable[str]], title: st
 
 def folded(summary: str, body: str) -> str:
     """Return ``body`` (HTML, figures too), shown on a click on ``summary`` (text)."""
-    # A figure drawn while folded has no width: a resize event makes it take the page's.
-    drawn = "dispatchEvent(new Event('resize'))"
-    return f'<details ontoggle="{drawn}"><summary>{escape(summary)}</summary>\n{body}</details>'
+    # A figure drawn while folded has no width; a resize event makes it take the page's width.
+    resize = "dispatchEvent(new Event('resize'))"
+    return f'<details ontoggle="{resize}"><summary>{escape(summary)}</summary>\n{body}</details>'
 
 
 @cache

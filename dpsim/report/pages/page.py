@@ -37,7 +37,7 @@ from dpsim.workload import constants_file
 
 MOST_ROWS = 200
 MOST_BARS = 20
-_BESIDE = "The slowest and the fastest worker in this step"
+_EXTREMES_SUMMARY = "The slowest and the fastest worker in this step"
 _ASSUMPTIONS = (
     "A link carries its nominal rate times the share that messages reach; flows that share it get "
     "max-min fair shares.",
@@ -71,17 +71,17 @@ def report_page(sources: Sequence[Source]) -> str:
 def run_page(run: Run) -> str:
     """Return the page of one run that has recorded a step.
 
-    It also shows the timeline of that step, a typical worker first, and the distribution of all
+    The page adds the timeline of that step, a typical worker first, and the distribution of all
     steps, which only a run has.
     """
     source = Source(run.result.name, "run", (run.result.to_json(),), (run.result.name,))
     workers = run.extremes()
-    # One worker may be all three, if all are alike; it is shown once.
+    # If all workers are alike, one of them has all three roles, and is shown once.
     others = {who: worker for who, worker in workers.items() if worker != workers["typical"]}
     figures = [
         *map(figure_html, source_figures(source)),
         figure_html(_timeline(run, {"typical": workers["typical"]})),
-        *([folded(_BESIDE, figure_html(_timeline(run, others)))] if others else []),
+        *([folded(_EXTREMES_SUMMARY, figure_html(_timeline(run, others)))] if others else []),
         figure_html(step_distribution_figure(run.result)),
     ]
     return _page([source], figures)
@@ -96,16 +96,16 @@ def _timeline(run: Run, workers: Mapping[str, int]) -> go.Figure:
 
 def _page(sources: Sequence[Source], figures: Iterable[str]) -> str:
     first = sources[0]
-    question = _SHOWN[first.kind].question.format(
+    question = _ANSWERS[first.kind].question.format(
         name=first.rows[0].get("name", first.name), source=first.name, rows=len(first.rows)
     )
     # The assumptions behind predictions of steps do not apply to collectives and explanations.
     answers = [
-        row for source in sources if _SHOWN[source.kind].predicts_steps for row in source.rows
+        row for source in sources if _ANSWERS[source.kind].predicts_steps for row in source.rows
     ]
     sections = [
         *(
-            _section(f"Results of {source.name}", _SHOWN[source.kind].table(source))
+            _section(f"Results of {source.name}", _ANSWERS[source.kind].table(source))
             for source in sources
         ),
         _section("Figures", "\n".join(figures)),
@@ -209,13 +209,13 @@ def _rates(row: Answer) -> dict[str, str]:
 
 def source_figures(source: Source) -> Iterator[go.Figure]:
     """Return the figures of one source."""
-    return _SHOWN[source.kind].figures(source)
+    return _ANSWERS[source.kind].figures(source)
 
 
 def chief_figure(source: Source) -> go.Figure:
     """Return the figure that answers a source's main question."""
     figures = [*source_figures(source)]
-    return figures[min(_SHOWN[source.kind].chief, len(figures) - 1)]
+    return figures[min(_ANSWERS[source.kind].chief, len(figures) - 1)]
 
 
 def _step_figures(source: Source) -> Iterator[go.Figure]:
@@ -249,7 +249,7 @@ def _run_figures(source: Source) -> Iterator[go.Figure]:
 
 
 def _fastest_by_workers(rows: Iterable[Answer]) -> list[Answer]:
-    # The slowest first, so that the fastest for a number of workers is kept.
+    # Sort from the slowest, so that the fastest for each number of workers is kept.
     best: dict[int, Answer] = {}
     for row in sorted(rows, key=lambda each: float(each["throughput_samples_per_s"])):
         best[row["workers"]] = row
@@ -279,7 +279,7 @@ def _assumptions(answers: Iterable[Answer]) -> list[str]:
             lines.append(
                 f"Energy: each GPU draws {energy['gpu_power_W']:g} W ({energy['source']})."
             )
-    # Variants share most of them: each is stated once, in the order of appearance.
+    # State each line once, because variants share most of them.
     return list(dict.fromkeys(lines))
 
 
@@ -289,17 +289,17 @@ def _calibrations(answers: Iterable[Answer]) -> list[str]:
     notes = list(dict.fromkeys(map(calibration_note, used)))
     if "catalogue" in used:
         # Errors of the fitted constants on models that were left out of the fit.
-        what = "each publisher left out"
-        error = constants_file()["errors"][what]["all"]
+        split = "each publisher left out"
+        error = constants_file()["errors"][split]["all"]
         notes.append(
             f"Errors of the catalogue's compute times: median {error['median']:.0%}, mean "
-            f"{error['mean']:.0%} over {error['n']} published rows ({what})."
+            f"{error['mean']:.0%} over {error['n']} published rows ({split})."
         )
     return notes
 
 
 @dataclass(frozen=True, slots=True)
-class _Shown:
+class _AnswerPage:
     """How the answer of one command is shown.
 
     ``question`` contains the first scenario (``name``), the file (``source``) or the number of
@@ -314,20 +314,20 @@ class _Shown:
     chief: int = 0
 
 
-_SHOWN: Mapping[str, _Shown] = {
-    "run": _Shown(
+_ANSWERS: Mapping[str, _AnswerPage] = {
+    "run": _AnswerPage(
         "How long does a step of {name} take, and where does its time go?", figures=_run_figures
     ),
-    "compare": _Shown("Which of {rows} variants of {name} is fastest, and why?"),
+    "compare": _AnswerPage("Which of {rows} variants of {name} is fastest, and why?"),
     # Throughput is the second figure, after the parts of a step.
-    "scale": _Shown("How far does {name} scale?", figures=_scale_figures, chief=1),
-    "sweep": _Shown("Which of {rows} scenarios of {source} is best, and why?"),
-    "collective": _Shown(
+    "scale": _AnswerPage("How far does {name} scale?", figures=_scale_figures, chief=1),
+    "sweep": _AnswerPage("Which of {rows} scenarios of {source} is best, and why?"),
+    "collective": _AnswerPage(
         "Which algorithm is fastest at which size?",
         figures=lambda source: iter([algorithms_figure(source.rows)]),
         predicts_steps=False,
     ),
-    "explain": _Shown(
+    "explain": _AnswerPage(
         "What limits {name}, and which changes help?",
         table=lambda source: _list(source.rows[0]["advice"]),
         figures=lambda source: iter([knobs_figure(source.rows[0])]),

@@ -17,9 +17,9 @@ from dpsim.report.figures.style import Answer
 from dpsim.report.text.tables import cell, headings
 
 _MOST_BYTES = 2**28
-_OF_TEXT = ("tokens_per_s", "tokens_per_s_per_gpu", "mfu", "hfu", "tflops_per_gpu")
-_PRINTED = "must be JSON as a command printed it"
-_KNOWN = "dpsim run, compare, scale, collective or explain"
+_TOKEN_FIGURES = ("tokens_per_s", "tokens_per_s_per_gpu", "mfu", "hfu", "tflops_per_gpu")
+_MUST_BE_PRINTED = "must be JSON as a command printed it"
+_COMMANDS = "dpsim run, compare, scale, collective or explain"
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,12 +73,12 @@ def as_printed(name: str) -> Iterator[None]:
     except DpsimError:  # is a ValueError
         raise
     except KeyError as error:
-        raise DpsimError(f"{name}: {_PRINTED}, but lacks {error}") from error
+        raise DpsimError(f"{name}: {_MUST_BE_PRINTED}, but lacks {error}") from error
     except (ArithmeticError, AttributeError, IndexError, TypeError, ValueError) as error:
-        # plotly explains a wrong value in many lines.
+        # Keep only the first line; plotly explains a wrong value in many.
         reason = str(error).strip().partition("\n")[0]
         raise DpsimError(
-            f"{name}: {_PRINTED}, but has a value that cannot be shown: {reason}"
+            f"{name}: {_MUST_BE_PRINTED}, but has a value that cannot be shown: {reason}"
         ) from error
 
 
@@ -87,17 +87,17 @@ def results_in(content: object, path: str) -> Source:
     kind = content.get("kind") if isinstance(content, dict) else None
     if not isinstance(content, dict) or not isinstance(kind, str) or kind not in _LABELS:
         raise DpsimError(
-            f"{path}: must be JSON that {_KNOWN} printed, but its key kind names none of these"
+            f"{path}: must be JSON that {_COMMANDS} printed, but its key kind names none of these"
         )
-    # The output for one scenario is its own only row.
+    # Output without rows is for one scenario, and is itself the only row.
     rows = content.get("rows", [content])
     if not isinstance(rows, list) or not rows:
-        raise DpsimError(f"{path}: must be JSON that {_KNOWN} printed, but has no rows")
+        raise DpsimError(f"{path}: must be JSON that {_COMMANDS} printed, but has no rows")
     with as_printed(path):
         return Source(path, kind, tuple(rows), tuple(map(_LABELS[kind], rows)))
 
 
-def _varied(values: Mapping[str, Any]) -> str:
+def _variant_label(values: Mapping[str, Any]) -> str:
     """Return ``algorithm ring, nodes 4`` for the values of varied fields by path."""
     named = zip(headings(values), values.items(), strict=True)
     return ", ".join(
@@ -105,7 +105,7 @@ def _varied(values: Mapping[str, Any]) -> str:
     )
 
 
-def _scaled(row: Answer) -> str:
+def _scale_label(row: Answer) -> str:
     batch = f", batch {row['batch_per_gpu']}" if "batch_per_gpu" in row else ""
     several = "" if row["nodes"] == 1 else "s"
     return f"{row['nodes']} node{several}{batch}"
@@ -115,8 +115,8 @@ def _scaled(row: Answer) -> str:
 _LABELS: Mapping[str, Callable[[Answer], str]] = {
     "run": lambda row: str(row["name"]),
     "explain": lambda row: str(row["name"]),
-    "compare": lambda row: _varied(row["variant"]) or "as the file is",
-    "scale": _scaled,
+    "compare": lambda row: _variant_label(row["variant"]) or "as the file is",
+    "scale": _scale_label,
     "collective": lambda row: str(row["algorithm"]),
 }
 
@@ -131,12 +131,10 @@ def of_sweep(name: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -
     if not done:
         raise DpsimError(f"{name}: must have at least one point that was computed, but has none")
     # The varied columns are between the seed and the results, of which workers is the first.
-    place = columns.index("workers")
-    varied = [column for column in columns[columns.index("seed") + 1 : place] if column]
+    end = columns.index("workers")
+    varied = [column for column in columns[columns.index("seed") + 1 : end] if column]
     answers = [_answer(row) for row in done]
-    labels = [
-        _varied({column: row[column] for column in varied}) or str(row["name"]) for row in done
-    ]
+    labels = [_variant_label({key: row[key] for key in varied}) or str(row["name"]) for row in done]
     return Source(name, "sweep", tuple(answers), tuple(labels))
 
 
@@ -149,7 +147,7 @@ def _answer(row: Answer) -> Answer:
         "step_time_s": {"mean": row["step_time_s"], **step},
         "parts_s": {part: row[f"{part}_s"] for part in PARTS},
         "throughput_samples_per_s": row["throughput_samples_per_s"],
-        **{key: row.get(key) for key in _OF_TEXT},
+        **{key: row.get(key) for key in _TOKEN_FIGURES},
         "scaling_efficiency": row["scaling_efficiency"],
         "bytes_sent_per_worker": row["bytes_sent_per_worker"],
         "notes": [row["notes"]] if row["notes"] else [],

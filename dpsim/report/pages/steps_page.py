@@ -32,7 +32,7 @@ def steps_page(walkthroughs: Sequence[Walkthrough]) -> str:
     """Return a self-contained HTML page with ``walkthroughs`` side by side."""
     title = " and ".join(_title(walkthrough.schedule) for walkthrough in walkthroughs)
     # Names in the data must not end the script element; in JSON the escape is equivalent.
-    data = json.dumps([drawn(walkthrough) for walkthrough in walkthroughs]).replace("<", "\\u003c")
+    data = json.dumps([player_data(each) for each in walkthroughs]).replace("<", "\\u003c")
     body = (
         f'<h1>{escape(title)}, round by round</h1><div class="dpsim-steps"></div>\n'
         f"<script>{player('js')}\n"
@@ -41,7 +41,7 @@ def steps_page(walkthroughs: Sequence[Walkthrough]) -> str:
     return document(title, body, style=_STYLE + player("css"), figures=False)
 
 
-def drawn(walkthrough: Walkthrough) -> dict[str, Any]:
+def player_data(walkthrough: Walkthrough) -> dict[str, Any]:
     """Return the player's data for one walkthrough.
 
     ``cells`` are (rank, chunk, letters of the ranks in it, whether it is the rank's final value):
@@ -51,9 +51,9 @@ def drawn(walkthrough: Walkthrough) -> dict[str, Any]:
     before: dict[tuple[int, int], tuple[str, bool]] = {}
     rounds = []
     # Each call writes into ``before``, so the rounds must be processed in order.
-    begin = _changed(_cells(walkthrough, walkthrough.begin), before)
+    begin = _update_cells(_cells(walkthrough, walkthrough.begin), before)
     for number, each in enumerate(walkthrough.rounds, 1):
-        cells = _changed(_cells(walkthrough, each.held), before)
+        cells = _update_cells(_cells(walkthrough, each.held), before)
         rounds.append({"cells": cells, **_round(number, each, walkthrough)})
     return {
         "title": _title(schedule),
@@ -82,22 +82,21 @@ def _cells(walkthrough: Walkthrough, held: Any) -> dict[tuple[int, int], tuple[s
     """Return the ranks in each rank's chunks, as letters, and whether the sum is the wanted one."""
     # ``held`` has the shape (ranks, chunks, ranks): how often each rank's part is in the sum.
     ranks, chunks, _ = held.shape
-    found = {}
+    cells = {}
     for rank in range(ranks):
         for chunk in range(chunks):
-            # Parts that do not matter are left empty, such as an all-gather's before others'
-            # arrive.
+            # Leave out parts that do not count, such as an all-gather's chunks before they arrive.
             inside = [
                 ascii_lowercase[origin] * int(times)
                 for origin, times in enumerate(held[rank, chunk])
                 if times and walkthrough.counts[origin, chunk]
             ]
             is_wanted = bool((held[rank, chunk] == walkthrough.wanted[rank, chunk]).all())
-            found[rank, chunk] = ("".join(inside), is_wanted)
-    return found
+            cells[rank, chunk] = ("".join(inside), is_wanted)
+    return cells
 
 
-def _changed(
+def _update_cells(
     now: dict[tuple[int, int], tuple[str, bool]], before: dict[tuple[int, int], tuple[str, bool]]
 ) -> list[tuple[int, int, str, bool]]:
     """Return the cells of ``now`` that differ from ``before``, and update ``before``."""

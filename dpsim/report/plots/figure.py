@@ -40,14 +40,14 @@ def figure_of(answer: Any) -> go.Figure:
         return columns_figure(rows, answer.first, answer.second, aims=("least", "least"))
     if isinstance(answer, Sweep | Path):
         folder = answer.folder if isinstance(answer, Sweep) else answer
-        # Only the first is drawn: the generator is not continued.
+        # ``next`` makes only the first figure, because the generator is not continued.
         return next(source_figures(read_results(folder)))
     if isinstance(answer, Tuning):
         return front_figure(answer)
     return answer_figure(answer if isinstance(answer, Mapping) else answer.to_json(), "the answer")
 
 
-# Answers without a table on pages of results, which therefore do not read them.
+# By kind of answer, the figures of the kinds that `results_in` does not read.
 _NO_TABLES: Mapping[str, Callable[[Mapping[str, Any]], go.Figure]] = {
     "calibrate": calibration_figure,
     "converge": lambda content: replay_figure({content["name"]: content}),

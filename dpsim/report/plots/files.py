@@ -59,7 +59,7 @@ def _missing() -> str:
     """Return the programs that pictures need and this machine lacks, or ""."""
     if find_spec("kaleido") is None:
         return f"pictures need kaleido and Chrome or Chromium: {how_to_install('plot')}"
-    # kaleido drives the browser by this library.
+    # kaleido drives the browser with choreographer.
     from choreographer.browsers.chromium import Chromium
 
     if Chromium.find_browser(skip_local=False) is None:

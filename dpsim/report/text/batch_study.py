@@ -21,19 +21,20 @@ def batch_study_table(study: BatchStudy) -> Table:
     rows = [_cells(point, passes=passes, tokens=tokens) for point in study.points]
     best = study.best_by_nodes
     for point, row in zip(study.points, rows, strict=True):
-        # With one batch for each number of nodes, every row is the best of its own.
+        # Mark no row if there is one batch for each number of nodes, since each row is the best.
         is_best = point in best and len(best) < len(study.points)
         row[""] = "best" if is_best else ""
     cells = (row.values() for row in rows)
-    return table(f"compared by {_compared(study)}", rows[0], cells, left=("",))
+    return table(f"compared by {_figure_compared(study)}", rows[0], cells, left=("",))
 
 
 def batch_study_notes(study: BatchStudy) -> list[str]:
     """Return where more workers stop helping, warnings, extrapolations and omissions."""
-    end, lines = study.stops_helping_at_nodes, list[str]()
+    end = study.stops_helping_at_nodes
+    lines: list[str] = []
     if end is not None:
-        what = _compared(study)
-        lines.append(f"beyond {end} nodes, more workers are not known to gain 5 % in {what}")
+        figure = _figure_compared(study)
+        lines.append(f"beyond {end} nodes, more workers are not known to gain 5 % in {figure}")
     elif len(study.best_by_nodes) > 1:
         lines.append("each larger number of nodes still gains more than 5 %")
     for point in study.best_by_nodes:
@@ -49,7 +50,7 @@ def batch_study_notes(study: BatchStudy) -> list[str]:
     return lines + [f"left out: {reason}" for reason in study.left_out]
 
 
-def _compared(study: BatchStudy) -> str:
+def _figure_compared(study: BatchStudy) -> str:
     target = study.points[0].to_target
     if target is None or not study.compares_time_to_target:
         return "throughput"
@@ -59,11 +60,11 @@ def _compared(study: BatchStudy) -> str:
 def _cells(point: BatchPoint, *, passes: bool, tokens: bool) -> dict[str, str]:
     """Return a row by heading; ``passes``, ``tokens``: whether to show these columns."""
     result, training = point.result, point.training
-    known = dict.fromkeys(_TARGET, "")
+    training_cells = dict.fromkeys(_TARGET, "")
     if training is not None:
         hours = f"{training.time_s / 3600:,.2f}"
         taken = (f"{training.steps:,.0f}", hours, f"{training.gpu_hours:,.1f}")
-        known = dict(zip(_TARGET, taken, strict=True))
+        training_cells = dict(zip(_TARGET, taken, strict=True))
     accumulated = {"passes": f"{point.gradient_accumulation:,}"} if passes else {}
     return {
         "nodes": f"{point.nodes:,}",
@@ -75,6 +76,6 @@ def _cells(point: BatchPoint, *, passes: bool, tokens: bool) -> dict[str, str]:
         WITHIN: within_cell(result.interval),
         **rate_cells(result, tokens=tokens),
         "efficiency": f"{result.scaling_efficiency:.1%}",
-        # A requested total replaces the training to the target.
-        **(known if result.total is None else total_cells(result.total)),
+        # The total that the scenario requests replaces the training to the target.
+        **(training_cells if result.total is None else total_cells(result.total)),
     }

@@ -83,7 +83,7 @@ def _algorithms() -> list[Row]:
     ]
 
 
-# Functions, so that only the requested ones are read or built.
+# The values are functions, so that only the requested catalogue is read or built.
 CATALOGUES: Registry[Callable[[], list[Row]]] = Registry(
     "catalogue",
     {
@@ -105,21 +105,21 @@ _BY_ALIAS: dict[str, Callable[[], Mapping[str, Gpu] | Mapping[str, Link] | Mappi
 
 def short(row: Row) -> Row:
     """Return the part of a row that fits a line: without prose, sources and lists of peaks."""
-    # An algorithm has nothing but its description.
+    # A row of an algorithm would be empty without its description.
     prose = {"source"} if "operation" in row else {"source", "description", "peak"}
     return {heading: value for heading, value in row.items() if heading not in prose}
 
 
-def named(kind: str, text: str) -> list[Row]:
+def find_rows(kind: str, text: str) -> list[Row]:
     """Return a catalogue's rows with ``text`` in their names, or the one with it as an alias.
 
     Raises UnknownNameError if there is none.
     """
     rows = CATALOGUES[kind]()
-    found = [row for row in rows if text.lower() in row["name"]]
-    if not found and kind in _BY_ALIAS:
+    matches = [row for row in rows if text.lower() in row["name"]]
+    if not matches and kind in _BY_ALIAS:
         name = _BY_ALIAS[kind]()[text].name
-        found = [row for row in rows if row["name"] == name]
-    if not found:
+        matches = [row for row in rows if row["name"] == name]
+    if not matches:
         raise UnknownNameError(kind.removesuffix("s"), text, (row["name"] for row in rows))
-    return found
+    return matches

@@ -39,7 +39,7 @@ def collective_table(rows: Sequence[CollectiveRow]) -> Table:
     cells = (
         (
             size(row.bytes),
-            # Followed by the choice of `auto` at this size.
+            # For `auto`, append the algorithm that it chose at this size.
             row.algorithm if row.used == row.algorithm else f"{row.algorithm}: {row.used}",
             human(row.time_s, TIME),
             *([within_cell(row.interval)] if known else []),
@@ -104,8 +104,7 @@ def transfers(of: Round) -> list[dict[str, int | str]]:
     adds them to its own, ``copy`` replaces its own.
     """
     columns = (of.source, of.destination, of.chunk, of.count, of.reduce)
-    # Converted to lists, since Python's integers can be printed and become JSON, but numpy's
-    # cannot.
+    # ``tolist`` gives Python's integers, because numpy's integers cannot become JSON.
     rows = sorted(zip(*(column.tolist() for column in columns), strict=True))
     return [
         {

@@ -16,9 +16,9 @@ from dpsim.report.text.tables import headings, rate_cells, total_cells
 if TYPE_CHECKING:
     from dpsim.studies.compare import Comparison, Scaling
 
-_MANIFOLD = 9.0  # larger changes are written as a factor
-# The parts of a step that comparisons show; the others seldom differ.
-_COMPARED: dict[str, PartName] = {
+_LARGEST_PERCENTAGE = 9.0  # relative change; larger changes are written as a factor
+# The parts of a step that comparisons show, by heading; other parts seldom differ.
+_PARTS_COMPARED: dict[str, PartName] = {
     "computing": "compute",
     "exposed comm.": "exposed_comm",
     "waiting": "straggler_wait",
@@ -35,7 +35,7 @@ def comparison_table(found: Comparison) -> Table:
         [(row.values, row.result) for row in found.rows],
         changes,
         alike,
-        # The time's change stands beside the step.
+        # The column beside the step already has the change of time.
         change=None if ranking.is_time else f"change of {ranking.title}",
         money=ranking.of_money,
     )
@@ -78,11 +78,11 @@ def compare_table(
     # Parts that are zero in all results are left out.
     parts = {
         heading: part
-        for heading, part in _COMPARED.items()
+        for heading, part in _PARTS_COMPARED.items()
         if any(result.parts_s[part] > 0 for result in results)
     }
-    known = [WITHIN] if errors else []
-    numbers = ("step", *known, change or "change", *parts, *figures[0], "efficiency")
+    interval_heading = [WITHIN] if errors else []
+    numbers = ("step", *interval_heading, change or "change", *parts, *figures[0], "efficiency")
     rows_of_cells = []
     marks = [False] * len(listed) if alike is None else alike
     for (variant, result), rates, share, marked in zip(
@@ -124,7 +124,7 @@ def _figures(results: Iterable[Result], *, money: bool) -> list[dict[str, str]]:
 def _change(share: float | None) -> str:
     if share is None:
         return ""
-    return f"{share:+.1%}" if share < _MANIFOLD else f"x {1 + share:,.0f}"
+    return f"{share:+.1%}" if share < _LARGEST_PERCENTAGE else f"x {1 + share:,.0f}"
 
 
 def _spending_cells(result: Result, currency: str | None, *, tokens: bool) -> dict[str, str]:
@@ -132,7 +132,7 @@ def _spending_cells(result: Result, currency: str | None, *, tokens: bool) -> di
 
     ``currency`` is the common one of all prices; None if there are several, which cells then show.
     """
-    # Models of images among models of text have no tokens.
+    # If text and image models are compared, the image models have no tokens.
     text = result.utilisation.tokens_per_s or 0.0
     rate = text if tokens else result.throughput_samples_per_s
     unit = "M tokens" if tokens else "M samples"
@@ -141,7 +141,7 @@ def _spending_cells(result: Result, currency: str | None, *, tokens: bool) -> di
     if price is not None and currency is None:
         money += f" {result.spending.currency}"
     cells = {f"{currency or 'price'}/{unit}": money}
-    # The total has energy of its own.
+    # A total has its own column for energy.
     if result.total is None:
         energy = result.energy if rate else None
         cells[f"kWh/{unit}"] = "" if energy is None else amount(energy.power_W / rate / 3.6)

@@ -9,7 +9,7 @@ from rich.table import Table
 
 from dpsim.base.terminal import table
 
-# By a group's key: the heading of its column and the format of its numbers.
+# For each error figure of a group: the heading of its column and the format of its numbers.
 _COLUMNS: dict[str, tuple[str, Callable[[float], str]]] = {
     "n": ("n", str),
     "median_ape": ("median", "{:.1%}".format),
@@ -31,8 +31,8 @@ def errors_table(title: str, what: str, groups: Mapping[str, Mapping[str, Any]])
     keys = [key for key in _COLUMNS if any(each.get(key) is not None for each in groups.values())]
     rows = []
     for name, group in groups.items():
-        known = ((_COLUMNS[key][1], group.get(key)) for key in keys)
+        formatted = ((_COLUMNS[key][1], group.get(key)) for key in keys)
         rows.append(
-            (name[:64], *("" if figure is None else write(figure) for write, figure in known))
+            (name[:64], *("" if figure is None else write(figure) for write, figure in formatted))
         )
     return table(title, (what, *(_COLUMNS[key][0] for key in keys)), rows, left=(what,))

@@ -88,13 +88,13 @@ def straggler_notes(found: StragglerCost) -> list[str]:
         notes.append(f"  waited for: {_shares(found.workers)}; {_shares(found.nodes)}")
     for cause in found.causes:
         change = cause.step_time_s / found.step_time_s - 1
-        left = human(cause.step_time_s, TIME, 3)
-        notes.append(f"  without {cause.title}: {left} ({change:+.1%})")
+        remaining = human(cause.step_time_s, TIME, 3)
+        notes.append(f"  without {cause.title}: {remaining} ({change:+.1%})")
     return notes
 
 
 def _shares(waited: tuple[WaitedFor, ...]) -> str:
-    # Largest shares first: after three, the shares are negligible.
+    # Shares are sorted from the largest, and negligible after the third.
     return ", ".join(f"{each.name} {each.share:.0%}" for each in waited[:3])
 
 
@@ -104,7 +104,7 @@ def alternatives_table(found: StragglerCost) -> Table:
     for way in sorted(found.ways, key=lambda way: -(way.throughput_samples_per_s or 0.0)):
         if way.throughput_samples_per_s is None:
             continue  # it is impossible
-        # A way with a throughput was simulated, and has both.
+        # A way with a throughput was simulated, so it has a step time and a waiting time.
         assert way.step_time_s is not None
         assert way.straggler_wait_s is not None
         cells = (
@@ -124,7 +124,7 @@ def refused_alternatives(found: StragglerCost) -> list[str]:
     titles: dict[str, list[str]] = {}
     for way in found.ways:
         if way.refused is not None:
-            # A refusal names the strategies, which differ from way to way; a rule does not.
+            # Group by the rule if there is one, because refusals name each way's strategies.
             titles.setdefault(way.rule or way.refused, []).append(way.title)
     return [f"cannot be: {', '.join(names)}: {why}" for why, names in titles.items()]
 
@@ -163,11 +163,12 @@ def uncertainty_notes(found: Uncertainty) -> list[str]:
     notes = []
     for each in found.inputs:
         notes.append(f"{each.name}: {each.title}; {each.basis}")
-        # An input that is known needs no measuring.
+        # An input with equal ends is known, and need not be measured.
         if each.high > each.low:
             notes.append(f"  to narrow it, {each.narrow}")
     if found.latency_share is not None:
-        latency, rates = found.latency_share, 1 - found.latency_share
+        latency = found.latency_share
+        rates = 1 - found.latency_share
         notes.append(
             f"of communication's time {latency:.1%} is latency, {rates:.1%} bytes at links' rates; "
             "its error is one factor on both"

@@ -11,8 +11,8 @@ from dpsim.base.units import TIME, human
 from dpsim.studies.goodput import GoodputStudy
 
 _DAY = 86_400.0
-_FAR = 0.02  # of the time: a shorter job with this much more useful time is mentioned
-_MUCH = 0.05  # of the time: from here on, waiting for spares is mentioned
+_LEAST_EXCESS = 0.02  # share of time by which a finite job's useful time must be above a long run's
+_LEAST_WAITING = 0.05  # share of time that waiting for spares must take to be mentioned
 
 
 def causes_table(name: str, study: GoodputStudy) -> Table:
@@ -39,8 +39,8 @@ def goodput_notes(study: GoodputStudy) -> list[str]:
     best, daly, young = (human(each, TIME, 3) for each in intervals)
     useful = study.expected.useful
     long_run = f"long run    {useful:.1%} of the time by the closed form"
-    # The closed form is of an endless job.
-    if study.shares["useful"] - useful >= _FAR:
+    # The closed form describes an endless job.
+    if study.shares["useful"] - useful >= _LEAST_EXCESS:
         long_run += f"; a job of {human(study.seconds, TIME)} begins with nothing in repair"
     return [
         f"useful      {study.shares['useful']:.1%} of the time; 95 % of {study.runs} runs from "
@@ -56,7 +56,7 @@ def goodput_notes(study: GoodputStudy) -> list[str]:
 
 def spares_note(study: GoodputStudy, *, spares: int, elastic: bool) -> list[str]:
     """Return a hint for a job that mostly waits for repairs; no line otherwise."""
-    if study.shares["waiting"] < _MUCH:
+    if study.shares["waiting"] < _LEAST_WAITING:
         return []
     other = "" if elastic else ", or elastic: true, which continues without them"
     return [f"to try      more spares than {spares:,} (disturbance.crashes.spares){other}"]

@@ -68,7 +68,7 @@ def memory_notes(use: MemoryUse) -> list[str]:
     interval = use.interval
     most = "" if use.is_partial else f"; at most {use.largest_batch} fit"
     per_parameter = use.held.model_state / model.parameters
-    # By the rounded number: 1.0001 is shown as 1.
+    # The rounded number decides between singular and plural, since 1.0001 is shown as 1.
     several = "byte" if f"{per_parameter:.3g}" == "1" else "bytes"
     part = f"{model.trained:,} trained, " if model.trained < model.parameters else ""
     lines = [

@@ -25,8 +25,8 @@ def within_cell(interval: PredictionInterval | None) -> str:
 
 def extrapolation_notes(intervals: Iterable[PredictionInterval | None]) -> list[str]:
     """Return the extrapolations of the models' errors, each once."""
-    known = (interval for interval in intervals if interval is not None)
-    every = dict.fromkeys(each for interval in known for each in interval.extrapolated)
+    intervals_known = (interval for interval in intervals if interval is not None)
+    every = dict.fromkeys(each for interval in intervals_known for each in interval.extrapolated)
     return [f"extrapolated: {each}" for each in every]
 
 

@@ -10,7 +10,7 @@ from dpsim.imports.kineto_ranks import RankSkew, RankTraces
 from dpsim.imports.nsys import NsysReport
 from dpsim.workload import TracedStep
 
-_SHOWN = 20  # ranks
+_MOST_RANKS = 20  # ranks
 _UNEVEN = 1.5  # times an equal share of collectives: from here on a rank is reported as waited for
 _COLUMNS = (
     *("rank", "step", "computing", "of the median", "spread", "in collectives", "waited", "idle"),
@@ -23,7 +23,7 @@ def ranks_table(name: str, traces: RankTraces) -> Table:
     steps = len(traces.steps)
     slowest = sorted(traces.ranks, key=lambda one: (-one.compute_s, one.rank))
     title = f"{name}: {len(traces.ranks):,} ranks, {steps:,} steps"
-    return table(title, _COLUMNS, map(_cells, slowest[:_SHOWN]), left=("rank",))
+    return table(title, _COLUMNS, map(_cells, slowest[:_MOST_RANKS]), left=("rank",))
 
 
 def _cells(one: RankSkew) -> tuple[str, ...]:
@@ -43,7 +43,7 @@ def ranks_notes(traces: RankTraces) -> list[str]:
     """Return how steps spread over ranks, and which rank is waited for, a line each."""
     skew = traces.skew_s
     notes = []
-    hidden = len(traces.ranks) - _SHOWN
+    hidden = len(traces.ranks) - _MOST_RANKS
     if hidden > 0:
         notes.append(f"not shown    {hidden:,} ranks that compute for less time (--json has all)")
     notes.append(
@@ -92,7 +92,7 @@ def nsys_table(name: str, report: NsysReport) -> Table:
     """Return each step of a profile, at most 20, with its parts and their shares."""
     device = f" on {report.device}" if report.device else ""
     rows = []
-    for step in report.steps[:_SHOWN]:
+    for step in report.steps[:_MOST_RANKS]:
         parts = (step.compute_s, step.exposed_s, step.idle_s)
         cells = (
             str(step.step),

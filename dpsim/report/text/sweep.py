@@ -14,16 +14,16 @@ from dpsim.report.text.tables import cell, headings
 from dpsim.studies.sweep import BETWEEN_SENTENCES, COLUMNS, Answer
 
 _FIRST_RESULT = COLUMNS[0].name
-# By heading, the columns that make a result, and how it is written. Exposed communication, which
-# efficiency reflects too, would make the table wider than a terminal.
-_SHOWN: dict[str, tuple[tuple[str, ...], Callable[..., str]]] = {
+# By heading, the columns that make a result, and the function that formats them. Exposed
+# communication, which efficiency reflects too, would make the table wider than a terminal.
+_RESULT_COLUMNS: dict[str, tuple[tuple[str, ...], Callable[..., str]]] = {
     "step": (("step_time_s",), lambda value: human(value, TIME)),
     WITHIN: (("interval_low_s", "interval_high_s"), within),
     "samples/s": (("throughput_samples_per_s",), amount),
     "efficiency": (("scaling_efficiency",), lambda value: f"{value:.1%}"),
     "memory": (("memory_bytes",), lambda value: human(value, DATA, 3)),
 }
-_TOTAL: dict[str, tuple[tuple[str, ...], Callable[..., str]]] = {
+_TOTAL_COLUMNS: dict[str, tuple[tuple[str, ...], Callable[..., str]]] = {
     "total time": (("total_time_s",), lambda value: human(value, TIME)),
     "price": (("total_price", "currency"), lambda value, unit: f"{amount(value, 4)} {unit}"),
     "kWh": (("total_energy_kwh",), lambda value: amount(value, 4)),
@@ -48,7 +48,7 @@ def sweep_table(answer: Answer, most: int | None = None, among: Answer | None = 
     # Older folders lack totals of the whole training.
     total = places.get("total_time_s")
     has_total = total is not None and any(row[total] is not None for row in answer.rows)
-    shown = _SHOWN | _TOTAL if has_total else _SHOWN
+    shown = _RESULT_COLUMNS | _TOTAL_COLUMNS if has_total else _RESULT_COLUMNS
     rows = []
     for row in answer.rows[:most]:
         results = [
@@ -58,7 +58,7 @@ def sweep_table(answer: Answer, most: int | None = None, among: Answer | None = 
         cells = (
             str(row[0]),
             *(cell(row[places[name]], name) for name in distinct),
-            *("" if None in found else formatted(*found) for found, formatted in results),
+            *("" if None in values else formatted(*values) for values, formatted in results),
         )
         rows.append(cells)
     return table("", ("point", *varied, *shown), rows, left=text)
@@ -66,8 +66,8 @@ def sweep_table(answer: Answer, most: int | None = None, among: Answer | None = 
 
 def sweep_notes(answer: Answer, most: int | None = None) -> list[str]:
     """Return the extrapolations of the models' errors in the first ``most`` points, each once."""
-    place = answer.columns.index("extrapolated")
-    texts = (row[place] or "" for row in islice(answer.rows, most))
+    column = answer.columns.index("extrapolated")
+    texts = (row[column] or "" for row in islice(answer.rows, most))
     every = dict.fromkeys(each for text in texts for each in text.split(BETWEEN_SENTENCES) if each)
     return [f"extrapolated: {each}" for each in every]
 

@@ -34,10 +34,10 @@ def run_table(result: Result) -> Table:
     """Return the parts of a step's time, and its interval."""
     step, parts, interval = result.step_time_s, result.parts_s, result.interval
     title = f"{result.name}: a step takes {human(step['mean'], TIME, 3)}"
-    # Without a spread, such as of a single traced step, no error is known.
+    # An interval without a width, as of a single traced step, means that no error is known.
     if interval is not None and interval.width > 1 + _ROUNDING:
         title += f", 90% interval {within(interval.low, interval.high)}"
-    # Most scenarios lack some parts, such as waiting for input: rows of zeros are left out.
+    # Leave out rows of zeros, because most scenarios lack some parts, such as waiting for input.
     rows = (
         (PARTS[part].title, human(seconds, TIME, 3), f"{seconds / step['mean']:.1%}")
         for part, seconds in parts.items()
@@ -105,19 +105,19 @@ def _software_notes(words: dict[str, Any] | None) -> list[str]:
     return [*sample_notes({**words, "assumed": of_sample}), software]
 
 
-def _utilisation_notes(found: Utilisation) -> list[str]:
+def _utilisation_notes(rates: Utilisation) -> list[str]:
     """Return tokens per second and shares of the peak, if they are known."""
     lines = []
-    if found.tokens_per_s is not None:
+    if rates.tokens_per_s is not None:
         lines.append(
-            f"tokens      {amount(found.tokens_per_s)} tokens/s, "
-            f"{amount(found.tokens_per_s_per_gpu or 0)} per GPU"
+            f"tokens      {amount(rates.tokens_per_s)} tokens/s, "
+            f"{amount(rates.tokens_per_s_per_gpu or 0)} per GPU"
         )
-    if found.mfu is not None:
-        saved = f", Winograd saves {found.saved_flop:.0%} of the FLOP" if found.saved_flop else ""
+    if rates.mfu is not None:
+        saved = f", Winograd saves {rates.saved_flop:.0%} of the FLOP" if rates.saved_flop else ""
         lines.append(
-            f"of peak     MFU {found.mfu:.1%}, HFU {found.hfu:.1%}, "
-            f"{amount(found.tflops_per_gpu or 0)} TFLOP/s per GPU{saved}"
+            f"of peak     MFU {rates.mfu:.1%}, HFU {rates.hfu:.1%}, "
+            f"{amount(rates.tflops_per_gpu or 0)} TFLOP/s per GPU{saved}"
         )
     return lines
 
@@ -125,10 +125,10 @@ def _utilisation_notes(found: Utilisation) -> list[str]:
 def rate_cells(result: Result, *, tokens: bool) -> dict[str, str]:
     """Return a result's throughput in table cells by heading; with ``tokens`` of text too."""
     cells = {"samples/s": amount(result.throughput_samples_per_s)}
-    found = result.utilisation
+    rates = result.utilisation
     if tokens:
-        cells["tokens/s"] = "" if found.tokens_per_s is None else amount(found.tokens_per_s)
-        cells["MFU"] = "" if found.mfu is None else f"{found.mfu:.1%}"
+        cells["tokens/s"] = "" if rates.tokens_per_s is None else amount(rates.tokens_per_s)
+        cells["MFU"] = "" if rates.mfu is None else f"{rates.mfu:.1%}"
     return cells
 
 
@@ -148,13 +148,13 @@ def _engine_note(result: Result) -> str:
 def calibration_note(calibration: str | dict[str, Any]) -> str:
     """Return the calibration of a prediction, and its error if it is known."""
     if isinstance(calibration, str):
-        # Rows of a sweep have only the name of another profile.
+        # A sweep's rows only have the calibration's name.
         source = {
             "profile": ": compute times as measured in the model's profile",
             "catalogue": ": compute times from the catalogue's figures, not measured",
         }
         return f"{calibration}{source.get(calibration, '')}"
-    # Only profiles have residuals; otherwise it is one measured step, or a factor.
+    # Profiles have residuals; other calibrations are one measured step, or a factor.
     if "residuals" in calibration:
         errors, what = calibration["residuals"], calibration.get("residuals_of", "times")
         return (

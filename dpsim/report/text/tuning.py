@@ -20,7 +20,7 @@ _MATTERS = 0.005  # smaller changes are not shown
 def tuning_table(tuning: Tuning) -> Table:
     """Return the file's own configuration and the best ones side by side.
 
-    It has the values they set, and their figures.
+    Rows are the values that they set, and their figures.
     """
     columns = {"as the file is": tuning.baseline}
     if tuning.exact is not None:
@@ -28,7 +28,7 @@ def tuning_table(tuning: Tuning) -> Table:
     if tuning.exact is not tuning.best:
         columns["best that changes them"] = tuning.best
 
-    # A dict, so that each path comes once and in the order of the search.
+    # A dict keeps each path once, in the order of the search.
     paths: dict[str, None] = {}
     for each in columns.values():
         if isinstance(each, Evaluation):
@@ -36,7 +36,8 @@ def tuning_table(tuning: Tuning) -> Table:
     rows = [(path, *(_value(each, path, tuning) for each in columns.values())) for path in paths]
 
     figures = [_figures(each, tuning) for each in columns.values()]
-    # The last column with figures: the file's own configuration, the first, may be refused.
+    # Take the headings from the last column with figures; the first, the file's own
+    # configuration, may be refused and have none.
     for heading in next(each for each in reversed(figures) if each):
         rows.append((heading, *(each.get(heading, "") for each in figures)))
     title = f"{tuning.best.scenario.name}: {tuning.objective.title}"
@@ -53,11 +54,13 @@ def _figures(each: Evaluation | Refused, tuning: Tuning) -> dict[str, str]:
     """Return the figures by heading; none of an impossible configuration."""
     if isinstance(each, Refused):
         return {}
-    span, gain = tuning.span, tuning.gain_of(each)
-    text, tokens = each.result.utilisation, dict[str, str]()
-    if text.tokens_per_s is not None:
-        mfu = "" if text.mfu is None else f"{text.mfu:.1%}"
-        tokens = {"tokens": f"{amount(text.tokens_per_s)} tokens/s", "MFU": mfu}
+    span = tuning.span
+    gain = tuning.gain_of(each)
+    utilisation = each.result.utilisation
+    tokens: dict[str, str] = {}
+    if utilisation.tokens_per_s is not None:
+        mfu = "" if utilisation.mfu is None else f"{utilisation.mfu:.1%}"
+        tokens = {"tokens": f"{amount(utilisation.tokens_per_s)} tokens/s", "MFU": mfu}
     spans = {
         f"time {span}": human(each.time_s, TIME),
         f"cost {span}": f"{amount(each.cost, 4)} {tuning.unit}",

@@ -80,13 +80,13 @@ def advise(profile: ModelProfile, parts: StepParts | None = None) -> Advice:
     """
     measured = profile.measured
     calls = [call for call in profile.collectives if call.payload_bytes and call.duration_s]
-    reduces, gathers, scatters = (_called(kind, calls) for kind in (_REDUCE, _GATHER, _SCATTER))
+    reduces, gathers, scatters = (_calls_of(kind, calls) for kind in (_REDUCE, _GATHER, _SCATTER))
     if measured is None or not any(measured.backward_s[0]):
         raise DpsimError(f"{profile.name}: must have a backward pass, but the trace has none")
     if gathers and scatters:
-        found = _advise_fsdp(profile, measured, gathers, scatters)
+        advice = _advise_fsdp(profile, measured, gathers, scatters)
     elif reduces:
-        found = _advise_ddp(profile, measured, reduces)
+        advice = _advise_ddp(profile, measured, reduces)
     else:
         raise DpsimError(
             f"{profile.name}: must have collectives of gradients, with their sizes: profile a step "
@@ -94,12 +94,12 @@ def advise(profile: ModelProfile, parts: StepParts | None = None) -> Advice:
             "dpsim import kineto says where the time of any step goes"
         )
     if parts is None:
-        return found
+        return advice
     # The model has no gaps between kernels, which the change does not affect.
     return replace(
-        found,
-        best_s=max(0.0, parts.step_s - (found.step_s - found.best_s)),
-        error=found.error * found.step_s / parts.step_s,
+        advice,
+        best_s=max(0.0, parts.step_s - (advice.step_s - advice.best_s)),
+        error=advice.error * advice.step_s / parts.step_s,
         **parts._asdict(),
     )
 
@@ -113,7 +113,7 @@ def _times_without_sizes(profile: ModelProfile, parts: StepParts | None) -> str:
     return f" (it has {count} calls without: {whole} of communication a step, {exposed} exposed)"
 
 
-def _called(kind: str, calls: Sequence[MeasuredCollective]) -> list[MeasuredCollective]:
+def _calls_of(kind: str, calls: Sequence[MeasuredCollective]) -> list[MeasuredCollective]:
     """Return the calls of a kind, by traces' names: allreduce, _allgather_base, reduce_scatter."""
     return [call for call in calls if call.operation.replace("_", "").startswith(kind)]
 

@@ -17,7 +17,7 @@ MIB = 2**20
 DEFAULT = (25.0, 1.0)  # MiB: torch's bucket_cap_mb, and its first bucket
 _CAPS = (1, 2, 4, 5, 8, 10, 16, 20, 25, 32, 40, 50, 64, 80, 100, 128, 160, 200, 256, 400, 512, 1024)
 _FIRSTS = (1, 2, 5, 10, 25)
-_SAME = 1e-3  # of the step: choices closer than this are equal
+_EQUAL_WITHIN = 1e-3  # share of the step; closer choices are equal
 
 Choice = tuple[float, float]  # MiB of a bucket and of the first
 
@@ -47,7 +47,7 @@ class Backward:
 
     def with_buckets(self, choice: Choice) -> float:
         """Return the end with buckets that torch fills."""
-        return self.ends(filled(self.gradients, choice))
+        return self.ends(fill_buckets(self.gradients, choice))
 
     def as_measured(self, sizes: Sequence[int]) -> float:
         """Return the end with the traced buckets."""
@@ -55,9 +55,9 @@ class Backward:
 
     def best(self) -> Choice:
         """Return the choice with the earliest end; of equal ones, that nearest to the default."""
-        found = {choice: self.with_buckets(choice) for choice in self._choices()}
-        least = min(found.values()) * (1 + _SAME)
-        fastest = [choice for choice, end in found.items() if end <= least]
+        ends = {choice: self.with_buckets(choice) for choice in self._choices()}
+        least = min(ends.values()) * (1 + _EQUAL_WITHIN)
+        fastest = [choice for choice, end in ends.items() if end <= least]
         return min(fastest, key=_distance_from_default)
 
     def _choices(self) -> Iterator[Choice]:
@@ -69,7 +69,7 @@ class Backward:
         yield from ((cap, cap) for cap in caps)
 
 
-def filled(gradients: Sequence[Gradient], choice: Choice) -> Iterator[tuple[float, float]]:
+def fill_buckets(gradients: Sequence[Gradient], choice: Choice) -> Iterator[tuple[float, float]]:
     """Yield (bytes, ready) of each bucket; a bucket is closed when it reaches the limit."""
     cap, limit = choice[0] * MIB, choice[1] * MIB
     filled_bytes = ready = 0.0
@@ -84,17 +84,17 @@ def filled(gradients: Sequence[Gradient], choice: Choice) -> Iterator[tuple[floa
 
 def _cut(gradients: Sequence[Gradient], sizes: Sequence[int]) -> Iterator[tuple[float, float]]:
     """Yield the buckets of the given sizes; each is ready with the last gradient it contains."""
-    left = list(gradients)
+    remaining = list(gradients)
     used = 0.0  # bytes of the first gradient that are in previous buckets
     ready = 0.0
     for size in sizes:
-        # Unlike torch, split gradients: the traced bytes and the layers' may differ slightly.
+        # Unlike torch, split gradients, since traced bytes and layers' bytes may differ slightly.
         missing = float(size)
-        while left and missing > 0.5:  # half a byte, because of rounding
-            part = min(missing, left[0].nbytes - used)
-            ready, missing, used = max(ready, left[0].ready), missing - part, used + part
-            if used >= left[0].nbytes - 0.5:
-                left.pop(0)
+        while remaining and missing > 0.5:  # half a byte, because of rounding
+            part = min(missing, remaining[0].nbytes - used)
+            ready, missing, used = max(ready, remaining[0].ready), missing - part, used + part
+            if used >= remaining[0].nbytes - 0.5:
+                remaining.pop(0)
                 used = 0.0
         yield float(size), ready
 

@@ -16,8 +16,8 @@ from dpsim.studies.advise.buckets import MIB
 from dpsim.studies.advise.line import Line
 
 _SIZES = (16, 32, 64, 100, 128, 256, 512, 1024, 2048)  # MiB of gathered weights
-_AHEAD = (1, 0, 2)  # torch's default first, because it wins among equal choices
-_SAME = 1e-3
+_PREFETCHES = (1, 0, 2)  # torch's default first, because it wins among equal choices
+_EQUAL_WITHIN = 1e-3  # share of the step; closer choices are equal
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class Passes:
 
     def seconds(self, sharding: Sharding) -> float:
         """Return the time from the start of forward to the end of both streams, in s."""
-        units = list(grouped(self.layers, sharding.size))
+        units = list(group_layers(self.layers, sharding.size))
         count = len(units)
         turns = [*range(count), *reversed(range(count))]
         # Units compute in these turns: all forward, then all backward.
@@ -60,7 +60,7 @@ class Passes:
             ahead = sharding.ahead if turn >= count else max(sharding.ahead, 1)
             launched = min(turn + ahead + 1, len(gathers))
             for each in gathers[len(gathered) : launched]:
-                # Launched after the previous unit has computed.
+                # A gather is launched after the previous unit has computed.
                 free = max(free, computed) + self.gather.seconds(units[each].weights)
                 gathered.append(free)
             if turn < len(gathers):
@@ -78,12 +78,12 @@ class Passes:
         sizes = (used.size, *(float(size) * MIB for size in self._sizes()))
         choices = [
             used,
-            *(Sharding(*each) for each in product(sizes, _AHEAD, (True, False))),
+            *(Sharding(*each) for each in product(sizes, _PREFETCHES, (True, False))),
         ]
         # `used` is also timed by the model, so that the model's errors cancel between choices.
-        found = {choice: self.seconds(choice) for choice in choices}
-        least = min(found.values()) * (1 + _SAME)
-        equal = [choice for choice, taken in found.items() if taken <= least]
+        seconds = {choice: self.seconds(choice) for choice in choices}
+        least = min(seconds.values()) * (1 + _EQUAL_WITHIN)
+        equal = [choice for choice, taken in seconds.items() if taken <= least]
         return min(
             equal,
             key=lambda choice: (
@@ -99,7 +99,7 @@ class Passes:
         yield from (size for size in _SIZES if size * MIB >= self.gather.smallest / 2)
 
 
-def grouped(layers: Sequence[Unit], size: float) -> Iterator[Unit]:
+def group_layers(layers: Sequence[Unit], size: float) -> Iterator[Unit]:
     """Group consecutive layers into units of at least ``size`` bytes of weights."""
     parts: list[Unit] = []
     for index, layer in enumerate(layers, 1):

@@ -13,7 +13,7 @@ from typing import Any
 from dpsim.engine import simulate
 from dpsim.hardware import CalibrationProfile, any_multi_node
 from dpsim.scenario import Scenario
-from dpsim.studies.calibrate.fit import Fitted, MeasuredRun, fitted, links_too_slow
+from dpsim.studies.calibrate.fit import Fitted, MeasuredRun, fit_constants, links_too_slow
 from dpsim.studies.calibrate.next_runs import Proposed, measure_next
 from dpsim.studies.calibrate.profile import (
     disturbance_of,
@@ -26,7 +26,7 @@ _SINGLE_NODES = (
     "no run went over several nodes, so nothing is known of the network between them: measure two "
     "full nodes before you believe a prediction beyond one"
 )
-_HIGH = 0.07  # with larger residuals, the model's form does not describe the cluster
+_HIGH_RESIDUAL = 0.07  # with larger residuals, the model's form does not describe the cluster
 
 
 @dataclass(frozen=True)
@@ -52,8 +52,8 @@ class Calibration:
         """The held-out runs, with the predictions of `dpsim run` with the profile."""
         rows = []
         for run in self.apart:
-            given = run.scenario.model_copy(update={"calibration": self.profile})
-            result = simulate(given)
+            calibrated = run.scenario.model_copy(update={"calibration": self.profile})
+            result = simulate(calibrated)
             interval = result.interval
             bounds = (None, None) if interval is None else (interval.low, interval.high)
             rows.append(_row(run, result.step_time_s["mean"], *bounds))
@@ -86,7 +86,7 @@ class Calibration:
         if several and not any_multi_node(found.known):
             warnings.append(_SINGLE_NODES)
         rms = float((found.residuals**2).mean() ** 0.5)
-        if rms > _HIGH:
+        if rms > _HIGH_RESIDUAL:
             warnings.append(
                 f"the runs are off by {rms:.0%} though they were fitted to: these constants do not "
                 "describe all that differs on this cluster"
@@ -167,5 +167,5 @@ def _errors(errors: Sequence[float | None]) -> dict[str, Any]:
 
 def calibrate(runs: Sequence[MeasuredRun], target: Scenario) -> Calibration:
     """Fit the constants to the runs that are not held out. Raises DpsimError if there are none."""
-    known = [run for run in runs if not run.held_out]
-    return Calibration(fitted(known), target, tuple(run for run in runs if run.held_out))
+    kept = [run for run in runs if not run.held_out]
+    return Calibration(fit_constants(kept), target, tuple(run for run in runs if run.held_out))

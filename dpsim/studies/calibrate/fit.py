@@ -157,14 +157,14 @@ class Fitted:
         """Return the 90 % interval of a fitted constant."""
         prior, width = self.free[index], NINETY_PERCENT * self.covariance[index, index] ** 0.5
         low, high = self.at[index] - width, self.at[index] + width
-        return _decoded(prior.name, low), _decoded(prior.name, high)
+        return _decode(prior.name, low), _decode(prior.name, high)
 
     def is_identified(self, index: int) -> bool:
         """Return whether the runs determine a constant much better than its prior."""
         return bool(self.covariance[index, index] ** 0.5 < _IDENTIFIED * self.free[index].spread)
 
 
-def fitted(runs: Sequence[MeasuredRun]) -> Fitted:
+def fit_constants(runs: Sequence[MeasuredRun]) -> Fitted:
     """Fit the constants to ``runs``. Raises DpsimError if there are none."""
     from scipy.optimize import least_squares
 
@@ -178,7 +178,7 @@ def fitted(runs: Sequence[MeasuredRun]) -> Fitted:
     noise = step_noise()
     shared = residual_prior(runs[0].scenario)
     correlated = np.linalg.cholesky(known_covariance([run.place for run in runs], shared))
-    centre = np.array([_encoded(prior.name, prior.value) for prior in free])
+    centre = np.array([_encode(prior.name, prior.value) for prior in free])
     spread = np.array([prior.spread for prior in free])
 
     def logarithms(at: FloatArray) -> FloatArray:
@@ -186,29 +186,31 @@ def fitted(runs: Sequence[MeasuredRun]) -> Fitted:
         return np.log([mean_step(adjusted(job, constants)) for job in jobs])
 
     def residuals(at: FloatArray) -> FloatArray:
-        predicted, constants = logarithms(at), _constants(free, fixed, at)
-        # Relative to the step, not as logarithms, because exposed communication may be 0.
+        predicted = logarithms(at)
+        constants = _constants(free, fixed, at)
+        # Divide by the step instead of taking logarithms, because the exposed time may be 0.
         exposed = [
             (exposed_seconds(job, constants, step) - run.exposed) / run.step_time
             for run, job, step in zip(runs, jobs, np.exp(predicted), strict=True)
             if run.exposed is not None
         ]
         errors = np.linalg.solve(correlated, predicted - measured)
-        own = np.array(exposed) / noise
-        return np.concatenate([errors, own, (at - centre) / spread])
+        exposed_errors = np.array(exposed) / noise
+        return np.concatenate([errors, exposed_errors, (at - centre) / spread])
 
-    found = least_squares(
+    solution = least_squares(
         residuals,
         centre,
         diff_step=np.full(len(centre), 1e-4),
         max_nfev=_EVALUATIONS,
         x_scale=spread,
     )
-    jacobian = np.asarray(found.jac, dtype=np.float64)
+    jacobian = np.asarray(solution.jac, dtype=np.float64)
     slopes = correlated @ jacobian[: len(runs)]
     covariance = np.asarray(np.linalg.inv(jacobian.T @ jacobian))
-    left = measured - logarithms(found.x)
-    return Fitted(tuple(runs), jobs, fixed, free, found.x, covariance, left, slopes, noise, shared)
+    at = solution.x
+    remaining = measured - logarithms(at)
+    return Fitted(tuple(runs), jobs, fixed, free, at, covariance, remaining, slopes, noise, shared)
 
 
 def links_too_slow(run: MeasuredRun, job: Job) -> str | None:
@@ -264,16 +266,16 @@ def _plain(scenario: Scenario) -> Scenario:
 def _constants(free: Sequence[Prior], fixed: Sequence[Prior], at: FloatArray) -> StepConstants:
     values = {prior.name: prior.value for prior in fixed}
     values |= {
-        prior.name: _decoded(prior.name, value) for prior, value in zip(free, at, strict=True)
+        prior.name: _decode(prior.name, value) for prior, value in zip(free, at, strict=True)
     }
     return StepConstants(**values)
 
 
-def _encoded(name: str, value: float) -> float:
+def _encode(name: str, value: float) -> float:
     return float(np.log(value / (1 - value)) if name in _SHARES else np.log(value))
 
 
-def _decoded(name: str, value: float) -> float:
+def _decode(name: str, value: float) -> float:
     value = float(np.clip(value, -40, 40))
     # Trial values may exceed a constant's upper limit.
     most = next(

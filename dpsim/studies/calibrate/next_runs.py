@@ -14,15 +14,15 @@ from dpsim.hardware import KnownRun
 from dpsim.scenario import Scenario
 from dpsim.studies.calibrate.fit import Fitted, slopes_of
 
-_MOST = 4
+_MOST_RUNS = 4
 _LEAST_GAIN = 0.02  # of the variance: a run that reduces it by less is not proposed
 
 
 class Proposed(NamedTuple):
-    """A run to measure, and the share of the target's spread ``left`` after it (None in a plan)."""
+    """A run to measure, and the share of the target's spread left after it (None in a plan)."""
 
     run: KnownRun
-    left: float | None = None
+    spread_left: float | None = None
 
     def to_json(self) -> dict[str, float | int | None]:
         """Return the fields by their paths in a scenario."""
@@ -30,7 +30,7 @@ class Proposed(NamedTuple):
             "cluster.nodes": self.run.nodes,
             "cluster.gpus_per_node": self.run.gpus_per_node,
             "workload.batch_per_gpu": self.run.batch,
-            "spread_left": self.left,
+            "spread_left": self.spread_left,
         }
 
 
@@ -61,13 +61,13 @@ def measure_next(found: Fitted, target: Scenario) -> tuple[Proposed, ...]:
     candidates = [(run, other) for run, other in slopes.items() if other is not None]
     chosen: list[Proposed] = []
     start = float(slope @ covariance @ slope)
-    for _ in range(_MOST):
+    for _ in range(_MOST_RUNS):
         best, left, narrowed = None, start, covariance
-        known = [each.run for each in chosen]
+        taken = [each.run for each in chosen]
         for run, other in candidates:
-            if run in known:
+            if run in taken:
                 continue
-            updated = _updated(covariance, other, found.noise)
+            updated = _update_covariance(covariance, other, found.noise)
             variance = float(slope @ updated @ slope)
             if variance < left:
                 best, left, narrowed = run, variance, updated
@@ -79,7 +79,7 @@ def measure_next(found: Fitted, target: Scenario) -> tuple[Proposed, ...]:
     return tuple(chosen)
 
 
-def _updated(covariance: FloatArray, slope: FloatArray, noise: float) -> FloatArray:
+def _update_covariance(covariance: FloatArray, slope: FloatArray, noise: float) -> FloatArray:
     """Return the covariance after a run with that slope (Kalman's update)."""
     gain = covariance @ slope
     return covariance - np.outer(gain, gain) / (noise**2 + slope @ gain)

@@ -22,7 +22,7 @@ def profile_of(
     The constants are in ``step``, with their posterior intervals in ``step_intervals``; the jitter
     of runs that were logged step by step is in ``spreads``.
     """
-    # Without the correction by nearby runs, to show how well the constants describe the cluster.
+    # Leave out the correction by nearby runs, to show how well the constants describe the cluster.
     residuals = Residuals.of(np.expm1(-found.residuals), "fitted rows")
     step = found.constants
     intervals = {
@@ -71,8 +71,8 @@ def jitter_of(runs: Sequence[MeasuredRun]) -> RankSpread | None:
     logged = _logged(runs)
     if not logged:
         return None
-    found = fit_jitter(*pooled([_job(run) for run in logged]))
-    jitter = found.jitter.model_dump(mode="json", exclude_none=True)
+    fit = fit_jitter(*pooled([_job(run) for run in logged]))
+    jitter = fit.jitter.model_dump(mode="json", exclude_none=True)
     ranks = max(run.scenario.cluster.ranks for run in logged)
     return RankSpread(ranks=ranks, pace=1.0, jitter=jitter)
 
@@ -94,8 +94,8 @@ def disturbance_of(
     if not jobs:
         return None
     times, nodes = pooled(jobs)
-    found = fit_jitter(times, nodes)
-    return found.block(jobs[0].ranks), found.quantiles(times, nodes)
+    fit = fit_jitter(times, nodes)
+    return fit.block(jobs[0].ranks), fit.quantiles(times, nodes)
 
 
 def _logged(runs: Sequence[MeasuredRun]) -> list[MeasuredRun]:

@@ -23,8 +23,8 @@ from dpsim.studies.calibrate.fit import MeasuredRun
 STEP, LOG, TRACE = "step_time_ms", "log", "trace"
 PLACEMENT = "placement"
 EXPOSED, HELD_OUT = "exposed_ms", "held_out"
-_OWN = (STEP, LOG, TRACE, EXPOSED, HELD_OUT, "note")  # columns that are not fields of a scenario
-_SINGLE = {"step_ms", "step_s", "step_time_s", "rank"}  # of a table whose rows are steps
+_OWN_COLUMNS = (STEP, LOG, TRACE, EXPOSED, HELD_OUT, "note")  # not fields of a scenario
+_STEP_COLUMNS = {"step_ms", "step_s", "step_time_s", "rank"}  # of a table whose rows are steps
 _MOST_BYTES = 16 * 2**20
 _MOST_ROWS = 1000
 _SHORTEST, _LONGEST = 1e-6, 1e6  # seconds of a step
@@ -57,7 +57,7 @@ def runs_of_table(
     """
     rows = strict_csv_rows(table, _MOST_BYTES, ())
     names = rows[0][1].keys()
-    if _SINGLE & names and readers is not None:
+    if _STEP_COLUMNS & names and readers is not None:
         return [own_run(LOG, table, load(()), readers)]
     if len(rows) > most:
         raise DpsimError(f"{table}: must have at most {most:,} rows, but has {len(rows):,}")
@@ -71,10 +71,11 @@ def runs_of_table(
 
 def own_run(column: str, path: Path, scenario: Scenario, readers: Readers) -> MeasuredRun:
     """Return a run of the ``scenario`` itself by its log or trace. Raises DpsimError."""
-    found, where = readers[column](path, scenario), str(path)
-    _check(found, column, scenario, where)
-    step, steps = _median(found, where)
-    return MeasuredRun(scenario, step, found.exposed, steps, found.by_rank)
+    where = str(path)
+    log = readers[column](path, scenario)
+    _check(log, column, scenario, where)
+    step, steps = _median(log, where)
+    return MeasuredRun(scenario, step, log.exposed, steps, log.by_rank)
 
 
 class _Reader(NamedTuple):
@@ -91,7 +92,7 @@ class _Reader(NamedTuple):
             if name == PLACEMENT
             else f"{name}={value}"
             for name, value in row.items()
-            if name not in _OWN and value.strip()
+            if name not in _OWN_COLUMNS and value.strip()
         ]
         try:
             scenario = self.load(sets)
@@ -110,7 +111,7 @@ class _Reader(NamedTuple):
         else:
             rule = f"must have a value for {STEP}, {LOG} or {TRACE}"
             raise DpsimError(f"{where}: {rule}, but has none")
-        exposed = _exposed(row.get(EXPOSED, "").strip(), trace, step, where)
+        exposed = _read_exposed(row.get(EXPOSED, "").strip(), trace, step, where)
         by_rank = next((each.by_rank for each in timed if each.by_rank is not None), None)
         held_out = _is_held_out(row.get(HELD_OUT, ""), where)
         return MeasuredRun(scenario, step, exposed, steps, by_rank, held_out)
@@ -125,31 +126,31 @@ class _Reader(NamedTuple):
         if column not in self.readers:
             raise DpsimError(f"{where}: {column}: must be left out here: state {STEP}")
         try:
-            found = self.readers[column](self.folder / name, scenario)
+            log = self.readers[column](self.folder / name, scenario)
         except DpsimError as error:
             raise DpsimError(f"{where}: {column}: {error}") from None
-        _check(found, column, scenario, f"{where}: {column}")
-        return found
+        _check(log, column, scenario, f"{where}: {column}")
+        return log
 
 
-def _check(found: StepLog, column: str, scenario: Scenario, where: str) -> None:
+def _check(log: StepLog, column: str, scenario: Scenario, where: str) -> None:
     """Raise DpsimError if a file does not have step times of the scenario."""
     passes, ranks = scenario.workload.gradient_accumulation, scenario.cluster.ranks
-    if found.counts_passes and passes > 1:
+    if log.counts_passes and passes > 1:
         raise DpsimError(
             f"{where}: a progress bar may count passes or steps of {passes} passes: state {STEP}"
         )
-    if column == TRACE and found.exposed is None and ranks > 1:
+    if column == TRACE and log.exposed is None and ranks > 1:
         raise DpsimError(f"{where}: must have kernels of NCCL for {ranks} ranks, but has none")
 
 
-def _median(found: StepLog, where: str) -> tuple[float, tuple[float, ...]]:
+def _median(log: StepLog, where: str) -> tuple[float, tuple[float, ...]]:
     """Return the seconds of the median step, and of all steps if each reading is one step."""
-    step = _plausible(found.median, where, f"{found.median * 1e3:.6g}")
-    return step, found.seconds if found.single else ()
+    step = _plausible(log.median, where, f"{log.median * 1e3:.6g}")
+    return step, log.seconds if log.single else ()
 
 
-def _exposed(text: str, trace: StepLog | None, step: float, where: str) -> float | None:
+def _read_exposed(text: str, trace: StepLog | None, step: float, where: str) -> float | None:
     """Return the seconds of exposed communication, if measured."""
     if text and trace is not None:
         raise DpsimError(f"{where}: must have a value for {EXPOSED} or for {TRACE}, but has both")

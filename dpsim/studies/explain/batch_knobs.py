@@ -16,22 +16,22 @@ _KEEPS_MORE = ("none", "selective")  # values of checkpoint, the one that keeps 
 
 def batch(scenario: Scenario) -> Options:
     """Double the samples of a pass."""
-    values = _doubled(scenario, {_BATCH: 2 * scenario.workload.batch_per_gpu})
+    values = _double_global_batch(scenario, {_BATCH: 2 * scenario.workload.batch_per_gpu})
     return (Change("2x the batch per GPU", values, 2.0),)
 
 
 def accumulation(scenario: Scenario) -> Options:
     """Double the passes of a step, so that gradients are exchanged half as often per sample."""
     now = scenario.workload.gradient_accumulation
-    values = _doubled(scenario, {_PASSES: 2 * now})
+    values = _double_global_batch(scenario, {_PASSES: 2 * now})
     return (Change(f"gradient accumulation {now} -> {2 * now} passes", values, 2.0),)
 
 
-def _doubled(scenario: Scenario, values: dict[str, Any]) -> dict[str, Any]:
+def _double_global_batch(scenario: Scenario, values: dict[str, Any]) -> dict[str, Any]:
     global_batch = scenario.workload.global_batch
     if global_batch is None:
         return values
-    # First, because values are set one by one, and passes must stay whole in between.
+    # Set the global batch first, because values are set one by one and passes must stay whole.
     return {"workload.global_batch": 2 * global_batch, **values}
 
 
@@ -54,13 +54,13 @@ def checkpoint(scenario: Scenario) -> Options:
         return "all activations are kept already"
     older = {} if workload.checkpointing is None else {"workload.checkpointing": None}
     now = workload.checkpointing or workload.checkpoint
-    found = []
+    changes = []
     for kept in _KEEPS_MORE:
         if kept != now:
             values = {**older, "workload.checkpoint": kept}
             words = f"checkpoint {now if isinstance(now, str) else 'in part'} -> {kept}"
-            found.append(_fitting(scenario, Change(words, values)))
-    return tuple(found)
+            changes.append(_fitting(scenario, Change(words, values)))
+    return tuple(changes)
 
 
 def _fitting(scenario: Scenario, change: Change) -> Change:
@@ -70,7 +70,7 @@ def _fitting(scenario: Scenario, change: Change) -> Change:
         return change
     now = trial.workload.gradient_accumulation
     for number, split in _in_passes(trial):
-        for suffix, way in (("", {}), (", which divide their gradients", _synced(trial))):
+        for suffix, way in (("", {}), (", which divide their gradients", _sync_each_pass(trial))):
             values = {**change.values, **split, **way}
             if number >= now and memory_use(changed(scenario, values)).fits:
                 passes = "1 pass" if number == 1 else f"{number} passes"
@@ -78,7 +78,7 @@ def _fitting(scenario: Scenario, change: Change) -> Change:
     return change
 
 
-def _synced(scenario: Scenario) -> dict[str, Any]:
+def _sync_each_pass(scenario: Scenario) -> dict[str, Any]:
     """Return the values that keep sharded gradients divided over passes."""
     sharded = scenario.strategy.aggregation.sharding_stage is not None
     return {_SYNCED: True} if sharded else {}
@@ -88,7 +88,7 @@ def _in_passes(scenario: Scenario) -> Iterator[tuple[int, dict[str, Any]]]:
     """Yield each possible number of passes of a step's samples, and the values."""
     workload = scenario.workload
     samples = workload.batch_per_gpu * workload.gradient_accumulation
-    # The batch and its passes determine it, and may differ from it in between.
+    # Unset the global batch, which batch and passes determine and may contradict in between.
     stated = {} if workload.global_batch is None else {"workload.global_batch": None}
     for number in range(1, samples + 1):
         if samples % number == 0:

@@ -17,7 +17,7 @@ from dpsim.base.arrays import FloatArray
 from dpsim.engine import Interval, Run
 
 KINDS = ("compute", "input", "encode", "communication", "waiting")
-_CLOSE = 1e-9  # of the step: closer times are equal
+_TOLERANCE = 1e-9  # share of the step; closer times are equal
 
 
 class Segment(NamedTuple):
@@ -34,7 +34,7 @@ class Segment(NamedTuple):
 class CriticalPath:
     """The critical path of a step (0: the first after warm-up), earliest segment first.
 
-    It ends at ``worker``.
+    The path ends at ``worker``.
     """
 
     step: int
@@ -68,7 +68,7 @@ class CriticalPath:
 def critical_path(run: Run, step: int) -> CriticalPath:
     """Return the critical path of the recorded step ``step`` of ``run``, over all workers.
 
-    It ends at the last worker, or at a typical one if workers are independent.
+    The path ends at the last worker, or at a typical one if workers are independent.
     """
     number = run.scenario.run.warmup + step
     lengths = run.all_steps.step[number]
@@ -85,7 +85,7 @@ def critical_path(run: Run, step: int) -> CriticalPath:
         ends - lengths,
         float(ends[chosen]),
         chosen,
-        _CLOSE * float(lengths.max()),
+        _TOLERANCE * float(lengths.max()),
         is_collective=not run.job.independent_workers and not of_neighbours,
     )
     return CriticalPath(step, chosen, segments)
@@ -108,13 +108,13 @@ class _StepIntervals:
         """Return the interval of ``worker`` that ended at ``time``, preferably computing."""
         candidates = []
         for each in self._by_worker.get(worker, ()):
-            # Not an interval without length, or the walk would not end.
+            # Skip an interval without length, or the walk would not end.
             if abs(each.end - time) <= self.close < time - each.start:
                 candidates.append(each)
         if not candidates:
             return None
 
-        # The latest start, so that the walk skips nothing in between.
+        # Take the latest start, so that the walk skips nothing in between.
         return min(candidates, key=lambda each: (each.stream == "communication", -each.start))
 
     def before(self, worker: int, time: float) -> float:
@@ -144,7 +144,7 @@ def walk_back(
     ``starts`` (s): when each worker began the step. Times closer than ``close`` are equal.
     ``is_collective``: transfers of one name are one collective of all workers.
     """
-    step, found = _StepIntervals(intervals, close), list[Segment]()
+    step, path = _StepIntervals(intervals, close), list[Segment]()
     begin = float(starts.min())
 
     # Each iteration goes back by more than `close`, or to a worker's start, so the walk ends.
@@ -152,16 +152,16 @@ def walk_back(
         ended = step.ending(worker, time)
         if ended is None:
             since = max(step.before(worker, time), float(starts[worker]))
-            found.append(Segment("waiting", "waiting", worker, since - begin, time - since))
+            path.append(Segment("waiting", "waiting", worker, since - begin, time - since))
             time = since
             continue
         if ended.stream == "communication" and is_collective:
             ended = step.last_to_enter(ended)
         # A transfer may have begun in the previous step.
         since = max(ended.start, float(starts[ended.worker]))
-        found.append(Segment(_kind(ended), ended.name, ended.worker, since - begin, time - since))
+        path.append(Segment(_kind(ended), ended.name, ended.worker, since - begin, time - since))
         time, worker = since, ended.worker
-    return tuple(_merged(found[::-1]))
+    return tuple(_merge(path[::-1]))
 
 
 def _kind(interval: Interval) -> str:
@@ -170,10 +170,10 @@ def _kind(interval: Interval) -> str:
     return interval.stream
 
 
-def _merged(segments: Sequence[Segment]) -> list[Segment]:
-    found = []
+def _merge(segments: Sequence[Segment]) -> list[Segment]:
+    merged = []
     for _, group in groupby(segments, lambda each: (each.kind, each.name, each.worker)):
-        merged = list(group)
-        seconds = sum(each.seconds for each in merged)
-        found.append(merged[0]._replace(seconds=seconds))
-    return found
+        parts = list(group)
+        seconds = sum(each.seconds for each in parts)
+        merged.append(parts[0]._replace(seconds=seconds))
+    return merged

@@ -37,10 +37,10 @@ from dpsim.studies.explain.verdict import verdict
 
 Predict = Callable[[Scenario], Result]
 
-_STEADY = 1e-9
+_EQUAL_WITHIN = 1e-9
 _EQUAL_STEPS = 2  # enough if all steps are equal
 _SLOW_STEPS = 10  # enough if each takes long to simulate
-_TRIAL = 4  # steps in which a knob's options are compared; the best is simulated in full
+_TRIAL_STEPS = 4  # steps in which a knob's options are compared; the best is simulated in full
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -139,9 +139,9 @@ def explain(
 
     jobs = KeptJobs()  # most knobs do not change the cluster
 
-    def predict(given: Scenario) -> Result:
+    def predict(changed_scenario: Scenario) -> Result:
         with budget.part(), prepared_by(jobs.prepare):
-            return simulate(given, lambda _: tick())
+            return simulate(changed_scenario, lambda _: tick())
 
     watched = budget.watch(say, scenario.run.warmup + scenario.run.steps)
 
@@ -153,7 +153,8 @@ def explain(
     with budget.part(), prepared_by(jobs.prepare):
         run = run_scenario(scenario, Recording(steps=None), first, quick=True)
     # This run keeps all intervals, from which the critical path is read.
-    base, pinned = run.result, _pinned(run)
+    base = run.result
+    pinned = _fitted_scale(run)
     path = critical_path(run, _typical(run))
     found(path)
     fixed = changed(scenario, pinned)
@@ -168,7 +169,7 @@ def explain(
     if forecast is not None:
         say(f"a step takes {human(base.mean_step, TIME)}; turning knobs: {forecast}")
     turns: dict[str, Turn] = {}
-    # The quickest knobs first: there may be no time for the others.
+    # Turn the quickest knobs first, because there may be no time for the others.
     for name in sorted(options, key=lambda name: _count(options[name])):
         turn = turns[name] = _turn(name, options[name], tried, before, pinned, predict)
         if forecast is not None and turn.change is not None:
@@ -176,7 +177,7 @@ def explain(
         found(turn)
         progress(len(turns))
 
-    # Largest gain first; knobs that cannot be turned last.
+    # Sort by gain, the largest first; knobs that cannot be turned are last.
     ranked = sorted(
         (turns[name] for name in KNOBS),
         key=lambda turn: (turn.change is None, turn.change_per_sample),
@@ -195,7 +196,7 @@ def _count(options: Options) -> int:
     return 0 if isinstance(options, str) else len(options)
 
 
-def _pinned(run: Run) -> Values:
+def _fitted_scale(run: Run) -> Values:
     """Return the fitted factor of compute times, which replaces the measured step."""
     factor = fitted_factor(run.job)
     return {} if factor is None else {"calibration": factor}
@@ -205,7 +206,7 @@ def _steps_needed(base: Result, scenario: Scenario) -> int:
     """Return how many steps show the effect of a knob."""
     # Steps of one worker must be equal; workers may differ.
     times = base.steps.step
-    if not base.independent_workers and np.ptp(times, axis=0).max() <= _STEADY * times.mean():
+    if not base.independent_workers and np.ptp(times, axis=0).max() <= _EQUAL_WITHIN * times.mean():
         return _EQUAL_STEPS
     by_flows = not base.independent_workers and scenario.strategy.aggregation.timed_by_flows
     return _SLOW_STEPS if by_flows else scenario.run.steps
@@ -234,34 +235,34 @@ def _turn(
         return Turn(name, knob, base, None, None, options)
     # With periodic averaging a few steps are not representative.
     several = len(options) > 1 and scenario.strategy.sync.one_version
-    trial = _shorter(scenario, _TRIAL, 1) if several else scenario
-    found, refused = _simulated(options, trial, predict)
-    if several and found and trial != scenario:
-        best_of_trial, _ = _best(found)
-        found, refused = _simulated([best_of_trial], scenario, predict)
-    if not found:
+    trial = _shorter(scenario, _TRIAL_STEPS, 1) if several else scenario
+    results, refused = _simulate_options(options, trial, predict)
+    if several and results and trial != scenario:
+        best_of_trial, _ = _best(results)
+        results, refused = _simulate_options([best_of_trial], scenario, predict)
+    if not results:
         return Turn(name, knob, base, None, None, f"{options[0].words} cannot be: {refused}")
-    best, result = _best(found)
-    # With the pinned scale, so that setting the values by hand gives the same result.
+    best, result = _best(results)
+    # Include the pinned scale, so that setting the values by hand gives the same result.
     return Turn(name, knob, base, replace(best, values={**pinned, **best.values}), result, None)
 
 
-def _simulated(
+def _simulate_options(
     options: Iterable[Change], scenario: Scenario, predict: Predict
 ) -> tuple[list[tuple[Change, Result]], str]:
     """Return the possible changes with their results, and why the last other one is refused."""
-    found, refused = [], ""
+    results, refused = [], ""
     for change in options:
         try:
-            found.append((change, predict(changed(scenario, change.values))))
-        # FailedError too: a knob that takes too much time or memory does not stop the others.
+            results.append((change, predict(changed(scenario, change.values))))
+        # DpsimError includes FailedError, so a knob without enough time or memory stops no other.
         except DpsimError as error:
             refused = without_remedies(error).partition("\n")[0]
-    return found, refused
+    return results, refused
 
 
-def _best(found: Iterable[tuple[Change, Result]]) -> tuple[Change, Result]:
-    return max(found, key=lambda pair: pair[1].throughput_samples_per_s)
+def _best(results: Iterable[tuple[Change, Result]]) -> tuple[Change, Result]:
+    return max(results, key=lambda pair: pair[1].throughput_samples_per_s)
 
 
 def _typical(run: Run) -> int:
@@ -274,17 +275,17 @@ def _typical(run: Run) -> int:
 def _with_reasons(turns: Iterable[Turn]) -> list[Turn]:
     """Add the reason to each turn that gains nothing."""
     listed = list(turns)
-    # Reversed, so that the knob with the largest gain wins for each part.
+    # Reverse the order, so that for each part the dict keeps the knob with the largest gain.
     helpers = {turn.knob.part: turn.knob.title for turn in reversed(listed) if turn.gains}
-    found = []
+    explained = []
     for turn in listed:
         if turn.result is None or turn.change is None or turn.gains:
-            found.append(turn)
+            explained.append(turn)
             continue
         if turn.unclear:
             why = f"means of so few steps scatter by {turn.threshold:.0%}: more run.steps tell"
         else:
             better_knob = helpers.get(turn.knob.part)
             why = reason(turn.knob, turn.change, turn.base, turn.result, better_knob)
-        found.append(replace(turn, why=why))
-    return found
+        explained.append(replace(turn, why=why))
+    return explained

@@ -65,7 +65,7 @@ def of_each(cluster: ClusterConfig, field: str, value: Callable[[Any], Json]) ->
     return {f"cluster.groups[{number}].{field}": value(group) for number, group in groups}
 
 
-def _scaled(link: Link, rate: float, latency: float) -> Json:
+def _scale(link: Link, rate: float, latency: float) -> Json:
     """Return ``link`` with its rate or latency multiplied."""
     changed = {"value": exact(link.rate.value * rate, RATE), "source": SOURCE}
     if rate != 1.0:
@@ -77,8 +77,8 @@ def _scaled(link: Link, rate: float, latency: float) -> Json:
 def _json(model: object) -> Json:
     """Return a part of a scenario as plain values, without defaults."""
     assert isinstance(model, Config)
-    found: Json = model.model_dump(mode="json", exclude_unset=True)
-    return found
+    values: Json = model.model_dump(mode="json", exclude_unset=True)
+    return values
 
 
 def _inside_one_node(scenario: Scenario) -> bool:
@@ -89,15 +89,15 @@ def _inside_one_node(scenario: Scenario) -> bool:
 
 def _cards(cluster: ClusterConfig, rate: float = 1.0, latency: float = 1.0) -> Json:
     """Return the values that scale the link of every network card."""
-    # In order of precedence: a group's card, the network's, the node's.
+    # A group's card takes precedence over the network's, and that over the node's.
     own = cluster.network.nic
     if cluster.node is not None:
         link = own or cluster.node.nics.link
-        return {"cluster.network.nic": _scaled(link, rate, latency)}
+        return {"cluster.network.nic": _scale(link, rate, latency)}
     return of_each(
         cluster,
         "nic",
-        lambda group: _scaled(group.nic or own or group.node.nics.link, rate, latency),
+        lambda group: _scale(group.nic or own or group.node.nics.link, rate, latency),
     )
 
 
@@ -123,15 +123,15 @@ def _network(cluster: ClusterConfig, *, rate: float = 1.0, latency: float = 1.0)
 
 def _edge(edge: Any, rate: float, latency: float) -> Json:
     """Return an edge of a custom network with its rate and latency scaled."""
-    found = _json(edge)
+    values = _json(edge)
     if edge.link is not None:
-        found["link"] = _scaled(edge.link, rate, latency)
+        values["link"] = _scale(edge.link, rate, latency)
     else:
         # An edge without a catalogue link states its own rate.
-        found["rate"] = exact(edge.rate * rate, RATE)
+        values["rate"] = exact(edge.rate * rate, RATE)
     if edge.latency is not None:
-        found["latency"] = exact(edge.latency * latency, TIME)
-    return found
+        values["latency"] = exact(edge.latency * latency, TIME)
+    return values
 
 
 def _nodes(cluster: ClusterConfig, rate: float = 1.0, latency: float = 1.0) -> Json:
@@ -144,8 +144,8 @@ def _node(node: Node, rate: float, latency: float) -> Json:
         kind: {"value": exact(limit.value * rate, RATE), "source": SOURCE}
         for kind, limit in node.capacities.items()
     }
-    edges = [{**_json(edge), "link": _scaled(edge.link, rate, latency)} for edge in node.edges]
-    bus = _scaled(node.nic_bus, rate, latency)
+    edges = [{**_json(edge), "link": _scale(edge.link, rate, latency)} for edge in node.edges]
+    bus = _scale(node.nic_bus, rate, latency)
     return {**_json(node), "edges": edges, "nic_bus": bus, "capacities": limits}
 
 

@@ -6,10 +6,10 @@ from dpsim.base.units import TIME, human
 from dpsim.engine import PARTS, Result
 from dpsim.studies.explain.knob import Change, Knob
 
-_LITTLE = 0.01  # of a step: a smaller part is negligible
-_MINOR = 0.1  # of a step: below, the largest part is named instead
-_SAME = 1e-6  # of a step: a smaller change may be rounding
-_SHIFTED = 0.5  # of one part's saving: another part takes at least this much
+_LEAST_PART = 0.01  # share of a step below which a part is negligible
+_MINOR = 0.1  # share of a step below which the largest part is named instead
+_ROUNDING = 1e-6  # share of a step below which a change may be rounding
+_SHIFTED_SHARE = 0.5  # of one part's saving, which another part takes at least
 
 
 def reason(
@@ -22,15 +22,15 @@ def reason(
     step = before.mean_step
     step_after = after.mean_step
     # A knob without a factor makes a choice, which may be the present one.
-    if change.factor is None and abs(step_after / step - 1) < _SAME:
-        return _same(after)
+    if change.factor is None and abs(step_after / step - 1) < _ROUNDING:
+        return _same_step(after)
     shifted = _shift(before, after, step)
     if shifted is not None:
         return shifted
     return _share(knob, before, step, better_knob)
 
 
-def _same(after: Result) -> str:
+def _same_step(after: Result) -> str:
     algorithms = ", ".join(after.traffic.algorithms)
     return f"the step stays the same ({algorithms})" if algorithms else "the step stays the same"
 
@@ -42,9 +42,9 @@ def _shift(before: Result, after: Result, step: float) -> str | None:
     takes = max(PARTS, key=lambda part: moved[part])
     saved = -moved[saves]
     taken = moved[takes]
-    least = _LITTLE * step / 2
+    least = _LEAST_PART * step / 2
     more = f"takes {human(taken, TIME, 2)} more"
-    if saved > least and taken > _SHIFTED * saved:
+    if saved > least and taken > _SHIFTED_SHARE * saved:
         already = before.parts_s[takes] / step
         return (
             f"{PARTS[saves].words} saves {human(saved, TIME, 2)}, "
@@ -56,10 +56,10 @@ def _shift(before: Result, after: Result, step: float) -> str | None:
 def _share(knob: Knob, before: Result, step: float, better_knob: str | None) -> str:
     """Return how much of the step the knob could act on."""
     share = before.parts_s[knob.part] / step
-    words = PARTS[knob.part].words
-    if share < _LITTLE:
+    part = PARTS[knob.part].words
+    if share < _LEAST_PART:
         part = f"only {share:.1%}" if share else "no part"
-        return f"{words} is {part} of a step{_overlapped(knob, before)}"
+        return f"{part} is {part} of a step{_overlap_note(knob, before)}"
     other = (
         f"; the knob that shortens it is {better_knob}"
         if better_knob and better_knob != knob.title
@@ -68,11 +68,11 @@ def _share(knob: Knob, before: Result, step: float, better_knob: str | None) -> 
     largest = max(PARTS, key=lambda part: before.parts_s[part])
     if largest != knob.part and share < _MINOR:
         most = f"{PARTS[largest].words} already is {before.parts_s[largest] / step:.0%}"
-        return f"{words} is {share:.0%} of a step, {most}{other}"
-    return f"{words} is {share:.0%} of a step, but hardly depends on {knob.title}{other}"
+        return f"{part} is {share:.0%} of a step, {most}{other}"
+    return f"{part} is {share:.0%} of a step, but hardly depends on {knob.title}{other}"
 
 
-def _overlapped(knob: Knob, before: Result) -> str:
+def _overlap_note(knob: Knob, before: Result) -> str:
     """Return how much communication is overlapped, for a knob of communication."""
     if knob.part != "exposed_comm" or before.overlapped_comm_s <= 0:
         return ""

@@ -126,7 +126,7 @@ def straggler_cost(
         without.mean_step,
         _most(waited, "worker"),
         _most(by_node, "node"),
-        # The costliest first.
+        # Sort by cost, the costliest cause first.
         tuple(sorted(causes, key=lambda cause: cause.step_time_s)),
         tuple(_alternatives(scenario, base, predict)),
     )
@@ -140,9 +140,9 @@ def _disturbances(scenario: Scenario) -> Iterator[tuple[str, tuple[str, Any]]]:
     for name, title in (("slow", "slow workers"), ("transient", "slow-downs that come and go")):
         entries = getattr(disturbance, name)
         for number in range(len(entries)):
-            left = [*entries[:number], *entries[number + 1 :]]
+            others = [*entries[:number], *entries[number + 1 :]]
             which = f" {number}" if len(entries) > 1 else ""
-            yield f"{title}{which}", (f"disturbance.{name}", left)
+            yield f"{title}{which}", (f"disturbance.{name}", others)
 
 
 def _waited_for(wait: FloatArray, compute: FloatArray) -> FloatArray:
@@ -181,7 +181,7 @@ def _alternatives(
     for title, change in _other_kinds(own):
         options = tuple(f"strategy.{part}.kind={kind}" for part, kind in change.items())
         named = {part: {"kind": kind} for part, kind in change.items()}
-        # Both parts at once, because one alone may conflict with the rest.
+        # Set both parts at once, because one alone may conflict with the rest.
         whole = own.model_dump(mode="json", exclude_unset=True) | named
         try:
             other = changed(scenario, {"strategy": whole, "run.steps": steps})

@@ -27,17 +27,17 @@ def library(scenario: Scenario) -> Options:
     aggregation = scenario.strategy.aggregation
     if "library" not in type(aggregation).model_fields:
         return "what is communicated is no library's collective"
-    # Resolved, because the scenario may say auto.
+    # Resolve the library, because the scenario may say auto.
     now = prepare(scenario).setting.library
     path = "strategy.aggregation.library"
     if now != "ideal":
         return (
             Change(f"library {now} -> ideal, without the library's overheads", {path: "ideal"}),
         )
-    found = prepare(changed(scenario, {path: "auto"})).setting.library
-    if found == "ideal":
+    automatic = prepare(changed(scenario, {path: "auto"})).setting.library
+    if automatic == "ideal":
         return "no library serves these GPUs and this algorithm, or the network is to be as asked"
-    return (Change(f"library ideal -> {found}, as it runs", {path: found}),)
+    return (Change(f"library ideal -> {automatic}, as it runs", {path: automatic}),)
 
 
 def sharding(scenario: Scenario) -> Options:

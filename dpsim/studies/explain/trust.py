@@ -65,8 +65,8 @@ def trust(run: Run) -> Trust:
     """Return what determines the interval of the run's mean step, and what would narrow it."""
     interval = run.result.interval
     assert interval is not None
-    found = sorted(_measures(run, interval.width), key=lambda each: each.interval.width)
-    return Trust(run.job.scenario.name, run.step_time, interval, uncertainty_of(run), tuple(found))
+    ranked = sorted(_measures(run, interval.width), key=lambda each: each.interval.width)
+    return Trust(run.job.scenario.name, run.step_time, interval, uncertainty_of(run), tuple(ranked))
 
 
 def _measures(run: Run, width: float) -> Iterator[Measure]:
@@ -77,16 +77,16 @@ def _measures(run: Run, width: float) -> Iterator[Measure]:
     batch, fullest = job.scenario.workload.batch_per_gpu, max(job.workers_of_nodes)
     how = "calibration: {nodes: 1, step_time: ..., source: ...} in the scenario"
     tried = {}
-    for what, gpus in (("one step on one GPU", 1), ("one step on one full node", fullest)):
+    for name, gpus in (("one step on one GPU", 1), ("one step on one full node", fullest)):
         known = (KnownRun(nodes=1, gpus_per_node=gpus, batch=batch),)
         scaled = calibrated_error(job, known, fitted=False)
-        tried[what] = how, replace(errors, computing=scaled)
+        tried[name] = how, replace(errors, computing=scaled)
     four = tuple(each.run for each in plan(job.scenario))
     fitted = calibrated_error(job, four, fitted=True)
     how = "dpsim calibrate --plan FILE, then dpsim calibrate FILE STEPS.csv -o PROFILE.json"
     whole_steps = whole_step_errors(fitted, errors.rest + errors.exposed)
     tried["the four steps of dpsim calibrate --plan"] = how, whole_steps
-    for what, (how, then) in tried.items():
+    for name, (how, then) in tried.items():
         interval = errors_interval(then)
         if interval.width < width:
-            yield Measure(what, how, interval)
+            yield Measure(name, how, interval)

@@ -35,7 +35,7 @@ class Turn:
     def change_per_sample(self) -> float:
         """The relative change of the time per sample over all workers.
 
-        It differs from the step's change if the batch or the workers' speeds change.
+        The change differs from the step's if the batch or the workers' speeds change.
         """
         if self.result is None:
             return 0.0
@@ -122,7 +122,7 @@ def gain(turn: Turn) -> str:
     assert turn.change is not None
     caveats = ", which the models' errors leave open" if turn.within_error else ""
     before, after = (_memory_warnings(each) for each in (turn.base, turn.result))
-    # Not warnings that the unchanged scenario has too.
+    # Leave out warnings that the unchanged scenario has too.
     caveats += "".join(f"; {each}" for each in after) if not before else ""
     if abs(turn.step_change - turn.change_per_sample) < _NEGLIGIBLE:
         return f"{turn.change.words}: {percent(turn.step_change)}{caveats}"

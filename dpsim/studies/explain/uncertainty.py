@@ -104,7 +104,7 @@ def uncertainty_of(run: Run) -> Uncertainty:
     """
     errors = step_errors(run.job, run.steps)
     step = run.step_time
-    jitter = _Drawn(run.result.resampled_means - step)
+    jitter = _Empirical(run.result.resampled_means - step)
     sending = errors.sending if len(errors.parts) > 1 else ModelError("nothing is communicated")
     inputs = [
         _input("computing", errors.computing, errors.computing.basis),
@@ -123,19 +123,19 @@ def uncertainty_of(run: Run) -> Uncertainty:
 
     first, total = _indices(model, distributions, step)
     alone, without = _intervals(model, distributions)
-    found = [
+    attributed = [
         replace(each, first_order=first[i], total=total[i], alone_s=alone[i], without_s=without[i])
         for i, each in enumerate(inputs)
     ]
-    # A stable sort, for inputs without a contribution.
-    found.sort(key=lambda each: -(each.total or 0.0))
-    low, high = _bounds(model(_sampled(distributions)))
+    # The sort is stable, so inputs without a contribution keep their order.
+    attributed.sort(key=lambda each: -(each.total or 0.0))
+    low, high = _bounds(model(_sample(distributions)))
     share = _latency_share(run.job) if len(errors.parts) > 1 else None
-    return Uncertainty(step, low, high, tuple(found), share)
+    return Uncertainty(step, low, high, tuple(attributed), share)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Drawn:
+class _Empirical:
     """An empirical distribution, given by its draws."""
 
     draws: FloatArray
@@ -156,16 +156,16 @@ def _indices(
     """Return the first-order and total indices of each input."""
     from scipy.stats import sobol_indices
 
-    # Without variance there are no shares of it.
-    if np.ptp(model(_sampled(distributions))) <= _ROUNDING * step:
+    # If the step does not vary, there is no variance to attribute.
+    if np.ptp(model(_sample(distributions))) <= _ROUNDING * step:
         nothing: list[float | None] = [None] * len(distributions)
         return nothing, nothing
     # scipy's stubs only know univariate distributions.
     dists: list[Any] = list(distributions)
     rng = np.random.default_rng(0)
-    found = sobol_indices(func=model, n=_SAMPLES, dists=dists, rng=rng)
+    indices = sobol_indices(func=model, n=_SAMPLES, dists=dists, rng=rng)
     # Estimates near 0 or 1 may be slightly outside.
-    first, total = (np.clip(each, 0.0, 1.0) for each in (found.first_order, found.total_order))
+    first, total = (np.clip(each, 0.0, 1.0) for each in (indices.first_order, indices.total_order))
     return first.tolist(), total.tolist()
 
 
@@ -173,8 +173,8 @@ def _intervals(
     model: Callable[[FloatArray], FloatArray], distributions: Sequence[_Distribution]
 ) -> tuple[list[tuple[float, float]], list[tuple[float, float]]]:
     """Return the step's intervals if only each input is uncertain, and if only the others are."""
-    drawn = _sampled(distributions)
-    # The prediction: both factors 1, no jitter added.
+    drawn = _sample(distributions)
+    # For the prediction, both factors are 1 and the added jitter is 0.
     predicted = np.broadcast_to(np.array([[1.0], [1.0], [0.0]]), drawn.shape)
     alone, without = [], []
     for i in range(len(drawn)):
@@ -184,7 +184,7 @@ def _intervals(
     return alone, without
 
 
-def _sampled(distributions: Sequence[_Distribution]) -> FloatArray:
+def _sample(distributions: Sequence[_Distribution]) -> FloatArray:
     """Return draws of the inputs, the same each time, of shape (inputs, samples)."""
     levels = np.random.default_rng(0).uniform(size=(len(distributions), _SAMPLES))
     return np.array([each.ppf(row) for each, row in zip(distributions, levels, strict=True)])

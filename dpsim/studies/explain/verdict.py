@@ -8,9 +8,9 @@ from dpsim.base.units import DATA, human
 from dpsim.engine import PartName, Result
 from dpsim.hardware import device_kind
 
-_FULL = 0.8  # utilisation of a link that limits the step
-_MOST = 0.8  # share of computing above which little else matters
-_SOME, _SMALL = 0.1, 0.05  # of the step: shares that are mentioned
+_FULL_UTILISATION = 0.8  # utilisation of a link that limits the step
+_COMPUTE_BOUND = 0.8  # share of computing above which little else matters
+_NOTABLE_SHARE, _SMALL_SHARE = 0.1, 0.05  # of the step: shares that are mentioned
 
 _DEVICES = {
     "gpu": "GPUs",
@@ -36,9 +36,9 @@ def verdict(result: Result) -> str:
     if result.input_bound and result.pipeline is not None:
         stage = result.pipeline.slowest_stage()
         return f"{shares['input']:.0%} of the step waits for input: {stage} is what is slow."
-    if result.traffic.busiest_link_utilisation >= _FULL:
+    if result.traffic.busiest_link_utilisation >= _FULL_UTILISATION:
         return _full_link(result, shares["compute"], shares["exposed_comm"])
-    if shares["compute"] >= _MOST:
+    if shares["compute"] >= _COMPUTE_BOUND:
         return _computing(result, shares)
     return _largest(result, shares)
 
@@ -61,7 +61,7 @@ def _full_link(result: Result, computing: float, exposed: float) -> str:
     words = link_words(traffic.busiest_link or "")
     busy = f"{_capital(words)} {_verb(words)} busy {traffic.busiest_link_utilisation:.0%} of the"
     # A full link does not slow the step if its traffic overlaps with computing.
-    if exposed < _SMALL:
+    if exposed < _SMALL_SHARE:
         hidden = f"hidden behind {computing:.0%} computing"
         return f"{busy} step, {hidden}: faster GPUs alone gain little."
     return f"{busy} step: the network holds it back."
@@ -72,10 +72,10 @@ def _computing(result: Result, shares: Mapping[PartName, float]) -> str:
     text = f"{shares['compute']:.0%} computing"
     if result.traffic.busiest_link is None:
         return f"{text}: nothing is sent that could slow it."
-    if shares["exposed_comm"] >= _SOME:
+    if shares["exposed_comm"] >= _NOTABLE_SHARE:
         return f"{text}, {shares['exposed_comm']:.0%} exposed communication."
     waits = shares["straggler_wait"]
-    late = f"; {waits:.0%} waits for slower workers" if waits >= _SMALL else ""
+    late = f"; {waits:.0%} waits for slower workers" if waits >= _SMALL_SHARE else ""
     return f"{text}: the network is not your problem{late}."
 
 

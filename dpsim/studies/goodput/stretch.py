@@ -75,11 +75,11 @@ def kept_of(cause: Cause | None, *, has_copies: bool) -> Kept:
 def restart_after(job: Machine, kept: Kept) -> float:
     """Return the seconds from an interruption until the job computes again."""
     if kept is Kept.ALL:
-        # A planned stop, or returning workers: a checkpoint and a restart.
+        # A planned stop and returning workers need a checkpoint and a restart.
         return job.plan.cost + job.plan.write + job.restart - job.notice
     if job.copies is None:
         return job.restart
-    # A crash while a checkpoint is written returns to the one before: like a longer restart.
+    # A crash while a checkpoint is written falls back to the previous one, like a longer restart.
     return job.copies.restart if kept is Kept.COPY else job.restart + job.plan.write
 
 
@@ -103,7 +103,7 @@ class Books:
     def book(self, stretches: Sequence[Stretch]) -> FloatArray:
         """Book a stretch of each run, and return the lost seconds.
 
-        They may exceed the stretch: earlier work since the last checkpoint may be lost too.
+        More than the stretch may be lost, because earlier work since the last checkpoint is too.
         """
         seconds, strength, kept = np.array([each[:3] for each in stretches]).T
         to_copy, to_checkpoint = kept == Kept.COPY, kept == Kept.CHECKPOINT
@@ -152,11 +152,11 @@ def histories(
     # Runs that have ended get empty stretches.
     aligned = zip_longest(*(each.stretches for each in courses), fillvalue=Stretch())
     lost = [books.book(stretches)[own].tolist() for stretches in aligned]
-    found = []
+    listed = []
     for run, course in enumerate(courses):
         ended = zip(course.stretches, lost, strict=False)  # others may have more stretches
         stops = [each.stop._replace(lost=work[run]) for each, work in ended if each.stop]
         useful, waiting, checkpoints, whole = books.booked[:, own, run].tolist()
         waiting += course.waiting
-        found.append(History(useful, checkpoints, whole, course.restarting, waiting, stops))
-    return found, books.booked[0]
+        listed.append(History(useful, checkpoints, whole, course.restarting, waiting, stops))
+    return listed, books.booked[0]

@@ -25,7 +25,7 @@ from dpsim.studies.goodput.stretch import History, Stop, histories
 
 SHARES = ("useful", "checkpoints", "lost", "restarting", "waiting")
 _RUNS = 100
-_AROUND = 2.0 ** np.arange(-2.0, 2.25, 0.25)  # intervals to try, over the closed form's best
+_FACTORS = 2.0 ** np.arange(-2.0, 2.25, 0.25)  # intervals to try, over the closed form's best
 _MOST_FAULTS = 2_000_000  # in all runs together
 
 
@@ -98,7 +98,7 @@ def goodput_study(
     ``loading``: seconds after each restart until all workers hold the checkpoint. All intervals are
     simulated with the same faults. Raises DpsimError for too many faults.
     """
-    # Once, because they may be read from a file.
+    # Compute the causes once, because they may be read from a file.
     causes = crashes.causes(workers, per_node)
     expected = crashes.goodput_of(causes, workers, loading)
     machine = Machine(
@@ -111,16 +111,17 @@ def goodput_study(
         crashes.elastic,
         crashes.copies(loading),
     )
-    plan, drawn = machine.plan, _drawn(machine, seconds, seed, runs)
+    plan = machine.plan
+    drawn = _draw_runs(machine, seconds, seed, runs)
     # The scenario's interval may be far from a good one.
     centre = crashes.model_copy(update={"checkpoint_interval": None}).plan(causes).interval
     intervals = _intervals(plan, centre)
     machines = [replace(machine, plan=replace(plan, interval=each)) for each in intervals]
-    # The same faults for each interval, so that chance does not decide.
+    # Use the same faults for each interval, so that chance does not decide.
     courses = [course_of(machine, seconds, faults) for faults in drawn]
     runs_of_plan, useful = histories(machines, courses, intervals.index(plan.interval))
     tried = list(zip(intervals, (useful.mean(axis=1) / seconds).tolist(), strict=True))
-    # The spread of single runs, not the error of their mean.
+    # Give the spread of single runs instead of the error of their mean.
     shares = [each.useful / seconds for each in runs_of_plan]
     low, high = np.quantile(shares, [0.025, 0.975])
     return GoodputStudy(
@@ -146,7 +147,7 @@ def goodput_study(
     )
 
 
-def _drawn(machine: Machine, seconds: float, seed: int, runs: int) -> list[Faults]:
+def _draw_runs(machine: Machine, seconds: float, seed: int, runs: int) -> list[Faults]:
     """Draw the faults of each run. Raises DpsimError for too many of them."""
     # Simulation time is proportional to the number of faults.
     earlier = sum(cause.first_rate * relevant_seconds(cause) for cause in machine.causes)
@@ -162,7 +163,7 @@ def _drawn(machine: Machine, seconds: float, seed: int, runs: int) -> list[Fault
 def _intervals(plan: Checkpoints, centre: float) -> list[float]:
     """Return the checkpoint intervals to try, ascending: the plan's, and some around ``centre``."""
     least = plan.write - plan.cost  # a checkpoint cannot begin before the previous one is written
-    return sorted({plan.interval, *np.maximum(centre * _AROUND, least).tolist()})
+    return sorted({plan.interval, *np.maximum(centre * _FACTORS, least).tolist()})
 
 
 def _by_cause(machine: Machine, runs: Sequence[History], seconds: float) -> list[ByCause]:

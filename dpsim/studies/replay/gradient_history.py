@@ -63,9 +63,9 @@ def first_reads(gradients: Gradients, *, own_reads: bool = False) -> IntArray:
         of_worker = gradients.worker == worker
         order = np.argsort(gradients.clock[of_worker])
         clocks = gradients.clock[of_worker][order]
-        # Sorted too: a worker never reads an older version than before.
+        # The versions are sorted too, because a worker never reads an older version than before.
         versions_read = gradients.read[of_worker][order]
-        # Update u makes version u + 1: the first read above u is the first that includes it.
+        # Update u makes version u + 1, so the first read above u is the first that includes it.
         index = np.searchsorted(versions_read, gradients.update, side="right")
         read = (index < len(versions_read)) & used
         firsts[read, worker] = clocks[index[read]]

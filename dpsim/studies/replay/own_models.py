@@ -171,12 +171,12 @@ class Gossip(OwnModels):
         exchanged = self.job.exchange(step).kind
         turn = step % len(self._mixing)
         if exchanged == "gradients":
-            self.models = self._mixed(turn)
+            self.models = self._mix(turn)
         self.models = self.models - self.moves(gradients)
         if exchanged == "models":
-            self.models = self._mixed(turn)
+            self.models = self._mix(turn)
 
-    def _mixed(self, turn: int) -> RealArray:
+    def _mix(self, turn: int) -> RealArray:
         mixing = self._mixing[turn]
         if self.codec.exact:
             return np.asarray(mixing @ self.models)

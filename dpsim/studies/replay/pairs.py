@@ -46,7 +46,7 @@ class Pairs:
             recorder.record(0, 0.0, 0, self.models, self.models)
         for act in acts:
             if act.what == "read":
-                # A copy: others may average with the worker while it computes.
+                # Copy the model, because others may average with the worker while it computes.
                 self._read[act.worker] = act.clock, self.models[act.worker].copy()
                 self._averaged_when_read[act.worker] = self._averaged[act.worker]
                 continue
@@ -80,7 +80,7 @@ class Pairs:
                 self._codec,
                 self._trainer.network.parameters,
                 self._trainer.seed,
-                # A random stream per direction.
+                # Each direction has its own random stream.
                 sender=worker * self._trainer.workers + partner,
                 feedback=False,
             )
@@ -104,7 +104,7 @@ class Pairs:
         clocks: list[int] = []
         models: list[RealArray] = []
         for worker in workers:
-            # Sorted, so that results do not depend on the order of reading.
+            # ``workers`` is sorted, so that results do not depend on the order of reading.
             clock, model = self._read.pop(worker)
             clocks.append(clock)
             models.append(model)

@@ -14,7 +14,7 @@ import numpy as np
 from dpsim.base.arrays import FloatArray, RealArray
 from dpsim.scenario import Scenario
 from dpsim.studies.replay.curve import CurveRecorder, Progress
-from dpsim.studies.replay.replay import Replay, replay_recorded
+from dpsim.studies.replay.replay import Replay, replay_with_recorder
 from dpsim.studies.replay.trainer import Trainer
 
 _GRID = 25  # points in each direction
@@ -59,10 +59,10 @@ class Paths:
 
 def weight_paths(scenario: Scenario, progress: Progress = lambda what, done, total: None) -> Paths:
     """Train as `replay` does, and project the weights. Raises DpsimError."""
-    found, trainer, recorder = replay_recorded(scenario, progress, _PathRecorder)
+    result, trainer, recorder = replay_with_recorder(scenario, progress, _PathRecorder)
     assert isinstance(recorder, _PathRecorder)
     weights = np.stack(recorder.kept)
-    # One cloud of all workers at all times.
+    # Project all workers at all times together.
     flat = weights.reshape(-1, weights.shape[2])
     middle = flat.mean(axis=0)
     # The rows of `directions` are the principal directions, the strongest first.
@@ -74,12 +74,12 @@ def weight_paths(scenario: Scenario, progress: Progress = lambda what, done, tot
     loss = _surface(trainer, middle, plane, across, up, progress)
     total = float((strengths**2).sum())
     share = float((strengths[:2] ** 2).sum()) / total if total else 1.0
-    return Paths(found, workers, centre, across, up, loss, share)
+    return Paths(result, workers, centre, across, up, loss, share)
 
 
 def _grid(values: FloatArray) -> FloatArray:
     low, high = float(values.min()), float(values.max())
-    # Some width, even if paths do not move in a direction.
+    # Give the grid some width even if paths do not move in a direction.
     margin = _MARGIN * (high - low) or 1.0
     return np.linspace(low - margin, high + margin, _GRID)
 

@@ -120,15 +120,15 @@ def replay(scenario: Scenario, progress: Progress = lambda what, done, total: No
     The same scenario and seed give the same result. ``progress`` is called with the current
     activity, the amount done, and the total. Raises DpsimError like `simulate`.
     """
-    return replay_recorded(scenario, progress, CurveRecorder)[0]
+    return replay_with_recorder(scenario, progress, CurveRecorder)[0]
 
 
-def replay_recorded(
+def replay_with_recorder(
     scenario: Scenario, progress: Progress, recorded_by: type[CurveRecorder]
 ) -> tuple[Replay, Trainer, CurveRecorder]:
     """Train like `replay`; also return the trainer and the recorder. Raises DpsimError."""
     config = scenario.replay
-    # Learning begins with the first step: none of them is warm-up.
+    # Learning begins with the first step, so none of the steps is warm-up.
     settings = scenario.run.model_copy(update={"steps": config.steps, "warmup": 0})
     run = run_scenario(
         scenario.model_copy(update={"run": settings}),
@@ -150,7 +150,7 @@ def replay_recorded(
     trained = _Training(job, trainer, gradients, log, recorder)
     with np.errstate(over="ignore", invalid="ignore"):  # training may diverge: a valid answer
         parameters = trained.run()
-    found = Replay(
+    result = Replay(
         scenario.name,
         config,
         job.workers,
@@ -165,7 +165,7 @@ def replay_recorded(
         trained.own_reads,
         trained.versions,
     )
-    return found, trainer, recorder
+    return result, trainer, recorder
 
 
 def _learners_have_models(job: Job) -> bool:
@@ -189,7 +189,7 @@ def _bytes_after(job: Job, gradients: Gradients, log: Log) -> RealArray:
         return np.cumsum([sent[kind] for kind in kinds])
     each = np.mean([bytes_in_step(job, turn) for turn in range(turns)]) / job.workers
 
-    # Everything handed over by then has been sent, used or not.
+    # By an update's time, every gradient handed over has been sent, used or not.
     handed_over = np.sort(gradients.done[~np.isnan(gradients.done)])
     return np.asarray(each * np.searchsorted(handed_over, log.times, side="right"))
 
@@ -218,10 +218,10 @@ class _Training:
             self.versions = np.array(pairs.stale)
             return self._with_consensus(parameters)
         if self._job.one_version:
-            return self._shared()
+            return self._train_shared()
         return self._with_consensus(self._own_models().run(self._log.times, self._recorder))
 
-    def _shared(self) -> RealArray:
+    def _train_shared(self) -> RealArray:
         update, read = self._gradients.update, self._gradients.read
         used = (update >= 0) & (update < len(self._log.times))
         self.versions = (update - read)[used]

@@ -134,7 +134,7 @@ class SharedParameters:
         ]
         if not kept:
             return 0.0
-        # Scaled like the update.
+        # Scale the gradients like the update.
         parts = 1 if self._trainer.config.reduction == "sum" else self._trainer.workers
         nothing = np.zeros(self._trainer.network.parameters)
         return sum((own for _, own in kept), start=nothing) * self._rate / parts

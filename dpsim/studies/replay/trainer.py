@@ -10,7 +10,7 @@ from dpsim.scenario import ReplayConfig
 from dpsim.studies.replay.learning import NETWORKS, Sampler, digits, mean_loss
 
 # Gradients computed at once, to limit memory: this many of the MLP take 80 MB.
-_AT_ONCE = 4096
+_MOST_AT_ONCE = 4096
 
 
 class Trainer:
@@ -41,15 +41,15 @@ class Trainer:
         ``parameters`` are those of each worker (n, P), or (1, P) for all.
         """
         samples = self.sampler.indices(workers, clocks)
-        found = []
-        for begin in range(0, len(workers), _AT_ONCE):
-            part = slice(begin, begin + _AT_ONCE)
-            held = parameters if len(parameters) == 1 else parameters[part]  # one row is broadcast
+        computed = []
+        for begin in range(0, len(workers), _MOST_AT_ONCE):
+            part = slice(begin, begin + _MOST_AT_ONCE)
+            read = parameters if len(parameters) == 1 else parameters[part]  # one row is broadcast
             images = self.digits.images[samples[part]]
             labels = self.digits.labels[samples[part]]
-            _, gradients = self.network.gradients(held, images, labels)
-            found.append(gradients)
-        return found[0] if len(found) == 1 else np.concatenate(found)
+            _, gradients = self.network.gradients(read, images, labels)
+            computed.append(gradients)
+        return computed[0] if len(computed) == 1 else np.concatenate(computed)
 
     def measure(self, parameters: RealArray) -> tuple[float, float]:
         """Return the training loss and test accuracy at ``parameters`` (P,).
@@ -57,9 +57,9 @@ class Trainer:
         The loss is over all training samples; the accuracy is the share of test images classified
         correctly.
         """
-        known = self.digits
-        scores = self.network.scores(parameters[None], known.images[None])
-        losses = mean_loss(scores, known.labels[None])
-        test_scores = self.network.scores(parameters[None], known.test_images[None])
+        data = self.digits
+        scores = self.network.scores(parameters[None], data.images[None])
+        losses = mean_loss(scores, data.labels[None])
+        test_scores = self.network.scores(parameters[None], data.test_images[None])
         guesses = test_scores[0].argmax(axis=-1)
-        return float(losses[0]), float((guesses == known.test_labels).mean())
+        return float(losses[0]), float((guesses == data.test_labels).mean())

@@ -61,18 +61,18 @@ class TwoLevels(OwnModels):
     def step(self, step: int, gradients: RealArray) -> None:
         """Take the learners' steps, then exchange within and between groups."""
         exchange = self.job.exchange(step)
-        # Before the switch, gradients moved all models equally: outer steps start here.
+        # Before the switch, gradients moved all models equally, so outer steps start here.
         if step == self._first:
             self._weights = self.models.mean(axis=0)
         if exchange.kind == "gradients":
-            averaged = self._averaged(self.of_workers(gradients), grouped=exchange.grouped)
+            averaged = self._average(self.of_workers(gradients), grouped=exchange.grouped)
             gradients = self._for_learners(averaged)
         self.models = self.models - self.moves(gradients)
         if exchange.kind == "gradients":
             self._common = self.of_workers(self.models)
         if exchange.kind == "models":
             moved = self.of_workers(self.models) - self._common
-            self._common = self._common + self._averaged(moved, grouped=exchange.grouped)
+            self._common = self._common + self._average(moved, grouped=exchange.grouped)
             self.models = self._for_learners(self._common)
         for number in exchange.fragments:
             self._send(number, step)
@@ -83,7 +83,7 @@ class TwoLevels(OwnModels):
         """Send a fragment of the groups' movement from the outer weights."""
         part = self._parts[number]
         of_groups = self.of_workers(self.models)[:, part][self._groups].mean(axis=1)
-        # Like a gradient, it points back; the outer step subtracts it.
+        # Like a gradient, the movement points back; the outer step subtracts it.
         moved = self._between[number].mean(self._weights[part] - of_groups)
         self._in_flight.append(_Fragment(step + self._outer.overlap, part, moved))
 
@@ -102,7 +102,7 @@ class TwoLevels(OwnModels):
         self.models = models
         self._common = self.of_workers(models)
 
-    def _averaged(self, vectors: RealArray, *, grouped: bool) -> RealArray:
+    def _average(self, vectors: RealArray, *, grouped: bool) -> RealArray:
         """Return each worker's mean over the workers with which it averages."""
         averaged = np.empty_like(vectors)
         for rows, mean in self._means[grouped]:

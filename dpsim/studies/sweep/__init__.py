@@ -8,7 +8,7 @@ from dpsim.base.lazy import on_demand
 
 if TYPE_CHECKING:
     from dpsim.studies.sweep.answer import Answer, query, results
-    from dpsim.studies.sweep.axis import below, line_about, split
+    from dpsim.studies.sweep.axis import below, line_about, split_path
     from dpsim.studies.sweep.begin import sweep
     from dpsim.studies.sweep.columns import BETWEEN_SENTENCES, COLUMNS, Column
     from dpsim.studies.sweep.expand import Plan, plan
@@ -33,6 +33,6 @@ __all__ = [
     "query",
     "results",
     "scenario_key",
-    "split",
+    "split_path",
     "sweep",
 ]

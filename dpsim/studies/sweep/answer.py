@@ -83,7 +83,7 @@ def _query(table: Table, sql: str) -> tuple[tuple[str, ...], tuple[tuple[Any, ..
     """Return the columns and rows of the result of ``sql``."""
     import duckdb
 
-    connection = _isolated(table)
+    connection = _isolated_database(table)
     try:
         _check(connection, sql)
         answered = connection.execute(sql)
@@ -108,7 +108,7 @@ def results(folder: str | os.PathLike[str]) -> tuple[Table, int, str | None]:
     return results_table(points, store.rows()), len(points.rows), store.damage
 
 
-def _isolated(table: Table) -> DuckDBPyConnection:
+def _isolated_database(table: Table) -> DuckDBPyConnection:
     """Return a database in memory that holds ``results`` and cannot access anything else."""
     # DuckDB's SQL, even a select, can read files and web addresses, install extensions and write.
     # Locked last, so that the query cannot undo it.

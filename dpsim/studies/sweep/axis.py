@@ -91,10 +91,10 @@ def axes(config: SweepConfig, document: Document) -> list[Axis]:
     """
     nodes = document.root.at(("sweep", "parameters"))
     assert nodes is not None
-    found = ((path, parameter, nodes.child(path)) for path, parameter in config.parameters.items())
+    pairs = ((path, parameter, nodes.child(path)) for path, parameter in config.parameters.items())
     varied = [
         Axis(path, parameter, node, _is_whole(path))
-        for path, parameter, node in found
+        for path, parameter, node in pairs
         if node is not None
     ]
     empty = [axis for axis in varied if axis.parameter.is_range and axis.ends[0] > axis.ends[1]]
@@ -114,26 +114,26 @@ def combine(config: SweepConfig, varied: list[Axis]) -> tuple[int, Iterator[Valu
     if config.method == "random":
         assert config.samples is not None
         draws = zip(*(axis.draws(config.seed) for axis in varied), strict=True)
-        return config.samples, islice(draws, _capped(config, config.samples))
+        return config.samples, islice(draws, _cap(config, config.samples))
     values = [axis.values for axis in varied]
     total = len(values[0]) if config.method == "zip" else math.prod(map(len, values))
     combinations = zip(*values, strict=True) if config.method == "zip" else product(*values)
-    return total, islice(combinations, _capped(config, total))
+    return total, islice(combinations, _cap(config, total))
 
 
-def _capped(config: SweepConfig, total: int) -> int:
+def _cap(config: SweepConfig, total: int) -> int:
     return total if config.run_cap is None else min(total, config.run_cap)
 
 
 def _is_whole(path: str) -> bool:
     """Return whether the field at ``path`` is an integer, for any kind that has it."""
     shape = shape_of(Scenario)
-    for part in split(path):
+    for part in split_path(path):
         shape = shape.below(part)
     return shape.options == (int,)
 
 
-def split(path: str) -> list[str | int]:
+def split_path(path: str) -> list[str | int]:
     """Split ``disturbance.slow[0].factor`` into keys and indices."""
     parts = path.replace("[", ".").replace("]", "").split(".")
     return [int(part) if part.isdecimal() else part for part in parts]

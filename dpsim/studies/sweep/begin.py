@@ -49,12 +49,12 @@ def sweep(
             f"{workers}{' with dask' if dask else ''}"
         )
     check_address(dask)
-    given = [paths] if isinstance(paths, (str, os.PathLike)) else paths
+    listed = [paths] if isinstance(paths, (str, os.PathLike)) else paths
     with ExitStack() as stack:
-        # One client, to make points and to compute them, after files have been read.
+        # Connect once, after files have been read, to make points and to compute them.
         client = cache(lambda: stack.enter_context(connected(dask)) if dask else None)
         make = partial(points_by, client) if dask else points_here
-        planned = plan(given, overrides, make)
+        planned = plan(listed, overrides, make)
         store = stack.enter_context(Store(output).open(resume))
         begun = _begin(store, planned)
         started(begun)
@@ -69,8 +69,8 @@ def sweep(
 
 def _begin(store: Store, planned: Plan) -> Sweep:
     """Write the manifest and the points, and return the sweep with the existing rows."""
-    # Without old results. The manifest is written after the points, so that a folder with a
-    # manifest has both.
+    # Remove old results. Write the manifest after the points, so that a folder with a manifest has
+    # both.
     store.remove("results.parquet")
     store.write_table("points.parquet", points_table(planned))
     store.write_manifest(manifest(planned))

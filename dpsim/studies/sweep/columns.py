@@ -113,14 +113,14 @@ def row(result: Result) -> dict[str, Cell]:
 def varied_names(paths: Iterable[str]) -> dict[str, str]:
     """Return the column of each varied field by its path.
 
-    It is the path's last word, or the whole path if that name is taken. Varied names and seeds have
-    columns anyway.
+    The column is named by the path's last word, or by the whole path if that name is taken. Varied
+    names and seeds have columns anyway.
     """
     chosen = [path for path in paths if path not in ("name", "run.seed")]
-    words = Counter(map(_last_word, chosen))
+    counts = Counter(map(_last_word, chosen))
     taken = {*OF_A_POINT, *(column.name for column in COLUMNS), ERROR}
     return {
-        path: path if words[word] > 1 or word in taken else word
+        path: path if counts[word] > 1 or word in taken else word
         for path in chosen
         for word in [_last_word(path)]
     }

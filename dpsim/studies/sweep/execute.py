@@ -28,9 +28,9 @@ from dpsim.studies.sweep.point import (
     Content,
     Made,
     Point,
-    made_elsewhere,
+    make_elsewhere,
     pack,
-    received,
+    receive_point,
     scenario_of,
     surroundings,
     unpack,
@@ -105,13 +105,13 @@ class _Chunks:
 
     def next(self, in_flight: int) -> list[str]:
         """Return the keys of the next chunk; none if all are submitted, or enough are in flight."""
-        # Few chunks, until it is known how many points take a second.
+        # Submit few chunks until it is known how many points take a second.
         few = min(2 * self._workers, self._at_once)
         if in_flight >= (few if self._grows else self._at_once):
             return []
         share = -(-len(self._todo) // (2 * self._workers))
         most = min(int(self._number), self._most)
-        # At least an eighth, because a chunk takes the client a millisecond.
+        # Take at least an eighth of the most, because each chunk costs the client a millisecond.
         number = min(max(share, most // 8), most, len(self._todo))
         return [self._todo.popleft() for _ in range(number)]
 
@@ -131,7 +131,8 @@ def compute_chunk(packed: bytes) -> tuple[bytes, int, float]:
 
     If the chunk takes too long, only its first rows are returned.
     """
-    begun, rows = monotonic(), list[bytes]()
+    begun = monotonic()
+    rows: list[bytes] = []
     for key, content in unpack(packed):
         rows.append(compute(key, content))
         if monotonic() - begun > 2 * _CHUNK:
@@ -139,7 +140,7 @@ def compute_chunk(packed: bytes) -> tuple[bytes, int, float]:
     return zlib.compress(b"".join(rows)), len(rows), monotonic() - begun
 
 
-# One per process, because neighbouring points often differ only in their seeds.
+# Jobs are kept per process, because neighbouring points often differ only in their seeds.
 _jobs = cache(KeptJobs)
 
 
@@ -215,7 +216,7 @@ def points_by(
     with _pool(0, client) as pool:
         for start in range(0, len(values), number):
             part = slice(start, start + number)
-            future = pool.submit(made_elsewhere, pack((here, base, values[part])))
+            future = pool.submit(make_elsewhere, pack((here, base, values[part])))
             running[future] = part
             future.add_done_callback(done.put)
         for _ in range(len(running)):
@@ -225,7 +226,7 @@ def points_by(
             except Exception as error:  # the points of workers that died are made here
                 if not _is_death(error):
                     raise
-    return [received(base, chosen, each) for chosen, each in zip(values, made, strict=True)]
+    return [receive_point(base, chosen, each) for chosen, each in zip(values, made, strict=True)]
 
 
 def _threads(client: Client) -> int:
@@ -261,7 +262,7 @@ def _has_workers(client: Client) -> bool:
 
 def _is_death(error: Exception) -> bool:
     """Return whether an error means that a worker was lost."""
-    # By name, because Dask may not be installed.
+    # Match Dask's error by name, because Dask may not be installed.
     return isinstance(error, BrokenProcessPool) or type(error).__name__ == "KilledWorker"
 
 

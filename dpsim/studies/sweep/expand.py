@@ -98,16 +98,16 @@ def _files(paths: Iterable[PathLike]) -> list[tuple[Path, bool]]:
 
     Folders are searched in the order of names.
     """
-    found: dict[Path, bool] = {}
-    for given in map(Path, paths):
-        inside = sorted(_inside(given)) if given.is_dir() else [given]
+    files: dict[Path, bool] = {}
+    for path_given in map(Path, paths):
+        inside = sorted(_inside(path_given)) if path_given.is_dir() else [path_given]
         if not inside:
-            raise DpsimError(f"{given}: must hold scenario files (*.yaml), but holds none")
+            raise DpsimError(f"{path_given}: must hold scenario files (*.yaml), but holds none")
         for path in inside:
-            found[path] = found.get(path, False) or path == given
-    if not found:
+            files[path] = files.get(path, False) or path == path_given
+    if not files:
         raise DpsimError("a sweep must have at least one file or folder, but got none")
-    return list(found.items())
+    return list(files.items())
 
 
 def _inside(folder: Path) -> Iterator[Path]:
@@ -126,7 +126,7 @@ def _points_of_file(document: Document, make: Maker) -> tuple[list[Point], str |
     varied = axes(config, document)
     total, chosen = combine(config, varied)
     number = total if config.run_cap is None else min(total, config.run_cap)
-    # Before the points are made and validated.
+    # Check the number before the points are made and validated.
     if number > MOST_POINTS:
         place = document.root.nearest(("sweep",)).place
         rule = f"must have at most {MOST_POINTS:,} points (or a run_cap), but got {number:,}"
@@ -149,21 +149,21 @@ def _check_points(points: list[Point], varied: list[Axis], values: Sequence[Valu
     broken = [
         (each.error, chosen) for each, chosen in zip(points, values, strict=True) if each.error
     ]
-    # Refused code aborts the whole sweep.
+    # Code that is refused in one point aborts the whole sweep.
     lines = [line for message, _ in broken for line in message.splitlines()]
     if (refused := next((line for line in lines if CODE_REFUSED in line), None)) is not None:
         raise ScenarioError(refused)
     if broken and len(broken) == len(points):
         messages = dict.fromkeys(message for message, _ in broken)
         raise ScenarioError("\n".join(list(messages)[:SHOWN_PROBLEMS]))
-    # A value that is refused in every point is wrong; if only in some, it conflicts with others.
-    found: dict[tuple[str, ...], list[str | None]] = defaultdict(list)
+    # A value that every point refuses is wrong; if some accept it, it only conflicts with others.
+    errors: dict[tuple[str, ...], list[str | None]] = defaultdict(list)
     for message, chosen in broken:
         for axis, value in zip(varied, chosen, strict=True):
-            found[_named(axis, value)].append(line_about(message, axis.path, _places(value)))
+            errors[_value_key(axis, value)].append(line_about(message, axis.path, _places(value)))
     fine = _valid_values(points, varied, values) if broken else set()
     mistakes = dict.fromkeys(
-        own[0] for named, own in found.items() if None not in own and named not in fine
+        own[0] for named, own in errors.items() if None not in own and named not in fine
     )
     if mistakes:
         raise ScenarioError("\n".join(line for line in mistakes if line))
@@ -174,16 +174,16 @@ def _valid_values(
 ) -> set[tuple[str, ...]]:
     """Return the values that valid points have."""
     # Points share the places of their values, whose text is expensive.
-    found = {
+    valid = {
         (axis.path, id(value.place), id(value.key_place)): (axis, value)
         for each, chosen in zip(points, values, strict=True)
         if not each.error
         for axis, value in zip(varied, chosen, strict=True)
     }
-    return {_named(axis, value) for axis, value in found.values()}
+    return {_value_key(axis, value) for axis, value in valid.values()}
 
 
-def _named(axis: Axis, value: Node) -> tuple[str, ...]:
+def _value_key(axis: Axis, value: Node) -> tuple[str, ...]:
     return (*_places(value), axis.path)
 
 

@@ -19,8 +19,8 @@ _FIGURES = {
 }
 
 
-_NEAR = 1.01  # of the least: a negligible difference
-_SAME = 1 + 1e-9  # rounding
+_NEARBY = 1.01  # ratio to the least up to which the difference is negligible
+_ROUNDING_FACTOR = 1 + 1e-9
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,13 +45,13 @@ class Pareto:
             ]
         notes = []
         for column, other in ((self.first, self.second), (self.second, self.first)):
-            place = self.front.columns.index(column)
-            rows = sorted(self.front.rows, key=lambda row: row[place])
-            near = [row for row in rows if row[place] <= _NEAR * rows[0][place]]
+            index = self.front.columns.index(column)
+            rows = sorted(self.front.rows, key=lambda row: row[index])
+            near = [row for row in rows if row[index] <= _NEARBY * rows[0][index]]
             if len(near) > 1:
                 points = ", ".join(str(row[0]) for row in near)
                 notes.append(
-                    f"points {points} are within {_NEAR - 1:.0%} of the least {column}: choose "
+                    f"points {points} are within {_NEARBY - 1:.0%} of the least {column}: choose "
                     f"among them by {other}"
                 )
         return notes
@@ -69,11 +69,11 @@ def pareto_points(folder: str | os.PathLike[str], figures: str) -> Pareto:
         raise DpsimError(f"--pareto: must be two figures, such as price,time, but got {figures!r}")
     columns = [_column(answer, name) for name in names]
     first, second = map(answer.columns.index, columns)
-    known = [row for row in answer.rows if row[first] is not None and row[second] is not None]
-    front = pareto_front(known, lambda row: row[first], lambda row: row[second])
+    complete = [row for row in answer.rows if row[first] is not None and row[second] is not None]
+    front = pareto_front(complete, lambda row: row[first], lambda row: row[second])
     # Add the points that equal one of the front in both figures.
     places = {(row[first], row[second]): place for place, row in enumerate(front)}
-    tied = [row for row in known if (row[first], row[second]) in places]
+    tied = [row for row in complete if (row[first], row[second]) in places]
     front = sorted(tied, key=lambda row: places[row[first], row[second]])
     return Pareto(columns[0], columns[1], answer, replace(answer, rows=tuple(front)))
 
@@ -83,7 +83,7 @@ def _why_one_best(answer: Answer, first: str, second: str) -> str:
     places = [answer.columns.index(each) for each in (first, second)]
     pairs = [[row[place] for place in places] for row in answer.rows]
     ratios = [high / low for low, high in pairs if low and high]
-    if max(ratios, default=1.0) > _SAME * min(ratios, default=1.0):
+    if max(ratios, default=1.0) > _ROUNDING_FACTOR * min(ratios, default=1.0):
         return ""
     return f": {second} is in proportion to {first} in all points, since it is of as many GPUs"
 
@@ -101,8 +101,8 @@ def _column(answer: Answer, name: str) -> str:
 
 
 def _values(answer: Answer, column: str) -> list[Any]:
-    place = answer.columns.index(column)
-    return [row[place] for row in answer.rows if row[place] is not None]
+    index = answer.columns.index(column)
+    return [row[index] for row in answer.rows if row[index] is not None]
 
 
 def _are_numbers(values: list[Any]) -> bool:

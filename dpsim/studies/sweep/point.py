@@ -17,10 +17,10 @@ from dpsim.base.config import BY_CONTENT
 from dpsim.base.errors import ScenarioError
 from dpsim.hardware import Sourced, own_folder
 from dpsim.scenario import Document, Node, Override, Scalar, Scenario, apply_overrides, validate
-from dpsim.studies.sweep.axis import Axis, Values, below, split
+from dpsim.studies.sweep.axis import Axis, Values, below, split_path
 
 _PACKAGE = Path(__file__).parents[2]
-_LARGE = 200_000  # bytes
+_COMPRESSED_FROM = 200_000  # bytes of a pickle
 
 # Code on which no result depends.
 _IRRELEVANT = {"cli.py", "commands", "report", "__pycache__"}
@@ -35,7 +35,7 @@ class Recipe(NamedTuple):
     @property
     def scenario(self) -> Scenario:
         """The scenario."""
-        return validate(_with(*opened(self.base), self.values), Scenario)
+        return validate(_with(*open_base(self.base), self.values), Scenario)
 
 
 Content: TypeAlias = Recipe | bytes
@@ -77,7 +77,7 @@ class Point:
 def base_of(document: Document, axes: Sequence[Axis]) -> bytes:
     """Return the base of the points of ``document`` with values on ``axes``.
 
-    It is the document without its sweep, and the axes' paths, pickled.
+    The base is the document without its sweep, and the axes' paths, pickled.
     """
     assert isinstance(document.root.value, dict)
     entries = {key: node for key, node in document.root.value.items() if key != "sweep"}
@@ -86,7 +86,7 @@ def base_of(document: Document, axes: Sequence[Axis]) -> bytes:
 
 
 @lru_cache(maxsize=8)
-def opened(base: bytes) -> tuple[Document, tuple[str, ...]]:
+def open_base(base: bytes) -> tuple[Document, tuple[str, ...]]:
     """Return the document and the paths of a base."""
     document, paths = pickle.loads(zlib.decompress(base))  # nosec B301 - made by this sweep
     return document, paths
@@ -94,7 +94,7 @@ def opened(base: bytes) -> tuple[Document, tuple[str, ...]]:
 
 def point(base: bytes, values: Values) -> Point:
     """Make the point of a base with ``values``; it has an error if they conflict."""
-    return _made(base, values)[0]
+    return _make(base, values)[0]
 
 
 class _Folder(os.PathLike[str]):
@@ -109,16 +109,16 @@ class _Folder(os.PathLike[str]):
         return self._path
 
 
-def _made(base: bytes, values: Values) -> tuple[Point, bool]:
+def _make(base: bytes, values: Values) -> tuple[Point, bool]:
     """Return a point, and whether its scenario names files of this machine."""
-    document, paths = opened(base)
-    given = dict(zip(paths, values, strict=True))
+    document, paths = open_base(base)
+    value_by_path = dict(zip(paths, values, strict=True))
     folder = _Folder(document)
     try:
         scenario = validate(_with(document, paths, values), Scenario, folder)
     except ScenarioError as error:
-        return _broken(document, given, str(error)), folder.is_needed
-    varied = {path: _scenario_value(scenario, path, value) for path, value in given.items()}
+        return _broken(document, value_by_path, str(error)), folder.is_needed
+    varied = {path: _scenario_value(scenario, path, value) for path, value in value_by_path.items()}
     # The pickle contains the files' present content.
     content = pickle.dumps(scenario) if folder.is_needed else Recipe(base, values)
     key, seed = scenario_key(scenario), scenario.run.seed
@@ -131,7 +131,7 @@ def pack(content: object) -> bytes:
     # Pickle stores the objects that points share once. Compression only pays off for scenarios that
     # were pickled separately.
     pickled = pickle.dumps(content)
-    return zlib.compress(pickled, 1 if len(pickled) > _LARGE else 0)
+    return zlib.compress(pickled, 1 if len(pickled) > _COMPRESSED_FROM else 0)
 
 
 def unpack(packed: bytes) -> Any:
@@ -139,30 +139,30 @@ def unpack(packed: bytes) -> Any:
     return pickle.loads(zlib.decompress(packed))  # nosec B301 - this sweep's own
 
 
-def made_elsewhere(packed: bytes) -> list[Made]:
-    """Make points on another machine, for `received`; None for points that it cannot make.
+def make_elsewhere(packed: bytes) -> list[Made]:
+    """Make points on another machine, for `receive_point`; None for points that it cannot make.
 
-    These are scenarios that name files, or all if its code or its user's catalogue differ.
+    None stands for scenarios that name files, or for all if code or user's catalogue differ.
     ``packed`` has the `surroundings` of the asking machine, the base and the values.
     """
     theirs, base, values = unpack(packed)
     if theirs != surroundings():
         return [None] * len(values)
-    found = (_made(base, each) for each in values)
+    points = (_make(base, each) for each in values)
     return [
         None
         if needs_files
         else (made.name, made.seed, [*made.varied.values()], made.key, made.error)
-        for made, needs_files in found
+        for made, needs_files in points
     ]
 
 
-def received(base: bytes, values: Values, made: Made) -> Point:
+def receive_point(base: bytes, values: Values, made: Made) -> Point:
     """Return a point that was made elsewhere, or make it here."""
     if made is None:
         return point(base, values)
     name, seed, varied, key, error = made
-    document, paths = opened(base)
+    document, paths = open_base(base)
     content = b"" if key is None else Recipe(base, values)
     return Point(
         document.source, name, seed, dict(zip(paths, varied, strict=True)), key, content, error
@@ -171,10 +171,12 @@ def received(base: bytes, values: Values, made: Made) -> Point:
 
 def _with(document: Document, paths: tuple[str, ...], values: Values) -> Document:
     """Return the document with values set: mappings before their contents, kinds before fields."""
-    # Set later, a mapping would replace its contents, and a kind would drop the previous fields.
-    given = dict(zip(paths, values, strict=True))
-    order = sorted(given, key=lambda path: (len(split(path)), split(path)[-1] != "kind"))
-    overrides = [Override(path, given[path]) for path in order]
+    # A mapping set later would replace its contents, and a kind set later would drop fields.
+    by_path = dict(zip(paths, values, strict=True))
+    order = sorted(
+        by_path, key=lambda path: (len(split_path(path)), split_path(path)[-1] != "kind")
+    )
+    overrides = [Override(path, by_path[path]) for path in order]
     return apply_overrides(document, overrides, Scenario)
 
 
@@ -199,7 +201,7 @@ def _broken(document: Document, given: dict[str, Node], error: str) -> Point:
 def _scenario_value(scenario: Scenario, path: str, given: Node) -> Scalar:
     """Return the scenario's value in SI units, or the given one unless it is a number or text."""
     value: object = scenario
-    for part in split(path):
+    for part in split_path(path):
         value = below(value, part)
     if isinstance(value, Sourced):
         value = value.value
@@ -231,15 +233,15 @@ def scenario_key(scenario: Scenario) -> str:
 @cache
 def _code(root: Path) -> str:
     """The SHA-256 of dpsim's code and catalogue; two commits may have the same version."""
-    found = hashlib.sha256()
+    digest = hashlib.sha256()
     for path in sorted(root.rglob("*")):
         name = path.relative_to(root)
         if path.is_file() and _IRRELEVANT.isdisjoint(name.parts):
-            found.update(f"{name}\n".encode() + path.read_bytes())
-    return found.hexdigest()
+            digest.update(f"{name}\n".encode() + path.read_bytes())
+    return digest.hexdigest()
 
 
 def surroundings() -> tuple[str, str | None]:
     """Return digests of what a scenario's validation depends on besides the scenario."""
-    own = own_folder()
-    return _code(_PACKAGE), None if own is None else _code(own)
+    folder = own_folder()
+    return _code(_PACKAGE), None if folder is None else _code(folder)

@@ -31,7 +31,7 @@ from dpsim.studies.sweep.table import Table, read_parquet, write_parquet
 Row: TypeAlias = dict[str, Any]
 
 _TEXT = slice(9, None)  # of a line of the log, after its checksum
-_SHOWN = 10
+_SHOWN_LINES = 10
 _FILES = {"manifest.json", "points.parquet", "rows.log", "results.parquet", ".lock"}
 
 
@@ -101,7 +101,7 @@ class Store:
     def write_manifest(self, content: dict[str, Any]) -> None:
         """Write the manifest, which makes the folder a sweep's.
 
-        It holds the checksum of the points, which are written before.
+        The manifest holds the checksum of the points, which are written before.
         """
         text = json.dumps({**content, "points_sha256": self._checksum()}, indent=2) + "\n"
         self._write_atomically(
@@ -163,9 +163,9 @@ class Store:
         self.damage = (
             damaged
             and (
-                f"{self.log}: damaged rows are left out (line {', '.join(damaged[:_SHOWN])}"
-                f"{' and others' if len(damaged) > _SHOWN else ''}); dpsim sweep --resume computes "
-                "them again"
+                f"{self.log}: damaged rows are left out (line {', '.join(damaged[:_SHOWN_LINES])}"
+                f"{' and others' if len(damaged) > _SHOWN_LINES else ''}); dpsim sweep --resume "
+                "computes them again"
             )
         ) or None
         return [line for line in lines if _is_undamaged(line)]

@@ -93,11 +93,11 @@ class Sweep(Shown):
     @property
     def failures_by_rule(self) -> dict[str, list[dict[str, Any]]]:
         """The failed points by the rule that they break, such as too little memory."""
-        found: dict[str, list[dict[str, Any]]] = {}
+        groups: dict[str, list[dict[str, Any]]] = {}
         for each in self._failures():
             rule, _, _ = each["error"].partition(", but ")
-            found.setdefault(rule, []).append(each)
-        return found
+            groups.setdefault(rule, []).append(each)
+        return groups
 
     def _failures(self) -> list[dict[str, Any]]:
         """Return the number, file and error of each failed point."""

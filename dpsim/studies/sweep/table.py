@@ -66,13 +66,13 @@ def create(
 ) -> None:
     """Create ``table`` in SQL as ``name``."""
     kept = "temporary table" if temporary else "table"
-    # One parameter per column: rows take DuckDB a hundred times longer.
+    # Pass one parameter per column, because DuckDB inserts rows a hundred times slower.
     columns = []
     values = []
     for number, (column, kind) in enumerate(table.types.items()):
-        columns.append(f"unnest(?::{_TO_SQL[kind]}[]) as {_quoted(column)}")
+        columns.append(f"unnest(?::{_TO_SQL[kind]}[]) as {_quote(column)}")
         values.append([row[number] for row in table.rows])
-    connection.execute(f"create {kept} {_quoted(name)} as select {', '.join(columns)}", values)
+    connection.execute(f"create {kept} {_quote(name)} as select {', '.join(columns)}", values)
 
 
 def write_parquet(table: Table, path: Path) -> None:
@@ -94,16 +94,16 @@ def read_parquet(path: Path) -> Table:
 
     with _cursor() as connection:
         try:
-            found = connection.execute("select * from read_parquet(?)", [glob.escape(_utf8(path))])
-            rows = found.fetchall()
+            answer = connection.execute("select * from read_parquet(?)", [glob.escape(_utf8(path))])
+            rows = answer.fetchall()
         except duckdb.Error as error:
             raise _io_error(error) from None
-        kinds = {name: str(kind) for name, kind, *_ in found.description}
+        kinds = {name: str(kind) for name, kind, *_ in answer.description}
     return Table({name: _FROM_SQL[kind] for name, kind in kinds.items()}, rows)
 
 
 def _io_error(error: Exception) -> OSError:
-    # A file can break a database permanently.
+    # Open a new database next time, because a file can break one permanently.
     _process_database.cache_clear()
     return OSError(errno.EIO, first_line(error))
 
@@ -119,6 +119,6 @@ def first_line(error: Exception) -> str:
     return " ".join(line for line in lines if line)
 
 
-def _quoted(name: str) -> str:
+def _quote(name: str) -> str:
     escaped = name.replace('"', '""')
     return f'"{escaped}"'

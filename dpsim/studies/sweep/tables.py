@@ -28,13 +28,13 @@ def points_table(plan: Plan) -> Table:
         [point.file for point in points],
         [point.name for point in points],
     ]
-    given: dict[str, list[Scalar]] = {"seed": [point.seed for point in points]}
+    varied: dict[str, list[Scalar]] = {"seed": [point.seed for point in points]}
     for path, name in varied_names(plan.paths).items():
-        given[name] = [point.varied.get(path) for point in points]
-    # A column has one type: values of several types become text.
-    for name, values in given.items():
+        varied[name] = [point.varied.get(path) for point in points]
+    # Values of several types become text, because a column has one type.
+    for name, values in varied.items():
         types[name] = _common_type(values)
-        shown = [_shown(value) for value in values] if types[name] is str else values
+        shown = [_as_text(value) for value in values] if types[name] is str else values
         columns.append(list(shown))
     types |= {"key": str, ERROR: str}
     columns.append([point.key for point in points])
@@ -49,7 +49,7 @@ def results_table(points: Table, rows: Mapping[str, Row]) -> Table:
     """
     types = {name: kind for name, kind in points.types.items() if name not in ("key", ERROR)}
     types |= {**_RESULTS, ERROR: str}
-    found = []
+    cells = []
     for point in points.to_dicts():
         key = point["key"]
         if key is not None and key not in rows:
@@ -57,8 +57,8 @@ def results_table(points: Table, rows: Mapping[str, Row]) -> Table:
         row = rows.get(key, {})
         result = {name: row.get(name) for name in _RESULTS}
         whole = {**point, **result, ERROR: point[ERROR] or row.get(ERROR)}
-        found.append(tuple(whole[name] for name in types))
-    return Table(types, found)
+        cells.append(tuple(whole[name] for name in types))
+    return Table(types, cells)
 
 
 def _common_type(values: Sequence[Scalar]) -> type:
@@ -75,7 +75,7 @@ def _common_type(values: Sequence[Scalar]) -> type:
     return float if float in kinds else int
 
 
-def _shown(value: Scalar) -> str | None:
+def _as_text(value: Scalar) -> str | None:
     if value is None or isinstance(value, str):
         return value
     return str(value).lower() if isinstance(value, bool) else repr(value)

@@ -8,7 +8,7 @@ from typing import Any
 
 from dpsim.base.errors import DpsimError
 from dpsim.scenario import Override, Plain, Scenario, Shape, fields_of, shape_of
-from dpsim.studies.sweep import below, split
+from dpsim.studies.sweep import below, split_path
 from dpsim.studies.variants import parse_vary
 
 
@@ -17,15 +17,15 @@ class Dimension:
     """The field at ``path`` with its ``values``.
 
     ``switch`` is the path that chooses the kind of its part of the scenario; the field exists for
-    ``kinds``, or for any kind if that is None. ``own`` is the scenario's kind. ``asked``: the user
-    requested the field.
+    ``kinds``, or for any kind if that is None. ``scenario_kind`` is the scenario's kind.
+    ``asked``: the user requested the field.
     """
 
     path: str
     values: tuple[Override, ...]
     switch: str | None = None
     kinds: frozenset[str] | None = None
-    own: str | None = None
+    scenario_kind: str | None = None
     asked: bool = False
 
     @property
@@ -36,16 +36,16 @@ class Dimension:
     @property
     def order(self) -> tuple[int, bool]:
         """A sort key that places a field after the fields that decide whether it applies."""
-        return (len(split(self.path)), not _is_switch(self.path))
+        return (len(split_path(self.path)), not _is_switch(self.path))
 
     def applies(self, chosen: Mapping[str, Plain]) -> bool:
         """Return whether the field applies with the values ``chosen`` by path."""
         if self.kinds is None or self.switch is None:
             return True
-        # The kind is chosen by itself, or with its whole part, or is the file's.
+        # The kind is chosen directly, or with the whole part, or is the file's.
         part, _, key = self.switch.rpartition(".")
         whole = chosen.get(part)
-        inside = whole.get(key) if isinstance(whole, dict) else self.own
+        inside = whole.get(key) if isinstance(whole, dict) else self.scenario_kind
         return str(chosen.get(self.switch, inside)) in self.kinds
 
     def decides(self, other: Dimension) -> bool:
@@ -55,7 +55,7 @@ class Dimension:
         part, _, _ = other.switch.rpartition(".")
         return self.path in (other.switch, part)
 
-    def kept(self, values: Iterable[Override]) -> Dimension:
+    def with_values(self, values: Iterable[Override]) -> Dimension:
         """Return the dimension with other values."""
         return replace(self, values=tuple(values))
 
@@ -80,7 +80,7 @@ def dimension(
     path: str, values: tuple[Override, ...], scenario: Scenario, *, asked: bool = False
 ) -> Dimension:
     """Return the dimension of ``scenario``'s field at ``path``."""
-    *way, last = split(path)
+    *way, last = split_path(path)
     shape: Shape = shape_of(Scenario)
     part: Any = scenario
     for step in way:

@@ -22,8 +22,8 @@ T = TypeVar("T")
 
 NO_TIME = f"would take more time than was left of the limit ({TIME_LIMIT})"
 # Steps that suffice to compare configurations, if steps are alike and if they vary.
-_ALIKE = 4
-_VARIED = 10
+_EQUAL_STEPS = 4
+_VARYING_STEPS = 10
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -119,12 +119,12 @@ class Evaluator:
     @property
     def evaluations(self) -> list[Evaluation]:
         """The possible configurations, in the order of evaluation."""
-        return [found for found in self._found.values() if isinstance(found, Evaluation)]
+        return [each for each in self._found.values() if isinstance(each, Evaluation)]
 
     @property
     def refused(self) -> list[Refused]:
         """The impossible configurations."""
-        return [found for found in self._found.values() if isinstance(found, Refused)]
+        return [each for each in self._found.values() if isinstance(each, Refused)]
 
     def within(self, share: float, work: Callable[[], T]) -> T | None:
         """Return ``work()``, or None if it takes longer than the rest of a share of the time."""
@@ -149,17 +149,17 @@ class Evaluator:
     def __call__(self, choice: Choice) -> Evaluation | Refused:
         """Evaluate a choice with the few steps of a search."""
         if choice not in self._found:
-            found = self._found[choice] = self._evaluated(choice)
+            outcome = self._found[choice] = self._evaluate(choice)
             score, best = self.objective.score, self.best
-            if isinstance(found, Evaluation) and (
-                best is None or score(found.figure) < score(best.figure)
+            if isinstance(outcome, Evaluation) and (
+                best is None or score(outcome.figure) < score(best.figure)
             ):
-                self.best = found
+                self.best = outcome
         return self._found[choice]
 
     def in_full(self, evaluation: Evaluation) -> Evaluation | Refused:
         """Evaluate the same configuration with all steps of its file."""
-        return self._measured(evaluation.choice, self._scenario(evaluation.choice))
+        return self._measure(evaluation.choice, self._scenario(evaluation.choice))
 
     def without(self, evaluation: Evaluation, path: str) -> Evaluation | None:
         """Evaluate without the change of one field, with few steps; None if that is impossible.
@@ -168,14 +168,14 @@ class Evaluator:
         """
         rest = tuple(pair for pair in evaluation.choice if pair[0] != path)
         chosen = self.space.plain(rest)
-        applying = {each.path for each in self.space.dimensions if each.applies(chosen)}
+        applying = {outcome.path for outcome in self.space.dimensions if outcome.applies(chosen)}
         rest = tuple(pair for pair in rest if pair[0] in applying)
         try:
             scenario = self._scenario(rest)
         except DpsimError:
             return None
-        found = self._measured(rest, shorter(scenario))
-        return found if isinstance(found, Evaluation) else None
+        outcome = self._measure(rest, shorter(scenario))
+        return outcome if isinstance(outcome, Evaluation) else None
 
     def base(self) -> Evaluation | Refused:
         """Evaluate the unchanged file with all its steps, ignoring the limits."""
@@ -192,7 +192,7 @@ class Evaluator:
         except DpsimError:  # reported by `base`
             return None
 
-    def _evaluated(self, choice: Choice) -> Evaluation | Refused:
+    def _evaluate(self, choice: Choice) -> Evaluation | Refused:
         try:
             scenario = self._scenario(choice)
             broken = self._limits.broken(scenario)
@@ -200,24 +200,24 @@ class Evaluator:
             return Refused(self.space.plain(choice), rule_of(str(error)))
         if broken is not None:
             return Refused(self.space.plain(choice), broken)
-        # The search only ranks, for which few steps suffice. Printed results are simulated in full.
+        # Few steps suffice to rank; printed results are simulated in full later.
         few = shorter(scenario)
-        found = self._measured(choice, few)
+        outcome = self._measure(choice, few)
         self._simulated.add(scenario_key(few))
-        return found
+        return outcome
 
     def _scenario(self, choice: Choice) -> Scenario:
         changed = apply_overrides(self._document, self.space.overrides(choice), Scenario)
         return validate(changed, Scenario)
 
-    def _measured(self, choice: Choice, scenario: Scenario) -> Evaluation | Refused:
+    def _measure(self, choice: Choice, scenario: Scenario) -> Evaluation | Refused:
         try:
-            found = self._of(choice, scenario, self._result(scenario))
+            outcome = self._of(choice, scenario, self._result(scenario))
         except _NotPossibleError as refused:
             return Refused(self.space.plain(choice), str(refused))
-        unit = self.objective.currency(found.result)
-        broken = self._limits.over_budget(found.cost, unit, found.time_s)
-        return found if broken is None else Refused(found.values, broken)
+        unit = self.objective.currency(outcome.result)
+        broken = self._limits.over_budget(outcome.cost, unit, outcome.time_s)
+        return outcome if broken is None else Refused(outcome.values, broken)
 
     def _result(self, scenario: Scenario) -> Result:
         """Return the result, simulated unless it is known.
@@ -225,7 +225,7 @@ class Evaluator:
         The vector engine simulates it wherever it is exact. Raises _NotPossibleError, and
         OverTimeError if no time is left.
         """
-        # Keyed by the scenario, since different choices may result in the same one.
+        # The key is the scenario's, because different choices may result in the same scenario.
         key = scenario_key(scenario)
         if key not in self._results:
             try:
@@ -260,17 +260,17 @@ class _NotPossibleError(Exception):
 def shorter(scenario: Scenario) -> Scenario:
     """Return ``scenario`` with as few steps as needed to compare it with others.
 
-    They are whole periods of its averaging, but never more steps than it has. Its own steps, if
-    they include the switch from BSP to local steps.
+    These steps are whole periods of its averaging, but never more than it has. A scenario whose
+    steps include the switch from BSP to local steps is returned unchanged.
     """
     run, period, switch = scenario.run, _period(scenario), scenario.strategy.sync.first_own_step
     if run.warmup < switch:
         return scenario
     is_alike = scenario.disturbance == DisturbanceConfig() and scenario.measured_jitter is None
-    enough = _ALIKE if is_alike else _VARIED
-    # Part of a period would count too many or too few of the steps that communicate.
+    enough = _EQUAL_STEPS if is_alike else _VARYING_STEPS
+    # Take whole periods, because part of one has too many or too few steps that communicate.
     whole_periods = period * -(-enough // period)
-    # The first steps wait for no other worker: as many as a worker may be ahead. Periods count from
+    # In as many first steps as a worker may be ahead, workers wait for no other. Periods count from
     # the switch on.
     warmup = min(run.warmup, max(scenario.strategy.sync.lag + 1, switch))
     few = run.model_copy(update={"steps": min(run.steps, whole_periods), "warmup": warmup})

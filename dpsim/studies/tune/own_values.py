@@ -38,11 +38,11 @@ def without_sweep(path: str | os.PathLike[str], overrides: Iterable[str]) -> Doc
 
 def check_target(scenario: Scenario, objective: Objective) -> None:
     """Raise DpsimError for an objective with a target whose steps are unknown for the model."""
-    # The plain strategy is used to check the model alone: a strategy with unknown steps is refused
-    # by itself, and others may be known.
+    # Check the model with the plain strategy. A strategy with unknown steps is refused when it is
+    # evaluated, and the steps of others may be known.
     plain = scenario.model_copy(update={"strategy": type(scenario.strategy)()})
-    found, optimizer = time_to_target(plain, 1.0), scenario.workload.optimizer
-    if objective.to_target and (found is None or optimizer not in found.task.optimizers):
+    to_target, optimizer = time_to_target(plain, 1.0), scenario.workload.optimizer
+    if objective.to_target and (to_target is None or optimizer not in to_target.task.optimizers):
         raise DpsimError(
             f"--objective {objective.name}: must have a model whose steps to a target are known "
             "(docs/convergence.md), "
@@ -50,17 +50,17 @@ def check_target(scenario: Scenario, objective: Objective) -> None:
         )
 
 
-def checked(found: Space, document: Document) -> Space:
+def without_refused_values(space: Space, document: Document) -> Space:
     """Return the space without default values that their own field refuses.
 
     Raises ScenarioError if the user requested them.
     """
     kept, refused = [], []
-    for each in found.dimensions:
-        problems = [_problem(each, number, found, document) for number in range(len(each.values))]
+    for each in space.dimensions:
+        problems = [_problem(each, number, space, document) for number in range(len(each.values))]
         refused += [problem for problem in problems if problem and each.asked]
         kept.append(
-            each.kept(
+            each.with_values(
                 value for value, problem in zip(each.values, problems, strict=True) if not problem
             )
         )
@@ -69,11 +69,11 @@ def checked(found: Space, document: Document) -> Space:
     return Space.of(each for each in kept if each.values)
 
 
-def _problem(each: Dimension, number: int, found: Space, document: Document) -> str | None:
+def _problem(each: Dimension, number: int, space: Space, document: Document) -> str | None:
     """Return the error about a value itself, in any file; None if there is none."""
     value = each.values[number]
     try:
-        changed = apply_overrides(document, [*switched(each, found), value], Scenario)
+        changed = apply_overrides(document, [*switch_values(each, space), value], Scenario)
     except ScenarioError as error:  # a path through a missing part
         return str(error)
     try:
@@ -83,32 +83,32 @@ def _problem(each: Dimension, number: int, found: Space, document: Document) -> 
     return None
 
 
-def switched(each: Dimension, found: Space) -> list[Override]:
+def switch_values(each: Dimension, space: Space) -> list[Override]:
     """Return the value of another dimension that makes the field apply.
 
-    Empty if the file's own value does so.
+    The list is empty if the file's own value does so.
     """
     if each.applies({}):
         return []
-    switch = next(other for other in found.dimensions if other.decides(each))
+    switch = next(other for other in space.dimensions if other.decides(each))
     return [
         next(value for value in switch.values if each.applies({switch.path: value.value.plain()}))
     ]
 
 
-def own_values(found: Space, document: Document) -> Numbers | None:
+def own_values(space: Space, document: Document) -> Numbers | None:
     """Return the file's own values as numbers in the space, None if it is outside.
 
     Fields that do not apply get their first value.
     """
-    # Compared by scenario, since one value can be written in many ways.
-    own = scenario_key(validate(document, Scenario))
+    # Compare the scenarios, because one value can be written in many ways.
+    own_key = scenario_key(validate(document, Scenario))
     numbers: Numbers = {}
-    for each in found.dimensions:
+    for each in space.dimensions:
         same = (
             number
             for number, value in enumerate(each.values)
-            if not each.applies({}) or _key(document, value) == own
+            if not each.applies({}) or _key(document, value) == own_key
         )
         number = next(same, None)
         if number is None:

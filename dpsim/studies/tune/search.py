@@ -21,16 +21,16 @@ from dpsim.studies.tune.dimension import Dimension
 from dpsim.studies.tune.evaluator import Evaluation, Evaluator
 from dpsim.studies.tune.space import Allowed
 
-_SAMPLED = 0.5  # share of the evaluations after which neighbours are tried
+_SAMPLING_SHARE = 0.5  # share of the evaluations after which neighbours are tried
 _STARTUP = 10  # random choices before the estimator is used
-_STALE = 200  # suggestions in a row without a new choice
-_TRIALS = 10  # suggestions per evaluation: if most are impossible, the search would never end
+_MOST_STALE = 200  # suggestions in a row without a new choice
+_MOST_TRIALS = 10  # suggestions per evaluation: if most are impossible, the search would never end
 _OPTUNA = f"optuna is needed to search a space too large to try whole; {how_to_install('tune')}"
 
 Numbers = dict[str, int]
 
 
-def watched(
+def report_each_best(
     evaluator: Evaluator,
     budget: Budget,
     total: int,
@@ -40,21 +40,21 @@ def watched(
     """Return ``progress`` that also says each new best of a search of ``total`` evaluations."""
     reported: Evaluation | None = None
 
-    def tried(what: str, done: int, of_it: int) -> None:
+    def report(what: str, done: int, of_it: int) -> None:
         nonlocal reported
         progress(what, done, of_it)
         best = evaluator.best
         if best is None or best is reported:
             return
         values = ", ".join(f"{path}={value}" for path, value in best.values.items())
-        found = f"best: {evaluator.objective.words(best.result)} with {values}"
-        if budget.stream(say, evaluator.count, total, found):
+        message = f"best: {evaluator.objective.words(best.result)} with {values}"
+        if budget.stream(say, evaluator.count, total, message):
             reported = best
 
-    return tried
+    return report
 
 
-def exhaustive(
+def evaluate_all(
     evaluator: Evaluator, progress: Callable[[int], None], allowed: Allowed | None = None
 ) -> None:
     """Evaluate every choice of the space, or of ``allowed`` values."""
@@ -64,7 +64,7 @@ def exhaustive(
         progress(done)
 
 
-def sampled(
+def sample(
     evaluator: Evaluator,
     evaluations: int,
     seed: int,
@@ -83,12 +83,12 @@ def sampled(
     with _study(seed) as study:
         for numbers in start:
             study.enqueue_trial(numbers)
-        most = _TRIALS * evaluations
-        while evaluator.count < evaluations and stale < _STALE and trials < most:
-            if evaluator.count - begun >= _SAMPLED * (evaluations - begun):
+        most = _MOST_TRIALS * evaluations
+        while evaluator.count < evaluations and stale < _MOST_STALE and trials < most:
+            if evaluator.count - begun >= _SAMPLING_SHARE * (evaluations - begun):
                 nearby = neighbours.next()
                 if nearby:
-                    # Through the study, which learns from neighbours as from its own suggestions.
+                    # Enqueue neighbours in the study, so that its sampler learns from them.
                     study.enqueue_trial(nearby)
             is_new = _trial(study, evaluator, neighbours, allowed)
             stale = 0 if is_new else stale + 1
@@ -100,7 +100,7 @@ def _trial(study: Any, evaluator: Evaluator, neighbours: _Neighbours, allowed: A
     """Evaluate the study's suggestion and report it; return whether it was new."""
     from optuna.trial import TrialState
 
-    check()  # as in `exhaustive`
+    check()  # as in `evaluate_all`
     trial = study.ask()
     numbers = {
         each.path: trial.suggest_categorical(each.path, allowed[each.path])
@@ -108,9 +108,9 @@ def _trial(study: Any, evaluator: Evaluator, neighbours: _Neighbours, allowed: A
     }
     choice = evaluator.space.choice(numbers)
     new = not evaluator.knows(choice)
-    found = evaluator(choice)
-    if isinstance(found, Evaluation):
-        score = evaluator.objective.score(found.figure)
+    evaluation = evaluator(choice)
+    if isinstance(evaluation, Evaluation):
+        score = evaluator.objective.score(evaluation.figure)
         study.tell(trial, score)
         neighbours.saw(score, numbers)
     else:
@@ -154,22 +154,22 @@ class _Neighbours:
             for number in self._allowed[each.path]:
                 if number == numbers[each.path]:
                     continue
-                for others in self._decided(each):
+                for others in self._decided_values(each):
                     several.append({**numbers, each.path: number, **others})
-        # In random order: in the order of dimensions, the budget would end before the last of them.
-        for place in self._generator.permutation(len(several)):
-            yield several[place]
+        # Use a random order, because the budget may end before the last dimensions.
+        for index in self._generator.permutation(len(several)):
+            yield several[index]
 
-    def _decided(self, each: Dimension) -> list[Numbers]:
+    def _decided_values(self, each: Dimension) -> list[Numbers]:
         """Return the values of each field that applies only with some values of ``each``.
 
         If there is none, return one empty change.
         """
-        found: list[Numbers] = []
+        changes: list[Numbers] = []
         for other in self._evaluator.space.dimensions:
             if each.decides(other):
-                found += [{other.path: number} for number in self._allowed[other.path]]
-        return found or [{}]
+                changes += [{other.path: number} for number in self._allowed[other.path]]
+        return changes or [{}]
 
 
 @contextmanager

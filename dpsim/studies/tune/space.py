@@ -50,10 +50,10 @@ class Space:
     @property
     def size(self) -> int:
         """The number of different choices."""
-        # Switches one by one, the rest as a product: there may be millions of choices.
+        # Multiply instead of listing the choices, of which there may be millions.
         rest = [each for each in self.dimensions if each not in self.switches]
         total = 0
-        for values in self.decided():
+        for values in self.switch_choices():
             total += math.prod(len(each.values) for each in rest if each.applies(values))
         return total
 
@@ -105,7 +105,7 @@ class Space:
         for number in allowed[first.path]:
             yield from self._choices(rest, allowed, (*chosen, (first.path, number)))
 
-    def decided(self) -> Iterator[dict[str, Plain]]:
+    def switch_choices(self) -> Iterator[dict[str, Plain]]:
         """Yield the values of each choice of the switches."""
         return map(self.plain, self._choices(self.switches, self.all))
 
@@ -123,22 +123,22 @@ def space(scenario: Scenario, over: Iterable[str], objective: Objective, limits:
             raise DpsimError(f"--over {path}: must be given once, but got two")
         asked[path] = values
     if asked:
-        found = Space.of(
+        result = Space.of(
             dimension(path, values, scenario, asked=True) for path, values in asked.items()
         )
     else:
-        given = default_values(scenario, objective, limits)
-        found = Space.of(
-            dimension(path, defaults(path, values), scenario) for path, values in given.items()
+        listed = default_values(scenario, objective, limits)
+        result = Space.of(
+            dimension(path, defaults(path, values), scenario) for path, values in listed.items()
         )
-    _check(found)
-    return found
+    _check(result)
+    return result
 
 
-def _check(found: Space) -> None:
-    chosen = list(found.decided())
-    for each in found.dimensions:
-        # Default fields that do not apply here are left out.
+def _check(result: Space) -> None:
+    chosen = list(result.switch_choices())
+    for each in result.dimensions:
+        # Skip default fields, which may not apply to this scenario.
         if not each.asked or each.kinds is None:
             continue
         if any(each.applies(values) for values in chosen):
@@ -146,7 +146,7 @@ def _check(found: Space) -> None:
         kinds = ", ".join(sorted(each.kinds)) or "nothing"
         raise DpsimError(
             f"--over {each.path}: must be a field where {each.switch} is {kinds}, but that is "
-            f"{each.own}"
+            f"{each.scenario_kind}"
         )
 
 
@@ -179,7 +179,7 @@ def _strategy(
     syncs: tuple[str, ...] = _PLAIN_SYNC if objective.to_target else _SYNCS
     if limits.accuracy_penalty is not None:
         codecs, syncs = _PLAIN_CODEC, _PLAIN_SYNC
-    # The scenario's own values come first: the search starts at the file.
+    # The scenario's own values come first, because the search starts at the file.
     sizes = sorted({own_size, *(_MEBI * size for size in _BUCKETS)})
     return {
         "strategy.aggregation.kind": (aggregation.kind, "allreduce", "sharded"),
@@ -204,12 +204,12 @@ def _size(nbytes: float) -> str:
 
 def _algorithms(aggregation: Aggregation) -> dict[str, tuple[object, ...]]:
     """Return the algorithms of the all-reduce; none if a library chooses its own."""
-    own = aggregation.all_reduce
-    if own is None:
+    current = aggregation.all_reduce
+    if current is None:
         return {"strategy.aggregation.algorithm": _ALGORITHMS}
-    if chooses(own.library):
+    if chooses(current.library):
         return {}
-    return {"strategy.aggregation.algorithm": (own.algorithm, *_ALGORITHMS)}
+    return {"strategy.aggregation.algorithm": (current.algorithm, *_ALGORITHMS)}
 
 
 def _checkpoints(scenario: Scenario, batches: list[int]) -> dict[str, tuple[object, ...]]:
@@ -236,14 +236,14 @@ def _scale(scenario: Scenario, limits: Limits) -> dict[str, tuple[object, ...]]:
 
 
 def _batches(scenario: Scenario) -> list[int]:
-    own = scenario.workload.batch_per_gpu
-    return sorted({max(1, round(factor * own)) for factor in _BATCHES})
+    current = scenario.workload.batch_per_gpu
+    return sorted({max(1, round(factor * current)) for factor in _BATCHES})
 
 
-def _nodes(own: int, most: int | None) -> list[int]:
-    found = {max(1, own // share) for share in _SHARES}
+def _nodes(current: int, most: int | None) -> list[int]:
+    batches = {max(1, current // share) for share in _SHARES}
     if most is None:
-        return sorted(found)
-    while 2 * max(found) <= most:
-        found.add(2 * max(found))
-    return sorted(number for number in found if number <= most) or [most or own]
+        return sorted(batches)
+    while 2 * max(batches) <= most:
+        batches.add(2 * max(batches))
+    return sorted(number for number in batches if number <= most) or [most or current]

@@ -24,22 +24,23 @@ from dpsim.studies.tune.limits import Limits
 from dpsim.studies.tune.objective import OBJECTIVES
 from dpsim.studies.tune.own_values import (
     check_target,
-    checked,
     own_values,
-    switched,
+    switch_values,
+    without_refused_values,
     without_sweep,
 )
-from dpsim.studies.tune.search import Numbers, exhaustive, sampled, watched
+from dpsim.studies.tune.search import Numbers, evaluate_all, report_each_best, sample
 from dpsim.studies.tune.space import Allowed, Choice, Space, space
 from dpsim.studies.tune.tuning import Reason, Tuning
 
 _FINALISTS = 3  # the best of a search, compared again with all steps
 _MOST_OF_FRONT = 12
-_FOR_SAME_UPDATES = 1 / 3  # of the evaluations: fewer configurations keep the updates
+_SAME_UPDATES_SHARE = 1 / 3  # of the evaluations: fewer configurations keep the updates
 _SHOWN_REASONS = 5
-_LOOKED_AT = 2000  # choices checked for being possible, before a space counts as large
-# Shares of the time limit after which the search ends, finalists, and the file's own configuration.
-_SEARCHED, _COMPARED, _BASED = 0.6, 0.8, 0.9
+_MOST_CHECKED = 2000  # choices checked for feasibility before a space counts as large
+# Shares of the time limit after which the search, the finalists' simulations, and that of the
+# file's own configuration end.
+_SEARCH_SHARE, _FINAL_SHARE, _BASE_SHARE = 0.6, 0.8, 0.9
 _LAST_SEED = 2**32 - 1  # the largest seed of Optuna's samplers
 
 
@@ -80,25 +81,25 @@ def tune(
     if seed > _LAST_SEED:
         raise DpsimError(f"--seed: must be at most {_LAST_SEED}, but got {seed}")
     aim, within = OBJECTIVES[objective], limits or Limits()
-    known, budget = {} if results is None else results, Budget()
+    known_results, budget = {} if results is None else results, Budget()
     with budget.part():
         document = without_sweep(path, overrides)
         scenario = validate(document, Scenario)
         check_target(scenario, aim)
-        searched = checked(space(scenario, over, aim, within), document)
-    evaluator = Evaluator(document, searched, aim, within, known, budget)
+        searched = without_refused_values(space(scenario, over, aim, within), document)
+    evaluator = Evaluator(document, searched, aim, within, known_results, budget)
 
     def search() -> bool:
         """Search, and return whether all choices were tried."""
         possible = _few(evaluator, evaluations)
-        tried = watched(evaluator, budget, possible or evaluations, progress, say)
+        tried = report_each_best(evaluator, budget, possible or evaluations, progress, say)
         if possible is None:
             _search(evaluator, document, evaluations, seed, tried)
         else:
-            exhaustive(evaluator, lambda done: tried("trying all", done, searched.size))
+            evaluate_all(evaluator, lambda done: tried("trying all", done, searched.size))
         return possible is not None
 
-    whole = evaluator.within(_SEARCHED, search) is True and not evaluator.partial
+    whole = evaluator.within(_SEARCH_SHARE, search) is True and not evaluator.partial
     return _tuning(document, evaluator, seed, whole, progress)
 
 
@@ -108,9 +109,9 @@ def _few(evaluator: Evaluator, most: int, allowed: Allowed | None = None) -> int
     Only those are simulated. For a large model, a thousand choices may contain only some dozens.
     """
     possible = 0
-    # Stops early, since there may be millions.
+    # Stop early, because there may be millions of choices.
     for looked_at, choice in enumerate(evaluator.space.choices(allowed)):
-        if looked_at == max(most, _LOOKED_AT):
+        if looked_at == max(most, _MOST_CHECKED):
             return None
         check()
         possible += evaluator.is_feasible(choice)
@@ -128,23 +129,23 @@ def _search(
 ) -> None:
     """Search choices that keep the updates first, then all, starting from the best found."""
     searched = evaluator.space
-    own = own_values(searched, document)
+    start = own_values(searched, document)
     same = _same_updates(searched, document)
-    begin = [own] if own else []
+    begin = [start] if start else []
     if same != {path: [*numbers] for path, numbers in searched.all.items()}:
-        first = max(1, round(_FOR_SAME_UPDATES * evaluations))
+        first = max(1, round(_SAME_UPDATES_SHARE * evaluations))
 
         def done(count: int) -> None:
             progress("the same updates", count, first)
 
         if _few(evaluator, first, same) is not None:
-            exhaustive(evaluator, done, same)
+            evaluate_all(evaluator, done, same)
         else:
-            # A start outside the part would bring back the excluded values.
+            # Start only from values in ``same``; others would bring back excluded values.
             fitting = [each for each in begin if all(n in same[path] for path, n in each.items())]
-            sampled(evaluator, first, seed, fitting, done, same)
+            sample(evaluator, first, seed, fitting, done, same)
         begin += _changed_once(evaluator, same)
-    sampled(
+    sample(
         evaluator,
         evaluations,
         seed,
@@ -160,7 +161,7 @@ def _same_updates(searched: Space, document: Document) -> dict[str, list[int]]:
     """
 
     def changes(each: Dimension, value: Override) -> int:
-        values = [*switched(each, searched), value]
+        values = [*switch_values(each, searched), value]
         try:
             changed = validate(apply_overrides(document, values, Scenario), Scenario)
             return len(changed.strategy.inexact)
@@ -182,12 +183,12 @@ def _changed_once(evaluator: Evaluator, same: Mapping[str, list[int]]) -> list[N
 
     Fields that do not apply get their first value.
     """
-    found = evaluator.evaluations
-    if not found:
+    evaluations = evaluator.evaluations
+    if not evaluations:
         return []
-    best = min(found, key=lambda each: evaluator.objective.score(each.figure))
+    best = min(evaluations, key=lambda each: evaluator.objective.score(each.figure))
     dimensions = evaluator.space.dimensions
-    # The search needs a number for every field, even for those that do not apply.
+    # The search needs a number for every field, even if the field does not apply.
     numbers = {**{each.path: 0 for each in dimensions}, **dict(best.choice)}
     return [
         numbers,
@@ -211,7 +212,7 @@ def _tuning(
 
     If there is no time for that, the results of the search are used.
     """
-    # Few steps rank almost like all steps: the overall best is among the first few.
+    # A ranking by few steps is almost that by all steps, so the overall best is among the first.
     ranked = sorted(evaluator.evaluations, key=lambda each: evaluator.objective.score(each.figure))
     if not ranked:
         raise (
@@ -222,8 +223,8 @@ def _tuning(
     again = _finalists(ranked)
     full: dict[Choice, Evaluation] = {}
     for done, each in enumerate(again, 1):
-        found = evaluator.within(_COMPARED, partial(evaluator.in_full, each))
-        full |= {each.choice: found} if isinstance(found, Evaluation) else {}
+        evaluation = evaluator.within(_FINAL_SHARE, partial(evaluator.in_full, each))
+        full |= {each.choice: evaluation} if isinstance(evaluation, Evaluation) else {}
         progress("with all steps", done, len(again))
     if not full and evaluator.partial:
         full = {each.choice: each for each in again}
@@ -235,7 +236,7 @@ def _tuning(
     best = sorted(full.values(), key=lambda each: evaluator.objective.score(each.figure))
     rest = ranked if evaluator.partial else []
     exact = next((each for each in (*best, *rest) if not each.changes_updates), None)
-    baseline = evaluator.within(_BASED, evaluator.base) or Refused({}, NO_TIME)
+    baseline = evaluator.within(_BASE_SHARE, evaluator.base) or Refused({}, NO_TIME)
     why = _why(best[0], evaluator, progress)
     why_exact = () if exact is None else _why(exact, evaluator, progress)
     return Tuning(
@@ -262,19 +263,19 @@ def _why(
     winner: Evaluation, evaluator: Evaluator, progress: Callable[[str, int, int], None]
 ) -> tuple[Reason, ...]:
     """Return the effect of each value of the best, by its loss without it; largest first."""
-    # The winner with few steps too, so that only the value differs between the two.
+    # Compare with the winner's few steps, so that only the value differs.
     searched = evaluator(winner.choice)  # known
     if not isinstance(searched, Evaluation):
         return ()
-    found = []
+    reasons = []
     for done, (path, value) in enumerate(winner.values.items(), 1):
         other = evaluator.within(1.0, partial(evaluator.without, searched, path))
         if other is not None and other.choice != searched.choice:
             loss = evaluator.objective.gain(searched.figure, other.figure)
-            found.append(Reason(path, value, loss, _part_that_grows(searched, other)))
+            reasons.append(Reason(path, value, loss, _part_that_grows(searched, other)))
         progress("why", done, len(winner.values))
-    # The loss is a decrease if higher is better; the score adjusts the sign.
-    return tuple(sorted(found, key=lambda each: -evaluator.objective.score(each.loss)))
+    # If higher is better, the loss is a decrease; the score adjusts the sign.
+    return tuple(sorted(reasons, key=lambda each: -evaluator.objective.score(each.loss)))
 
 
 def _part_that_grows(best: Evaluation, other: Evaluation) -> PartName:

@@ -119,7 +119,7 @@ class Tuning(Shown):
         The most frequent reason comes first.
         """
         counts = Counter(each.why for each in self.refused)
-        # Reversed, so that the first of each reason is kept.
+        # Reverse the order, so that the dict keeps the first configuration of each reason.
         first = {each.why: each for each in reversed(self.refused)}
         return [(why, count, first[why]) for why, count in counts.most_common()]
 
@@ -133,7 +133,7 @@ class Tuning(Shown):
             yield f"the file's own configuration cannot be: {self.baseline.why}"
         elif self.breaks is not None:
             yield f"the file's own configuration breaks a limit: {self.breaks}"
-        # Possible if the space does not contain the file's own values.
+        # The file may be better than the best if the space does not contain its own values.
         elif self.objective.score(self.baseline.figure) < self.objective.score(self.best.figure):
             yield (
                 "the file's own configuration, which is none of those that were tried, "
@@ -153,7 +153,7 @@ class Tuning(Shown):
         yield from self._note_on_batch()
         shown = {"as the file is": self.baseline, "the same updates": self.exact, "best": self.best}
         yield from cautions(
-            (words, each.result) for words, each in shown.items() if isinstance(each, Evaluation)
+            (label, each.result) for label, each in shown.items() if isinstance(each, Evaluation)
         )
         if self.partial:
             yield (
@@ -170,8 +170,8 @@ class Tuning(Shown):
         """Name the shown configurations that are within the models' errors of the best."""
         shown = {"as the file is": self.baseline, "with the same updates": self.exact}
         alike = [
-            words
-            for words, each in shown.items()
+            label
+            for label, each in shown.items()
             if isinstance(each, Evaluation)
             and each.scenario != self.best.scenario
             and self.is_best_too(each)
@@ -262,10 +262,10 @@ def _scenario_text(document: Document, comments: Iterable[str], target: Path) ->
     Paths of files are made relative to ``target``. Comments of the original file are lost. Raises
     FailedError if the text would be another scenario.
     """
-    content = _moved(document.plain(), Path(document.source).parent, target.parent)
+    content = _move_paths(document.plain(), Path(document.source).parent, target.parent)
     lines = (part for line in comments for part in wrap(line, 118, subsequent_indent="  ") or [""])
     text = "".join(f"# {line}\n" for line in lines) + as_yaml(content, 120)
-    # Read back to make sure: a number or a file's name may have been written differently.
+    # Check by reading the text back, because a number or a path may have been written differently.
     read = validate(from_text(text, str(target)), Scenario)
     if scenario_key(read) != scenario_key(validate(document, Scenario)):
         raise FailedError(
@@ -275,20 +275,20 @@ def _scenario_text(document: Document, comments: Iterable[str], target: Path) ->
     return text
 
 
-def _moved(value: Plain, source: Path, target: Path) -> Plain:
+def _move_paths(value: Plain, source: Path, target: Path) -> Plain:
     """Return the value with relative paths of files changed from one folder to the other."""
     if isinstance(value, dict):
-        return {key: _moved(below, source, target) for key, below in value.items()}
+        return {key: _move_paths(below, source, target) for key, below in value.items()}
     if isinstance(value, list):
-        return [_moved(below, source, target) for below in value]
-    return _renamed(value, source, target) if isinstance(value, str) else value
+        return [_move_paths(below, source, target) for below in value]
+    return _move_path(value, source, target) if isinstance(value, str) else value
 
 
-def _renamed(text: str, source: Path, target: Path) -> str:
+def _move_path(text: str, source: Path, target: Path) -> str:
     name, colon, function = text.rpartition(":") if ".py:" in text else (text, "", "")
     if source.resolve() == target.resolve():
         return text
-    # Any text may be a file name: only plausible ones are looked up.
+    # Any text may be a file's name, so look up plausible names only.
     if not name or "\n" in name or len(name) > 4096:
         return text
     if Path(name).is_absolute() or not (source / name).is_file():

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from dpsim.base.arrays import GOLDEN, IntArray, mixed
+from dpsim.base.arrays import GOLDEN, IntArray, mix_bits
 
 _MASK = 2**64 - 1
 _LEVEL = 0xD1B54A32D192ED03
@@ -46,7 +46,7 @@ class Spread:
         # Products of uint64 arrays wrap around, as the finaliser requires.
         from_source = np.asarray(source).astype(np.uint64) * np.uint64(GOLDEN)
         from_destination = np.asarray(destination).astype(np.uint64) * np.uint64(GOLDEN)
-        return mixed(mixed(from_source + np.uint64(begin & _MASK)) + from_destination)
+        return mix_bits(mix_bits(from_source + np.uint64(begin & _MASK)) + from_destination)
 
 
 HASHED = Spread(0)

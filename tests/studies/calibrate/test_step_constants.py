@@ -15,7 +15,7 @@ from dpsim.studies.calibrate import (
     MeasuredRun,
     calibrate,
     exposed_seconds,
-    fitted,
+    fit_constants,
     measure_next,
     measured_runs,
     plan,
@@ -96,7 +96,7 @@ def test_bytes_inside_a_node_and_between_nodes_have_factors_of_their_own(own):
 
 
 def test_a_fit_predicts_runs_that_it_has_not_seen(own):
-    found = fitted([run_at(own, *place) for place in PLACES[:4]])
+    found = fit_constants([run_at(own, *place) for place in PLACES[:4]])
     for place in PLACES[4:]:
         run = run_at(own, *place)
         predicted = seconds(run.scenario, found.constants)
@@ -108,7 +108,7 @@ def test_a_fit_predicts_runs_that_it_has_not_seen(own):
 
 
 def test_an_undetermined_constant_keeps_its_prior_and_is_reported(own):
-    found = fitted([run_at(own, 1, 1, batch) for batch in (64, 512)])
+    found = fit_constants([run_at(own, 1, 1, batch) for batch in (64, 512)])
     names = [prior.name for prior in found.free]
     between = names.index("between")
     prior = next(each for each in priors_of(load_scenario(own)) if each.name == "between")
@@ -124,7 +124,7 @@ def test_exposed_communication_tells_network_from_computing(own):
     run = run_at(own, 4, 4, 128)
     job = job_of(run.scenario)
     exposed = exposed_seconds(job, TRUTH, run.step_time)
-    single, reported = fitted([run]), fitted([replace(run, exposed=exposed)])
+    single, reported = fit_constants([run]), fit_constants([replace(run, exposed=exposed)])
     assert reported.constants.between == pytest.approx(TRUTH.between, rel=0.25)
     index = [prior.name for prior in reported.free].index("between")
     assert reported.is_identified(index)
@@ -135,7 +135,7 @@ def test_exposed_communication_tells_network_from_computing(own):
 def test_two_nodes_leave_open_whether_more_reach_the_same_rate(own):
     slow = TRUTH.model_copy(update={"two_nodes": 2.0})
     runs = [run_at(own, *place, slow) for place in PLACES]
-    one, both = fitted(runs[:4]), fitted(runs)
+    one, both = fit_constants(runs[:4]), fit_constants(runs)
     names = [prior.name for prior in one.free]
     between, two = names.index("between"), names.index("two_nodes")
     assert not one.is_identified(two)
@@ -150,18 +150,18 @@ def test_a_run_on_one_gpu_exposes_nothing(own):
 
 
 def test_more_runs_narrow_what_they_tell(own):
-    few = fitted([run_at(own, *place) for place in PLACES[:3]])
-    many = fitted([run_at(own, *place) for place in PLACES])
+    few = fit_constants([run_at(own, *place) for place in PLACES[:3]])
+    many = fit_constants([run_at(own, *place) for place in PLACES])
     assert np.trace(many.covariance) < np.trace(few.covariance)
 
 
 def test_what_to_measure_next_goes_beyond_a_node(own):
-    found = fitted([run_at(own, *place) for place in PLACES[:3]])
+    found = fit_constants([run_at(own, *place) for place in PLACES[:3]])
     proposed = measure_next(found, load_scenario(own))
     assert 0 < len(proposed) <= 4
     assert proposed[0].run.nodes > 1
     assert not {each.run for each in proposed} & {run.place for run in found.runs}
-    left = [each.left for each in proposed]
+    left = [each.spread_left for each in proposed]
     assert left == sorted(left, reverse=True)
     assert left[-1] < 0.7
 
@@ -174,7 +174,7 @@ def test_the_plan_is_of_one_gpu_a_node_and_two(own):
 
 
 def test_a_profile_predicts_as_the_fit_does(own):
-    found = fitted([run_at(own, *place) for place in PLACES[:4]])
+    found = fit_constants([run_at(own, *place) for place in PLACES[:4]])
     profile = profile_of(found, "mine")
     (own.parent / "profile.json").write_text(profile.to_json())
     again = CalibrationProfile.model_validate_json(profile.to_json())
@@ -194,7 +194,7 @@ def test_what_the_constants_leave_corrects_runs_nearby_and_fades(own):
     """One known run is 30 % longer than constants can make it beside the others."""
     runs = [run_at(own, *place) for place in PLACES]
     runs[2] = replace(runs[2], step_time=1.3 * runs[2].step_time)
-    found = fitted(runs)
+    found = fit_constants(runs)
     left = found.residuals[2]
     assert left > 0.1
 
@@ -233,7 +233,7 @@ def test_runs_that_contradict_each_other_widen_what_is_predicted_near_them(own):
             replace(run, step_time=factor * run.step_time)
             for run, factor in zip(runs, factors, strict=True)
         ]
-        profile = profile_of(fitted(runs), "mine", None)
+        profile = profile_of(fit_constants(runs), "mine", None)
         here = load_scenario(own, ["cluster.nodes=4", "cluster.gpus_per_node=4"])
         return simulate(here.model_copy(update={"calibration": profile})).interval.width
 
@@ -243,8 +243,8 @@ def test_runs_that_contradict_each_other_widen_what_is_predicted_near_them(own):
 def test_a_run_left_out_is_off_as_a_fit_without_it_says_but_for_what_constants_took(own):
     runs = [run_at(own, *place) for place in PLACES]
     runs[2] = replace(runs[2], step_time=1.05 * runs[2].step_time)
-    found = fitted(runs)
-    rest = fitted(runs[:2] + runs[3:])
+    found = fit_constants(runs)
+    rest = fit_constants(runs[:2] + runs[3:])
     step = corrected(rest.constants, rest.known, runs[2].place, rest.shared)
     apart = np.log(runs[2].step_time / seconds(runs[2].scenario, step))
     # The constants saw the run, and took a part of its 5 %.

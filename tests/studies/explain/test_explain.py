@@ -214,7 +214,7 @@ def test_twice_the_rate_inside_nodes_is_the_same_bus_twice_as_fast():
 
 def test_knobs_come_cheapest_first_and_no_more_than_there_is_time_for(monkeypatch):
     """The first run is forecast, then turning all knobs; what no time is left for is left out."""
-    monkeypatch.setattr(budget, "_A_WHILE", 0.0)
+    monkeypatch.setattr(budget, "_REPORTED_FROM", 0.0)
     message = []
     whole = explain(load_scenario(SCENARIOS / "ranking-flips.yaml", FEW), say=message.append)
     first = re.fullmatch(

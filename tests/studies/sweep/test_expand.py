@@ -339,8 +339,8 @@ def test_a_key_holds_the_code(write, monkeypatch, tmp_path, changed, counts):
 
 def points_elsewhere(base, values, here=point.surroundings):
     """Points as another machine makes them that has none of this one's files."""
-    made = point.made_elsewhere(point.pack((here(), base, values)))
-    return [point.received(base, *each) for each in zip(values, made, strict=True)]
+    made = point.make_elsewhere(point.pack((here(), base, values)))
+    return [point.receive_point(base, *each) for each in zip(values, made, strict=True)]
 
 
 def test_points_that_another_machine_makes_are_the_same(write):
@@ -361,7 +361,7 @@ def test_points_that_name_files_are_made_where_the_files_are(write, tmp_path):
     requested = []
 
     def make(base, values):
-        requested.extend(point.made_elsewhere(point.pack((point.surroundings(), base, values))))
+        requested.extend(point.make_elsewhere(point.pack((point.surroundings(), base, values))))
         return points_elsewhere(base, values)
 
     with pytest.raises(ScenarioError, match=r"b\.csv: cannot be read"):
@@ -383,8 +383,8 @@ def test_points_are_made_here_where_another_machine_has_other_code_or_hardware(
     here = point.surroundings()
     monkeypatch.setenv("DPSIM_CATALOGUE", str(tmp_path / "own"))
     base = point.base_of(load_yaml(write()), [])
-    assert point.made_elsewhere(point.pack((here, base, [()]))) == [None]
-    assert point.made_elsewhere(point.pack((point.surroundings(), base, [()]))) != [None]
+    assert point.make_elsewhere(point.pack((here, base, [()]))) == [None]
+    assert point.make_elsewhere(point.pack((point.surroundings(), base, [()]))) != [None]
 
 
 def test_varied_fields_are_named_by_their_last_word_where_that_says_which():

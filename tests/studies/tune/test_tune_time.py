@@ -73,7 +73,7 @@ def test_a_configuration_that_takes_too_long_leaves_time_for_the_others(tiny, mo
 
 
 def test_a_long_search_says_how_long_it_takes_and_each_best_so_far(tiny, monkeypatch):
-    monkeypatch.setattr(budget, "_A_WHILE", 0.0)
+    monkeypatch.setattr(budget, "_REPORTED_FROM", 0.0)
     output = []
     found = tune(tiny, over=OVER, say=output.append)
     assert not found.partial

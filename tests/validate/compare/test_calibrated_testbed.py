@@ -7,7 +7,7 @@ import pytest
 
 from dpsim.engine import run_scenario
 from dpsim.scenario import load_scenario
-from dpsim.studies.calibrate import MeasuredRun, fitted, profile_of
+from dpsim.studies.calibrate import MeasuredRun, fit_constants, profile_of
 from validate.records import load_run_records
 
 # Of different settings: algorithms, overlap, compression and eight hosts; servers, gossip and
@@ -28,7 +28,7 @@ def test_four_recorded_runs_calibrate_the_other_sixty(monkeypatch, known):
         )
         for record in steps
     ]
-    profile = profile_of(fitted([runs[at] for at in known]), "testbed")
+    profile = profile_of(fit_constants([runs[at] for at in known]), "testbed")
     errors = []
     for at, run in enumerate(runs):
         if at not in known:

@@ -17,7 +17,7 @@ import numpy as np
 from dpsim.base.errors import DpsimError
 from dpsim.engine import prepare, scale_to
 from dpsim.hardware import CalibrationProfile, KnownRun
-from dpsim.studies.calibrate import MeasuredRun, fitted, profile_of
+from dpsim.studies.calibrate import MeasuredRun, fit_constants, profile_of
 from validate.published.tables.published_step import PublishedStep
 from validate.published.tables.scenario_files import ScenarioFolder, file_name
 
@@ -116,7 +116,8 @@ class FittedToKnown:
 
     def _fit(self, known: Sequence[PublishedStep]) -> CalibrationProfile:
         runs = [MeasuredRun(self.folder.scenario(step), step.measured) for step in known]
-        return profile_of(fitted(runs), f"steps of {known[0].series}", runs[0].scenario.profile)
+        name = f"steps of {known[0].series}"
+        return profile_of(fit_constants(runs), name, runs[0].scenario.profile)
 
 
 def planned_rows(series: Sequence[PublishedStep], count: int) -> Sequence[PublishedStep]:

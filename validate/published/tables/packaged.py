@@ -7,7 +7,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from dpsim.base.shipped import shipped
+from dpsim.base.shipped import shipped_yaml
 from validate.published.tables.csv_file import Row, read_rows
 
 
@@ -21,7 +21,7 @@ def packaged_rows(name: str) -> tuple[Row, ...]:
 @cache
 def constants_file(name: str) -> dict[str, Any]:
     """Return the content of a YAML file of `validate.published`; its keys are text."""
-    loaded: dict[str, Any] = shipped(files("validate.published").joinpath(name))
+    loaded: dict[str, Any] = shipped_yaml(files("validate.published").joinpath(name))
     return loaded
 
 

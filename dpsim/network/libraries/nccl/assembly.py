@@ -14,7 +14,7 @@ from importlib.resources import files
 import numpy as np
 
 from dpsim.base.arrays import FloatArray
-from dpsim.base.shipped import shipped
+from dpsim.base.shipped import shipped_yaml
 from dpsim.network.libraries.nccl.machine import RCCL, XGMI, NcclMachine
 from dpsim.network.libraries.nccl.parameters import (
     COMMON,
@@ -36,7 +36,7 @@ _CENTRES = {p.name: p.centre for p in PARAMS}
 @cache
 def shipped_constants() -> Known:
     """Return the ln of each constant that the package ships, by (group, name)."""
-    content = shipped(files("dpsim.network.libraries.nccl").joinpath("constants.yaml"))
+    content = shipped_yaml(files("dpsim.network.libraries.nccl").joinpath("constants.yaml"))
     return {
         (group, name): math.log(entry["value"])
         for group, constants in content["groups"].items()

@@ -52,8 +52,8 @@ class Network:
         """
         *inputs_of_layers, scores = self._forward(parameters, images)
         loss, slope = cross_entropy(scores, labels)
-        found = np.empty((len(images), self.parameters), dtype=parameters.dtype)
-        layers, slopes = self._layers(parameters), self._layers(found)
+        gradients = np.empty((len(images), self.parameters), dtype=parameters.dtype)
+        layers, slopes = self._layers(parameters), self._layers(gradients)
         for inputs, (weights, _), (by_weights, by_biases) in zip(
             reversed(inputs_of_layers), reversed(layers), reversed(slopes), strict=True
         ):
@@ -62,7 +62,7 @@ class Network:
             if inputs is not images:  # no gradient by the images
                 # ReLUs that are 0 have no gradient.
                 slope = slope @ weights.swapaxes(1, 2) * (inputs > 0)
-        return loss, found
+        return loss, gradients
 
     def _layers(self, vectors: RealArray) -> list[tuple[RealArray, RealArray]]:
         """Return each layer's part of flat vectors (n, P), as views.

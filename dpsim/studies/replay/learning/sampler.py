@@ -27,7 +27,7 @@ class Sampler:
         self.batch = batch
         self.seed = seed
         self.apart = apart
-        # Shards are equally long; remaining samples are in none.
+        # Shards are equally long, and remaining samples are in no shard.
         self._stream = max(1, samples // workers) if apart else samples
         self._orders: dict[int, IntArray] = {}
 
