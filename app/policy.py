@@ -1,7 +1,7 @@
 """The dashboard's browser policy: pages fetch from this server only, and cannot be framed.
 
 Names in files and addresses are shown as text (`app.plain`). If one were rendered as Markdown
-nevertheless, the browser would still contact no other server.
+nevertheless, the browser would still load nothing from another server.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from starlette.responses import Response
 
 _SOURCES = {
     "default-src": "'self'",
-    # Streamlit's page has an inline script, and drawings of pages are modules from memory.
+    # Streamlit's page has an inline script, and its components load as modules from blob: URLs.
     "script-src": "'self' 'unsafe-inline' blob:",
     "style-src": "'self' 'unsafe-inline'",
     "img-src": "'self' data: blob:",
@@ -32,8 +32,8 @@ HEADERS = {
 }
 
 
-async def add_headers(request: Request, answer: RequestResponseEndpoint) -> Response:
-    """Answer a request (of starlette's middleware) with the headers."""
-    response = await answer(request)
+async def add_headers(request: Request, call_next: RequestResponseEndpoint) -> Response:
+    """Add the headers to a response (starlette's middleware)."""
+    response = await call_next(request)
     response.headers.update(HEADERS)  # in place of the server's own
     return response

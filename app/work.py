@@ -1,9 +1,9 @@
 """Background work of the pages.
 
 A task runs in a separate process, with progress, cancellation and a limit, so that pages respond
-meanwhile. A session runs two at a time, all sessions in total as many as there are cores, and
-others queue. A task that is not done in a second moves to the processes for long work, one per
-session at a time, and does not delay short ones.
+meanwhile. A session runs two short tasks at a time, and all sessions together as many as there are
+cores; the rest queue. A task that takes more than a second is restarted in the separate processes
+for long work, one per session at a time, so that it delays no short one.
 """
 
 from __future__ import annotations
@@ -38,10 +38,9 @@ class CancelledError(Exception):
 
 
 class Task(Generic[T]):
-    """``function(report)``, running once it has begun.
+    """A call of ``function(report)`` in a process of its own, from `begin` on.
 
-    A cancellation takes effect at its next call of ``report(done, total)``. ``waiting``: the
-    sessions that wait for it.
+    The function calls ``report(done, total)``. ``waiting``: the sessions that wait for it.
     """
 
     def __init__(self, function: Callable[[Report], T], seconds: float = MOST_SECONDS) -> None:
@@ -81,7 +80,7 @@ class Task(Generic[T]):
         return isinstance(self._outcome.exception(), CancelledError)
 
     def cancel(self) -> None:
-        """Stop it at its next report, or at once where it has not begun."""
+        """Stop it: kill its process if it runs, otherwise end it at once."""
         # Before the lock: if it begins just now, it stops at its first report.
         self._stop.set()
         with self._lock:
@@ -175,8 +174,8 @@ class Tasks:
     ) -> Task[T]:
         """Return the task of ``key`` for ``who``, a new one if there is none.
 
-        A cancelled task is replaced, but stays so for those who waited for it. A task that
-        ``can_wait`` begins after those that cannot, and leaves them one process.
+        A cancelled task is replaced, but sessions that waited for it still see it as cancelled. A
+        task that ``can_wait`` begins after those that cannot, and leaves them one process.
         """
         with self._lock:
             task = self._tasks.get(key)

@@ -1,6 +1,7 @@
 """YAML and JSON files that come with dpsim.
 
-Parsing YAML would take a sixth of a short run, so the content is cached as JSON for the user.
+Parsing YAML would take a sixth of a short run, so its content is cached as JSON in the
+user's cache folder.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""ResNet, VGG and the vision transformer in torch, for images of 224 x 224 and 1,000 classes."""
+"""ResNet, VGG and the vision transformer in torch, beside the models of the catalogue."""
 
 from __future__ import annotations
 
@@ -12,29 +12,29 @@ from validate.twins.transformers import attend, split_heads
 _CLASSES = 1000
 
 
-def _unit(entering: int, leaving: int, kernel: int, stride: int = 1) -> list[nn.Module]:
+def _unit(in_channels: int, out_channels: int, kernel: int, stride: int = 1) -> list[nn.Module]:
     # Use no bias, since the batch norm after it removes any constant.
-    conv = nn.Conv2d(entering, leaving, kernel, stride, kernel // 2, bias=False)
-    return [conv, nn.BatchNorm2d(leaving)]
+    conv = nn.Conv2d(in_channels, out_channels, kernel, stride, kernel // 2, bias=False)
+    return [conv, nn.BatchNorm2d(out_channels)]
 
 
 class Residual(nn.Module):
     """A bottleneck of 1x1, 3x3 and 1x1 convolutions, or two 3x3 ones, beside a shortcut."""
 
-    def __init__(self, entering: int, width: int, stride: int, *, basic: bool) -> None:
+    def __init__(self, in_channels: int, width: int, stride: int, *, basic: bool) -> None:
         super().__init__()
-        leaving = width if basic else 4 * width
+        out_channels = width if basic else 4 * width
         if basic:
-            parts = [*_unit(entering, width, 3, stride), nn.ReLU(inplace=True)]
+            parts = [*_unit(in_channels, width, 3, stride), nn.ReLU(inplace=True)]
             parts += _unit(width, width, 3)
         else:
-            parts = [*_unit(entering, width, 1), nn.ReLU(inplace=True)]
+            parts = [*_unit(in_channels, width, 1), nn.ReLU(inplace=True)]
             parts += [*_unit(width, width, 3, stride), nn.ReLU(inplace=True)]
-            parts += _unit(width, leaving, 1)
+            parts += _unit(width, out_channels, 1)
         self.inner = nn.Sequential(*parts)
-        same = stride == 1 and entering == leaving
+        same = stride == 1 and in_channels == out_channels
         self.shortcut = (
-            nn.Identity() if same else nn.Sequential(*_unit(entering, leaving, 1, stride))
+            nn.Identity() if same else nn.Sequential(*_unit(in_channels, out_channels, 1, stride))
         )
         self.relu = nn.ReLU(inplace=True)
 
@@ -46,28 +46,28 @@ class Residual(nn.Module):
 def resnet(depths: Sequence[int], *, basic: bool) -> nn.Module:
     """Return a ResNet with ``depths`` blocks in the four stages."""
     # The stem's output channels.
-    entering = 64
+    in_channels = 64
     blocks = []
     for stage, depth in enumerate(depths):
         for block in range(depth):
             width = 64 << stage
-            # The first block of a stage halves the image, except after the stem, which does it.
+            # The first block of each stage but the first halves the image; the stem already has.
             stride = 2 if stage and not block else 1
-            blocks.append(Residual(entering, width, stride, basic=basic))
-            entering = width if basic else 4 * width
+            blocks.append(Residual(in_channels, width, stride, basic=basic))
+            in_channels = width if basic else 4 * width
     stem = [*_unit(3, 64, 7, 2), nn.ReLU(inplace=True), nn.MaxPool2d(3, 2, 1)]
-    head = [nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(entering, _CLASSES)]
+    head = [nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(in_channels, _CLASSES)]
     return nn.Sequential(*stem, nn.Sequential(*blocks), *head)
 
 
 def vgg(depths: Sequence[int]) -> nn.Module:
     """Return a VGG with ``depths`` 3x3 convolutions in the five stages, and three linear layers."""
     parts: list[nn.Module] = []
-    entering = 3
+    in_channels = 3
     for channels, depth in zip((64, 128, 256, 512, 512), depths, strict=True):
         for _ in range(depth):
-            parts += [nn.Conv2d(entering, channels, 3, padding=1), nn.ReLU(inplace=True)]
-            entering = channels
+            parts += [nn.Conv2d(in_channels, channels, 3, padding=1), nn.ReLU(inplace=True)]
+            in_channels = channels
         parts.append(nn.MaxPool2d(2, 2))
     parts.append(nn.Flatten())
     for features in (512 * 7 * 7, 4096):
@@ -115,7 +115,7 @@ class Vit(nn.Module):
         super().__init__()
         self.patches = nn.Conv2d(channels, width, patch, patch)
         self.token = nn.Parameter(torch.zeros(1, 1, width))
-        self.places = nn.Parameter(torch.zeros(1, (image // patch) ** 2 + 1, width))
+        self.positions = nn.Parameter(torch.zeros(1, (image // patch) ** 2 + 1, width))
         # The default, four times the width, may be left out in the catalogue.
         made = (Encoder(width, heads, inner or 4 * width, fused=fused) for _ in range(blocks))
         self.blocks = nn.Sequential(*made)
@@ -127,5 +127,5 @@ class Vit(nn.Module):
         patches = self.patches(images).flatten(2).transpose(1, 2)
         # Prepend the class token, the same for each image, whose output is classified.
         tokens = self.token.expand(len(images), -1, -1)
-        x = torch.cat([tokens, patches], dim=1) + self.places
+        x = torch.cat([tokens, patches], dim=1) + self.positions
         return self.head(self.ln(self.blocks(x)[:, 0]))

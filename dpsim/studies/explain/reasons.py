@@ -7,9 +7,10 @@ from dpsim.engine import PARTS, Result
 from dpsim.studies.explain.knob import Change, Knob
 
 _LEAST_PART = 0.01  # share of a step below which a part is negligible
+_LEAST_CHANGE = 0.005  # share of a step below which a part's change is negligible
 _MINOR = 0.1  # share of a step below which the largest part is named instead
 _ROUNDING = 1e-6  # share of a step below which a change may be rounding
-_SHIFTED_SHARE = 0.5  # of one part's saving, which another part takes at least
+_SHIFTED_SHARE = 0.5  # least share of one part's saving that another must take to count as shifted
 
 
 def reason(
@@ -36,13 +37,13 @@ def _same_step(after: Result) -> str:
 
 
 def _shift(before: Result, after: Result, step: float) -> str | None:
-    """Return the part that grows by about what another saves, or None if no part grows."""
+    """Say which part grows, and which shrinks in return if one does; None if none grows."""
     moved = {part: after.parts_s[part] - before.parts_s[part] for part in PARTS}
     saves = min(PARTS, key=lambda part: moved[part])
     takes = max(PARTS, key=lambda part: moved[part])
     saved = -moved[saves]
     taken = moved[takes]
-    least = _LEAST_PART * step / 2
+    least = _LEAST_CHANGE * step
     more = f"takes {human(taken, TIME, 2)} more"
     if saved > least and taken > _SHIFTED_SHARE * saved:
         already = before.parts_s[takes] / step
@@ -58,8 +59,8 @@ def _share(knob: Knob, before: Result, step: float, better_knob: str | None) -> 
     share = before.parts_s[knob.part] / step
     part = PARTS[knob.part].words
     if share < _LEAST_PART:
-        part = f"only {share:.1%}" if share else "no part"
-        return f"{part} is {part} of a step{_overlap_note(knob, before)}"
+        amount = f"only {share:.1%}" if share else "no part"
+        return f"{part} is {amount} of a step{_overlap_note(knob, before)}"
     other = (
         f"; the knob that shortens it is {better_knob}"
         if better_knob and better_knob != knob.title

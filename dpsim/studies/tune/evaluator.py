@@ -168,7 +168,7 @@ class Evaluator:
         """
         rest = tuple(pair for pair in evaluation.choice if pair[0] != path)
         chosen = self.space.plain(rest)
-        applying = {outcome.path for outcome in self.space.dimensions if outcome.applies(chosen)}
+        applying = {each.path for each in self.space.dimensions if each.applies(chosen)}
         rest = tuple(pair for pair in rest if pair[0] in applying)
         try:
             scenario = self._scenario(rest)

@@ -24,7 +24,7 @@ from dpsim.studies.tune.space import Allowed
 _SAMPLING_SHARE = 0.5  # share of the evaluations after which neighbours are tried
 _STARTUP = 10  # random choices before the estimator is used
 _MOST_STALE = 200  # suggestions in a row without a new choice
-_MOST_TRIALS = 10  # suggestions per evaluation: if most are impossible, the search would never end
+_MOST_TRIALS = 10  # suggestions per evaluation, so that the search ends even if most are impossible
 _OPTUNA = f"optuna is needed to search a space too large to try whole; {how_to_install('tune')}"
 
 Numbers = dict[str, int]
@@ -72,9 +72,10 @@ def sample(
     progress: Callable[[int], None],
     allowed: Allowed | None = None,
 ) -> None:
-    """Evaluate up to ``evaluations`` scenarios, ``start`` first; stop early if none are new.
+    """Evaluate scenarios, ``start`` first, until the evaluator has ``evaluations`` in total.
 
-    Only ``allowed`` values are used, all if that is None. Raises FailedError without Optuna.
+    It stops early if hardly any are new or possible. Only ``allowed`` values are used, all if that
+    is None. Raises FailedError without Optuna.
     """
     if allowed is None:
         allowed = evaluator.space.all
@@ -148,7 +149,7 @@ class _Neighbours:
         return None
 
     def _around(self, numbers: Numbers) -> Iterator[Numbers]:
-        """Yield choices that differ in one value, with all values of the fields it decides."""
+        """Yield choices that differ in one value, and in the fields that this switches on."""
         several: list[Numbers] = []
         for each in self._evaluator.space.dimensions:
             for number in self._allowed[each.path]:

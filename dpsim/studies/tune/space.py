@@ -18,9 +18,9 @@ from dpsim.studies.tune.dimension import Dimension, defaults, dimension, parse_o
 from dpsim.studies.tune.limits import Limits
 from dpsim.studies.tune.objective import Objective
 
-# The number of the chosen value by path, for the fields that apply.
+# The index of the chosen value by path, for the fields that apply.
 Choice: TypeAlias = tuple[tuple[str, int], ...]
-# The numbers of the values that a search may take, by path of the field.
+# The indices of the values that a search may take, by path of the field.
 Allowed: TypeAlias = Mapping[str, Sequence[int]]
 
 _ALGORITHMS = ("ring", "halving-doubling", "hierarchical", "double-binary-tree", "auto")
@@ -155,9 +155,9 @@ def default_values(
 ) -> dict[str, tuple[object, ...]]:
     """Return the default search: for each path the scenario's own value and usual alternatives.
 
-    If the objective is the step time, batch, learners and nodes are kept, since reducing any of
-    them shortens the step. If it has a target, ways to synchronise and codecs are left out for
-    which the number of steps to the target is unknown. If accuracy is limited, all those with an
+    If the objective is the step time, batch, learners and nodes stay fixed, since reducing any
+    of them shortens the step. If it has a target, synchronisation and codecs for which the number
+    of steps to the target is unknown are left out. If accuracy is limited, all those with an
     unknown loss of accuracy are left out.
     """
     values = _strategy(scenario, objective, limits)
@@ -179,8 +179,8 @@ def _strategy(
     syncs: tuple[str, ...] = _PLAIN_SYNC if objective.to_target else _SYNCS
     if limits.accuracy_penalty is not None:
         codecs, syncs = _PLAIN_CODEC, _PLAIN_SYNC
-    # The scenario's own values come first, because the search starts at the file.
     sizes = sorted({own_size, *(_MEBI * size for size in _BUCKETS)})
+    # The scenario's own kinds come first, because the search starts there.
     return {
         "strategy.aggregation.kind": (aggregation.kind, "allreduce", "sharded"),
         **_algorithms(aggregation),
@@ -215,7 +215,7 @@ def _algorithms(aggregation: Aggregation) -> dict[str, tuple[object, ...]]:
 def _checkpoints(scenario: Scenario, batches: list[int]) -> dict[str, tuple[object, ...]]:
     """Return settings of checkpointing to try; none if all ``batches`` fit without it."""
     workload = scenario.workload
-    # A share of the blocks is chosen by hand.
+    # Keep a share of the blocks unchanged: it was chosen by hand.
     if not isinstance(workload.checkpoint, str) or workload.checkpointing is not None:
         return {}
     if workload.recompute is None and memory_use(scenario).changed(batch=max(batches)).fits:
@@ -241,9 +241,9 @@ def _batches(scenario: Scenario) -> list[int]:
 
 
 def _nodes(current: int, most: int | None) -> list[int]:
-    batches = {max(1, current // share) for share in _SHARES}
+    counts = {max(1, current // share) for share in _SHARES}
     if most is None:
-        return sorted(batches)
-    while 2 * max(batches) <= most:
-        batches.add(2 * max(batches))
-    return sorted(number for number in batches if number <= most) or [most or current]
+        return sorted(counts)
+    while 2 * max(counts) <= most:
+        counts.add(2 * max(counts))
+    return sorted(number for number in counts if number <= most) or [most or current]

@@ -91,7 +91,7 @@ def test_a_network_that_nothing_crosses(tiny):
     assert (
         by_name["network-bandwidth"].why == "all GPUs are in one node: nothing crosses the network"
     )
-    assert "no part of a step" in by_name["node-bandwidth"].why
+    assert by_name["node-bandwidth"].why == "exposed communication is no part of a step"
 
 
 def test_every_change_comes_true_by_set():

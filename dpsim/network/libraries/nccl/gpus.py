@@ -13,13 +13,14 @@ if TYPE_CHECKING:
     from dpsim.topology import GpuRings
 
 # The GPU assumed for tables that name none.
-_ASSUMED = "a100-sxm-40gb"
+_ASSUMED_NVIDIA = "a100-sxm-40gb"
 _ASSUMED_AMD = "mi300x"
 _AMD = re.compile(r"\b(?:amd|radeon|instinct|mi\d{2,3}[a-z]?)\b", re.IGNORECASE)
 
-# AMD's GPUs have no compute capability. RCCL uses the NVLink constants of the same years, Hopper's.
-_RCCL = 94
-_NETWORK = 12.5e9  # B/s of the card beside a GPU, if the catalogue does not state it
+# AMD's GPUs have no compute capability. RCCL uses Hopper's NVLink constants, of the same years: any
+# value from 90 to 99 selects them.
+_RCCL_CAPABILITY = 94
+_DEFAULT_NIC_RATE = 12.5e9  # B/s of the card beside a GPU, if the catalogue does not state it
 
 
 def named_gpu(text: str) -> tuple[Gpu, bool]:
@@ -27,7 +28,7 @@ def named_gpu(text: str) -> tuple[Gpu, bool]:
     found = gpu_named_in(text)
     if found is not None:
         return found, True
-    return gpus()[_ASSUMED_AMD if _AMD.search(text) else _ASSUMED], False
+    return gpus()[_ASSUMED_AMD if _AMD.search(text) else _ASSUMED_NVIDIA], False
 
 
 def is_amd(gpu: Gpu) -> bool:
@@ -36,8 +37,8 @@ def is_amd(gpu: Gpu) -> bool:
 
 
 def capability_of(gpu: Gpu) -> int:
-    """Return ten times the compute capability, which selects NCCL's constants."""
-    return gpu.capability or _RCCL
+    """Return ten times the compute capability (of AMD, a stand-in): it selects the constants."""
+    return gpu.capability or _RCCL_CAPABILITY
 
 
 def nvlink_rate(gpu: Gpu) -> float:
@@ -75,4 +76,4 @@ def pcie_generation(gpu: Gpu) -> int:
 
 def network_rate(gpu: Gpu) -> float:
     """Return the one-way B/s of the network card beside it in its maker's machine."""
-    return _NETWORK if gpu.network is None else gpu.network.value
+    return _DEFAULT_NIC_RATE if gpu.network is None else gpu.network.value

@@ -66,21 +66,26 @@ class IntraNode:
 class NcclMachine:
     """Equal GPUs in equal nodes, in SI units.
 
-    ``capability`` is ten times the GPU's compute capability. ``intra_rate`` is the peak rate of one
-    GPU's port inside the node in one direction (NVLink 3: 300e9 B/s); ``nic_rate`` the line rate of
-    the network cards of one node that the job's GPUs can use, one direction. ``bus`` says how their
-    copies cross PCIe, ``latest_pcie`` the generation in the links' name, whose rate may be that of
-    a later one. ``multicast``: the node's switches reduce and multicast, if their generation can;
-    ``nic_staged``: the cards reach the GPUs' memory only through the host's; ``fabric_share`` is
-    the share of the cards' rate that slower links beyond them allow, which NCCL does not know when
-    it chooses. ``launch`` names how a benchmark was started, which sets its floor: "default" (one
-    process per GPU), "single-process" (one thread for a node's GPUs) or "torch".
-    ``forced_algorithm`` and ``forced_protocol`` restate NCCL_ALGO and NCCL_PROTO, if set. ``graph``
-    is the result of NCCL's topology search where it cannot be known from outside (0 as shipped, 1
-    twice the channels): only fits set it.
+    ``capability``: ten times the GPU's compute capability. ``intra_rate``: the peak rate of one
+    GPU's port inside the node, one way (NVLink 3: 300e9 B/s). ``bus``: how copies between the GPUs
+    cross PCIe. ``latest_pcie``: the PCIe generation that the links are named after; their rate may
+    match a later one. ``multicast``: the node's switches reduce and multicast, if their generation
+    can.
+
+    ``nic_rate``: the line rate of the network cards of one node that the job can use, one way.
+    ``nic_staged``: the cards reach the GPUs' memory only through the host's. ``fabric_share``: the
+    share of the cards' rate that slower links beyond them allow, which NCCL does not know when it
+    chooses.
+
+    ``launch``: how a benchmark was started, which sets its floor: "default" (one process per GPU),
+    "single-process" (one thread for a node's GPUs) or "torch". ``forced_algorithm`` and
+    ``forced_protocol``: NCCL_ALGO and NCCL_PROTO, if set. ``graph``: the result of NCCL's topology
+    search if it cannot be known from outside (0 as shipped, 1 twice the channels); only fits set
+    it.
 
     ``generation`` is shared with similar machines: the transport between nodes, or the fabric
-    inside one. For PCIe it is the generation and whether the host stages, for NVLink the GPUs'.
+    inside one. For PCIe it is the generation and whether the host stages, for NVLink the GPUs' or
+    "nvlink-mesh".
 
     Raises DpsimError for values that no machine has.
     """
@@ -136,7 +141,7 @@ class NcclMachine:
 
     @property
     def families(self) -> tuple[str, str]:
-        """The link families whose constants it uses: the fabric's kind, then its generation."""
+        """The groups whose constants apply: the link family, then a variant of it ("" if none)."""
         if self.intra == PCIE:
             return "pcie", "pcie-staged" if self.bus.staged else ""
         if self.intra == XGMI:
