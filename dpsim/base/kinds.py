@@ -1,17 +1,16 @@
-"""Unions of configuration models, each imported when a file names its kind.
+"""Discriminated unions of pydantic models that import a model only when a file names its kind.
 
-A scenario names one codec of ten and one fabric of nine. A package with such a family has a
-module for each kind, which is found by its name: ``local-sgd`` is the model in ``local_sgd.py``
-with ``kind: Literal["local-sgd"]``. The union is the base class for type checkers, and a `Kinds`
-for pydantic::
+A scenario uses one of ten codecs and one of nine fabrics, so importing all would waste start-up
+time. Each kind has its own module: ``local-sgd`` is the model in ``local_sgd.py`` with
+``kind: Literal["local-sgd"]``. Type checkers see the base class, pydantic a `Kinds`::
 
     if TYPE_CHECKING:
         CompressionConfig = Codec
     else:
         CompressionConfig = Annotated[object, Kinds("kind", __name__, ("none", "cast"))]
 
-Pydantic then validates, locates errors and writes JSON Schema as for the discriminated union.
-A part that most files leave out is `OnDemand` in the same way.
+Pydantic validates, locates errors and writes JSON Schema as for the whole union. `OnDemand` does
+the same for a single model that most files leave out.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ class KindConfig(Config):
 
 
 class Kinds:
-    """Models by the value of their field ``key``, in the modules of ``package`` of that name.
+    """The models of ``package``, selected by their field ``key``; a kind's module has its name.
 
     ``order`` has the kinds in the order in which they are listed; others follow by their names.
     ``elsewhere`` has the modules of kinds whose module has another name.
@@ -85,10 +84,10 @@ class Kinds:
     @cached_property
     def _names(self) -> tuple[str, ...]:
         others = sorted(set(self._modules) - set(self._order))
-        return (*self._order, *filter(self._states, others))
+        return (*self._order, *filter(self._declares, others))
 
-    def _states(self, kind: str) -> bool:
-        """Return whether the module's text has the kind, so that others are not imported."""
+    def _declares(self, kind: str) -> bool:
+        """Return whether the module's source declares the kind; reading it avoids an import."""
         files = [Path(folder, f"{self._modules[kind]}.py") for folder in self._folders]
         return any(
             f'{self.key}: Literal["{kind}"]' in file.read_text(encoding="utf-8")
@@ -156,7 +155,7 @@ class OnDemand:
         self, schema: CoreSchema, handler: GetJsonSchemaHandler
     ) -> JsonSchemaValue:
         """Return the model's JSON Schema."""
-        # Wrap the schema in a chain, because pydantic writes an outermost schema out.
+        # Wrap it, because pydantic would inline an outermost schema instead of writing a $ref.
         return handler(core_schema.chain_schema([TypeAdapter(self.model()).core_schema]))
 
 
