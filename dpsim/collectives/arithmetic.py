@@ -27,7 +27,7 @@ def contributions(schedule: Schedule) -> Iterator[IntArray]:
     """Yield the contributions to each chunk, before the first round and after each.
 
     Entry (i, c, j) of each array (ranks, chunks of all vectors, ranks) counts how often chunk c on
-    rank i includes the one of rank j.
+    rank i includes rank j's contribution.
     """
     chunks = schedule.chunks * schedule.vectors
     # One-hot rows, one per rank: their sum counts the contribution of each rank.

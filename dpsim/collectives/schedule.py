@@ -158,7 +158,7 @@ class Phase:
         if chunk.shift == 0 or self.uses == 1:
             return np.asarray(self.uses * chunking.nbytes(chunk.at(0), count))
 
-        # Counting works for single chunks that advance by one per turn; others are summed.
+        # Counting works for single chunks of one vector that move by one per turn.
         single_chunks = not np.any(count != 1) and chunk.stride == 1 and abs(chunk.shift) == 1
         if not single_chunks or chunking.vectors != 1:
             turns = [chunking.nbytes(chunk.at(turn), count) for turn in range(self.uses)]
@@ -268,7 +268,7 @@ class Schedule:
 
     @property
     def most_at_once(self) -> int:
-        """Transfers of the largest round."""
+        """An upper bound on the transfers of a round: exact without a window."""
         most = 0
         for phase in self.phases:
             turns = phase.turns if phase.at_once else 1

@@ -180,7 +180,7 @@ def _draft_scenario(values: dict[str, Any], output: Path | None) -> ScenarioDraf
         draft = _with_batch(answers, output, values.get("batch"), headroom=headroom)
         if draft is not None:
             return draft
-    return _draft_that_fits(answers, output)
+    return _draft_or_refuse(answers, output)
 
 
 def _prompt(values: dict[str, Any]) -> None:
@@ -208,18 +208,18 @@ def _prompt(values: dict[str, Any]) -> None:
         values |= {} if strategy == "what fits" else {"strategy": strategy}
 
 
-def _report_which(name: str | None, scenario: Scenario) -> None:
+def _report_which(requested: str | None, scenario: Scenario) -> None:
     """Report which GPU and machine are used for a name that several GPUs of the catalogue share."""
     from dpsim.hardware import gpus
 
     part = scenario.cluster.parts[0]
     taken = part.accelerator.name
-    words = (name or "").lower().replace(" ", "-")
-    alike = [name for name in gpus() if {*words.split("-")} <= {*name.split("-")}]
-    others = [name for name in alike if name != taken]
-    if name and words != taken and others:
+    words = (requested or "").lower().replace(" ", "-")
+    alike = [gpu for gpu in gpus() if {*words.split("-")} <= {*gpu.split("-")}]
+    others = [gpu for gpu in alike if gpu != taken]
+    if requested and words != taken and others:
         narrate(
-            f"note: --gpu {name} is taken as {taken}, {part.ranks // part.nodes} in each "
+            f"note: --gpu {requested} is taken as {taken}, {part.ranks // part.nodes} in each "
             f"{part.node.name}; others: {', '.join(others)}"
         )
 
@@ -255,13 +255,12 @@ def _batch(scenario: Scenario, most: int) -> int:
     """
     global_batch = scenario.workload.global_batch
     if global_batch is None:
-        # The largest power of two that is not above ``most``.
         return 1 << most.bit_length() - 1
     share = global_batch // scenario.cluster.ranks
     return next(size for size in range(min(most, share), 0, -1) if share % size == 0)
 
 
-def _draft_that_fits(answers: Answers, output: Path | None) -> ScenarioDraft:
+def _draft_or_refuse(answers: Answers, output: Path | None) -> ScenarioDraft:
     """Return the draft of ``answers``. Raises DpsimError if it does not fit in memory."""
     from dpsim.engine import check_fits
     from dpsim.imports.first_scenario import scenario_from_answers

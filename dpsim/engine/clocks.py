@@ -37,7 +37,8 @@ def _all_moved(earlier: FloatArray, later: FloatArray, shift: float) -> bool:
 class ClockState:
     """The state of all clocks at the end of a pass or of a step.
 
-    ``waited`` is the time waited and encoded since the step began.
+    ``waited``: the seconds exposed, waiting for stragglers, and encoding or decoding since the step
+    began.
     """
 
     at: int
@@ -189,7 +190,10 @@ class Clocks:
         self.coding = self.coding + seconds[self.kind_of]
 
     def reached(self, position: int) -> FloatArray:
-        """Return when each worker reached ``position``, the current position or a mark."""
+        """Compute up to ``position`` if it is ahead; return when each worker reached it.
+
+        Of the positions passed, only marks and the latest are kept.
+        """
         if position not in self._reached:
             # Calls ask in ascending order except for the marks, so only those and the last are
             # kept.
@@ -274,7 +278,8 @@ class Clocks:
 
         def relative(awaited: dict[int, _Awaited], begin: int) -> dict[int, _Awaited]:
             """Return the awaited exchanges by position, counted from the pass's ``begin``."""
-            # Positions past all passes stay absolute, and are offset so that they cannot collide.
+            # Positions past all passes do not shift with the pass; ``end`` is added so that they
+            # cannot collide with those inside.
             return {
                 position - begin if position < end else position + end: call
                 for position, call in awaited.items()
@@ -349,7 +354,8 @@ def waiting(
     """Return the seconds that each worker waits for others, and for the network.
 
     Worker i begins to wait at ``begins[i]`` (s) and continues at ``ends[i]``, if that is later. It
-    waits for others until the last worker begins to wait, and after that for the network.
+    waits for others until the last worker of its group begins to wait, and after that for the
+    network.
     ``among``: how many workers wait for one another, a group or all.
     """
     last: FloatArray | float

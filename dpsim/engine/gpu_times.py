@@ -58,7 +58,7 @@ def learner_times(
 
 
 def constants_on(scenario: Scenario, model: Model, gpu: Gpu) -> Constants:
-    """Return the fitted constants of computing on ``gpu``, or the calibration's measured ones."""
+    """Return the constants of computing on ``gpu``: fitted, or measured by the calibration."""
     workload, profile = scenario.workload, scenario.profile
     found = constants_for(model, gpu.architecture, workload.precision, workload.full_software)
     if profile is None or not profile.constants:

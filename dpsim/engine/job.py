@@ -25,7 +25,7 @@ class Job(JobWithoutCalls):
         )
 
     def calls(self, step: int) -> tuple[StagedCall, ...]:
-        """Return the calls of step ``step``, in order; none for a single worker."""
+        """Return the calls of step ``step``, in order; none if the job is `silent`."""
         return self.calls_of[self.exchange(step)]
 
     @cached_property

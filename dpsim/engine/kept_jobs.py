@@ -42,7 +42,8 @@ class KeptJobs:
 def _key(scenario: Scenario) -> str:
     """Return everything that a job depends on, as a cache key.
 
-    That is the whole scenario except its name, and except its seed if no collective is random.
+    That is the whole scenario except its name, sweep and cost, and except its seed if no collective
+    is random.
     """
     # By content, because a file that the scenario names may have changed.
     content = scenario.model_dump(

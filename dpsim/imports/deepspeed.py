@@ -62,7 +62,8 @@ def add_deepspeed(draft: ScenarioDraft, file: str, key: str, folder: Path, preci
     """Add the settings of the DeepSpeed configuration ``file``, named by a trainer's ``key``.
 
     For auto the trainer's own settings apply, such as its ``precision``, which are already in
-    ``draft``. Raises DpsimError for a missing file, and where the two disagree.
+    ``draft``; the file's precision and optimizer replace the trainer's. Raises DpsimError for a
+    missing file, and if their batches disagree.
     """
     # Trainers are started in a folder of the user's choice, such as that of a repository.
     # Path.is_file raises where a name is too long.
@@ -209,13 +210,13 @@ def send_gradients(
         draft.set("strategy.compression.kind", "cast", width_source)
     if stage >= 2:
         # Sharded gradients leave no whole one in which to accumulate passes.
-        partitioned = "stage 2 and 3 reduce gradients in every pass"
+        partitioned = "stages 2 and 3 reduce gradients in every pass"
         draft.set("strategy.aggregation.gradients.sync_each_pass", True, partitioned)
     if stage == 3:
         size, source = _elements(draft, zero, "stage3_prefetch_bucket_size", _PREFETCH_BUCKET, 0.9)
         gather_units(draft, size, source)
-    # By default it is on in stage 3 only.
     bucket, source = _elements(draft, zero, "reduce_bucket_size", _REDUCE_BUCKET, 1)
+    # overlap_comm is on by default in stage 3 only.
     overlaps = zero.flag("overlap_comm")
     if overlaps or (overlaps is None and stage == 3):
         given, default = zero.path("overlap_comm"), "DeepSpeed's default in stage 3"

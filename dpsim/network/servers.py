@@ -32,7 +32,7 @@ from dpsim.topology import Network, Routes
 if TYPE_CHECKING:
     from dpsim.network.flows import SharedNetwork
 
-_BYTES_A_ROUTE = 200.0  # during the search: its links, several times over
+_BYTES_A_ROUTE = 200.0  # in `_bundle`: its links, several times over
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,13 +91,15 @@ class Servers:
         # A worker's own links are on its routes to all servers: they count once, with all of its
         # rate. After sorting, equal links are adjacent, and padding (-1) comes first.
         begins = np.empty(links.shape, dtype=bool)
-        begins[:, :1] = links[:, :1] >= 0  # none where a server shares its only worker's device
+        begins[:, :1] = (
+            links[:, :1] >= 0
+        )  # False at padding: a server on the worker's device has no links
         np.not_equal(links[:, 1:], links[:, :-1], out=begins[:, 1:])
-        starts_at = np.flatnonzero(begins)
-        worker, link = starts_at // links.shape[1], links.ravel()[starts_at]
+        first_index = np.flatnonzero(begins)
+        worker, link = first_index // links.shape[1], links.ravel()[first_index]
         # How often each link occurs: until the next one begins, or the worker's row ends.
         row_end = (worker + 1) * links.shape[1]
-        count = np.minimum(np.append(starts_at[1:], links.size), row_end) - starts_at
+        count = np.minimum(np.append(first_index[1:], links.size), row_end) - first_index
 
         # Workers ascend, so a link's number within its worker is its distance from the first one.
         of_worker = np.bincount(worker, minlength=workers)
@@ -212,7 +214,7 @@ class _Run:
         """Record ended pushes; all workers leave when the last push is applied."""
         now = self.shared.env.now
         self._ends += [now] * len(ranks)
-        if len(self._ends) == len(self.model.ends):
+        if len(self._ends) == len(self.model.servers.workers):
             applied = self.model.arriving(np.array(self._ends), self.nbytes)
             everyone = np.arange(len(self._ends))
             self.shared.after(applied - now, partial(self.leave, everyone))

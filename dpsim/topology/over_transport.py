@@ -19,8 +19,8 @@ def cluster_over_transport(config: ClusterConfig, transport: Transport) -> Clust
     Each link reaches ``efficiency`` of its nominal rate, and ``duplex`` of that while both
     directions carry data. Half of a message's time is on each network card's link and none between
     switches, so that a message between two nodes takes it once on any path. Links inside nodes do
-    not change, except that each GPU's link towards its host takes the time of a copy if copies were
-    measured.
+    not change, except that each GPU's link towards its host takes the rate and latency of copies if
+    those were measured.
     """
     network = config.network.model_copy(update=_network(config, transport))
     changes: dict[str, Any] = {"network": network}
@@ -98,7 +98,8 @@ def _copied(node: Node, transport: Transport) -> Iterator[Edge]:
         if first.isdisjoint(links):
             yield edge
         else:
-            # The measured rate is the achieved one, so no efficiency is applied to it.
+            # The measured rate is the achieved one, so no efficiency is applied to it. Each link of
+            # the edge gets it.
             as_copied = Link(name=edge.link.name, rate=rate, latency=latency)
             yield Edge(between=edge.between, link=as_copied)
 

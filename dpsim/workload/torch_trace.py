@@ -38,8 +38,9 @@ _REPORT_INTERVAL = 10.0  # seconds between later reports
 def trace(factory: str, shape: tuple[int, ...], dtype: str = "float32") -> Model:
     """Trace the model that ``factory()`` returns, for samples of ``shape``.
 
-    ``notes`` name the operators without a FLOP formula. Raises DpsimError if torch is missing,
-    the factory cannot be imported or called, or its module cannot be traced.
+    ``notes`` name operators without a FLOP formula, modules that did not run, and guesses. Raises
+    DpsimError if torch is missing, the factory cannot be imported or called, or its module cannot
+    be traced.
     """
     torch = import_torch()
     function = find_factory(factory)
@@ -320,13 +321,14 @@ class _Recorder:
             were = "was" if len(idle) == 1 else "were"
             notes.append(f"{shortened(idle)} {have} parameters but {were} not run")
         notes += [
-            f"operator {operator} has no FLOP formula and counts none" for operator in self.unknown
+            f"operator {operator} has no FLOP formula, so its FLOP are not counted"
+            for operator in self.unknown
         ]
         if self._stand_ins.guessed:
             guessed = ", ".join(self._stand_ins.guessed)
             notes.append(
-                f"assumed: the forward pass asks for data ({guessed}), which a trace has not: "
-                "flags are taken as not set, and sizes as large as they can be"
+                f"assumed: the forward pass asks for data ({guessed}), which a trace does not "
+                "have: flags are assumed not set, and sizes as large as possible"
             )
         return tuple(notes)
 

@@ -15,11 +15,21 @@ ROWS = [
 def test_rows_without_a_value_are_left_out_and_counted():
     figure = columns_figure(ROWS, "nodes", "step_time_s")
     assert list(figure.data[0].x) == [1, 2, 3]
-    assert "3 points; 1 lack one of the two" in figure.layout.title.subtitle.text
+    assert "3 points; 1 row without one of the two" in figure.layout.title.subtitle.text
     assert (figure.layout.xaxis.title.text, figure.layout.yaxis.title.text) == (
         "nodes",
         "step time (s)",
     )
+
+
+def test_hovering_shows_values_in_the_units_of_the_axes():
+    rows = [{**ROWS[0], "step_time_s": 0.25}, {**ROWS[1], "step_time_s": 0.2}]
+    (points,) = columns_figure(rows, "nodes", "step_time_s").data
+    assert list(points.y) == [250.0, 200.0]
+    assert "<br>nodes %{x}<br>step time (ms) %{y}<" in points.hovertemplate
+    # The same column on both axes is scaled once.
+    (points,) = columns_figure(rows, "step_time_s", "step_time_s").data
+    assert list(points.x) == list(points.y) == [250.0, 200.0]
 
 
 def test_values_differ_in_colour_and_symbol():

@@ -26,7 +26,10 @@ def test_what_lies_outside_its_interval_is_marked_and_intervals_are_drawn():
     assert (inside.name, missed.name) == ("mine (3)", "outside its interval (1)")
     assert (list(inside.y), list(missed.y)) == ([1.5], [1.1])
     # What has no interval cannot be outside of it.
-    assert (far.name, list(far.y)) == ("over 25 % off, without an interval (1)", [2.0])
+    assert (far.name, list(far.y)) == (
+        "over a factor of 1.25 off, without an interval (1)",
+        [2.0],
+    )
     assert list(inside.error_y.array) == pytest.approx([0.5])
     assert list(inside.error_y.arrayminus) == pytest.approx([0.6])
     assert list(missed.error_y.array) == pytest.approx([0.1])

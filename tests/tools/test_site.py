@@ -53,7 +53,7 @@ def test_a_figure_of_pairs_has_its_band_and_intervals():
     bare = [pair._replace(low=None, high=None) for pair in pairs]
     for drawn, bars in ((pairs, 2), (bare, 0)):
         figure = measured_figure({"all": drawn}, "time", "s", "t")
-        assert figure.data[0].name == "within 25 %"
+        assert figure.data[0].name == "within a factor of 1.25"
         assert sum(trace.error_y.array is not None for trace in figure.data) == bars
 
 

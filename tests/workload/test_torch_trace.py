@@ -179,7 +179,8 @@ def test_operators_without_a_formula_and_modules_that_never_run_are_named(module
     )
     assert "b has parameters but was not run" in model.notes
     assert (
-        "operator aten.linalg_solve_triangular has no FLOP formula and counts none" in model.notes
+        "operator aten.linalg_solve_triangular has no FLOP formula, so its FLOP are not counted"
+        in model.notes
     )
     assert model.parameters == 40
 
@@ -269,8 +270,8 @@ def test_a_forward_pass_that_asks_for_data_is_traced_and_noted(module, asks, for
         (5, 4),
     )
     assert model.notes == (
-        f"assumed: the forward pass asks for data ({asks}), which a trace has not: flags are taken "
-        "as not set, and sizes as large as they can be",
+        f"assumed: the forward pass asks for data ({asks}), which a trace does not have: flags are "
+        "assumed not set, and sizes as large as possible",
     )
     assert model.forward_flop == 2 * 5 * 4 * 8
     assert model.backward_flop == 2 * 5 * 4 * 8

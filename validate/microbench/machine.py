@@ -44,7 +44,7 @@ def _cores() -> int | None:
 
 
 def provenance() -> dict[str, str]:
-    """Return versions and the date."""
+    """Return versions, the GPU's state if it is known, and the date."""
     versions = {"python": platform.python_version(), "torch": str(torch.__version__)}
     if torch.version.cuda:
         versions |= {

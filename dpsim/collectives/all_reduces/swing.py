@@ -4,10 +4,11 @@ Recursive halving and doubling with partners that swing from side to side and so
 or torus.
 
 In step k rank r exchanges with r + rho(k) if it is even and r - rho(k) if it is odd, rho(k) = (1 -
-(-2)^(k+1)) / 3 = 1, -1, 3, -5, 11, ..., modulo the power of two: on a ring the distances are a
-third shorter than 1, 2, 4, 8, ... Exact: the function of halving-doubling; if the number of ranks
-is no power of two, surplus ranks fold in before and out after, as there. Source: De Sensi, Bonato,
-Saam and Hoefler, "Swing: short-cutting rings for higher bandwidth allreduce", NSDI 2024.
+(-2)^(k+1)) / 3 = 1, -1, 3, -5, 11, ..., modulo the number of ranks, a power of two: on a ring the
+distances are about a third shorter in total than 1, 2, 4, 8, ... Exact: as for halving-doubling; if
+the number of ranks is not a power of two, surplus ranks fold in before and out after, as there.
+Source: De Sensi, Bonato, Saam and Hoefler, "Swing: short-cutting rings for higher bandwidth
+allreduce", NSDI 2024.
 """
 
 import numpy as np

@@ -49,7 +49,7 @@ def backends(
     from validate.backends.matrix import Edition, here, matrix, pairs, to_json
 
     if edition not in get_args(Edition):
-        raise UnknownNameError("--edition", edition, get_args(Edition))
+        raise UnknownNameError("edition", edition, get_args(Edition))
     wanted = cast("Edition", edition)
     # A launcher such as torchrun sets it in each of its ranks.
     if "RANK" in os.environ:

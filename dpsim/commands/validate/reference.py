@@ -34,9 +34,9 @@ Regime = Annotated[
     str,
     typer.Option(
         help=(
-            "specification: predict from the description alone; calibrated: also from known "
-            "rows, which are every fourth size, or, for llm, mlperf and steps, the row with "
-            "the fewest GPUs of each case, submission or series."
+            "specification: predict from the description alone; calibrated: also from known rows: "
+            "every fourth size of nccl tables; for llm, mlperf and steps, the row with the fewest "
+            "GPUs of each case, submission or series; for adaptdl, vtrain and scaling, see --known."
         )
     ),
 ]
@@ -81,7 +81,8 @@ def reference(
     """Predict every row of a table of published measurements, and show the errors.
 
     Rows of a quality other than ok, and rows that a calibration was fitted on, are predicted but do
-    not count. In tables of step times, constants fitted without a row's group predict that row.
+    not count. In tables of step times, a row that the shipped constants were fitted to is predicted
+    by constants fitted without its group.
 
     Example: dpsim validate reference nccl-tests nccl_tests.csv --regime calibrated --json
     """
@@ -130,9 +131,7 @@ def _judge(result: Reference | StepReference, tolerance: float | None) -> None:
     if tolerance is None:
         return
     if result.overall is None:
-        raise DpsimError(
-            "--tolerance must have rows of quality ok to judge, but the table has none"
-        )
+        raise DpsimError("--tolerance must have rows that count, but the table has none")
     error = result.overall["mean_ape"]
     if error > tolerance:
         narrate(f"dpsim: the mean error is {error:.1%}, above the tolerance of {tolerance:.1%}")
@@ -155,9 +154,10 @@ def _show(result: Reference | StepReference) -> None:
     if isinstance(result, StepReference):
         _show_not_counted(result.apart_by_reason)
         _show_refused(result)
-    elif result.apart:
+        return
+    if result.apart:
         _show_not_counted({"quality": result.to_json()["overall_apart"]})
-    elif result.notes:
+    if result.notes:
         show(
             "",
             "not understood in the table's texts:",

@@ -65,7 +65,7 @@ def train(
         show(_table(proofs), "", *_not_run(proofs))
     # Raise the error after printing the table, which shows the differences.
     if wrong := [proof.method for proof in proofs if not (proof.equal or proof.not_run)]:
-        raise FailedError(f"different from its replay: {', '.join(wrong)}")
+        raise FailedError(f"different from the replay: {', '.join(wrong)}")
 
 
 def _table(proofs: list[Proof]) -> Table:

@@ -99,7 +99,8 @@ class Planner:
         number = sum(each.call.ready < program.updated for each in sent)
         gradients, models = sent[:number], sent[number:]
         self._planned = Itinerary(sent, number)
-        # Calls without encoding are submitted when they are ready, others when they are encoded.
+        # Calls without encoding are submitted when they are ready, others when they are encoded; a
+        # call that follows another is submitted by it.
         self._unencoded: dict[int, list[Sending]] = defaultdict(list)
         for each in sent:
             if not (each.call.follows or each.call.encode.any()):
@@ -149,7 +150,7 @@ class Planner:
                 self._due[position] = self._due.get(position, 0.0) + call.decode
 
     def _decode(self, sent: list[Sending]) -> None:
-        """Decode the calls that have arrived; lagging calls have not."""
+        """Decode the calls without a lag of their own; others are decoded when they are due."""
         arrived = (each.call.decode for each in sent if not each.call.lag)
         self._code_for(sum(arrived, start=np.zeros(1)))
 

@@ -21,7 +21,7 @@ from dpsim.engine.events.sending import Span
 from dpsim.network import CollectiveModel, Outcome, SharedNetwork
 from dpsim.topology import Routes
 
-_SAME = 1e-12  # relative: smaller differences in leaving times count as none
+_TOLERANCE = 1e-12  # relative: smaller differences in leaving times count as none
 # s from now: when ranks that have not entered yet are assumed to enter.
 _FAR = 1e6
 
@@ -43,7 +43,7 @@ class SharedLinks:
         return self.shared.env
 
 
-class Group(NamedTuple):
+class RankGroup(NamedTuple):
     """The ``model`` of a group's collective, and the index of each rank in it."""
 
     index_of: dict[int, int]
@@ -53,7 +53,9 @@ class Group(NamedTuple):
 class RunningCollective(ABC):
     """A collective of ``nbytes`` bytes of one group."""
 
-    def __init__(self, shared_links: SharedLinks, group: Group, nbytes: int, span: Span) -> None:
+    def __init__(
+        self, shared_links: SharedLinks, group: RankGroup, nbytes: int, span: Span
+    ) -> None:
         check()
         self.shared_links = shared_links
         self.env = shared_links.env
@@ -94,7 +96,7 @@ class RunningCollective(ABC):
 
 
 class Rendezvous(RunningCollective):
-    """A collective without other traffic that no rank leaves before all have entered."""
+    """A collective that no rank leaves before all have entered; here, without other traffic."""
 
     def entered(self, index: int) -> None:
         """Compute when all ranks leave once the last one has entered."""
@@ -140,7 +142,9 @@ class EarlyExit(RunningCollective):
 class ByMessages(RunningCollective):
     """A collective simulated message by message, on links that other traffic may use too."""
 
-    def __init__(self, shared_links: SharedLinks, group: Group, nbytes: int, span: Span) -> None:
+    def __init__(
+        self, shared_links: SharedLinks, group: RankGroup, nbytes: int, span: Span
+    ) -> None:
         super().__init__(shared_links, group, nbytes, span)
         self._enter_ranks = group.model.run_by_messages(
             shared_links.shared, nbytes, lambda ranks: self.leave(ranks.tolist())
@@ -196,7 +200,7 @@ class Bundle(Rendezvous):
         order = np.argsort(undisturbed, kind="stable")
         gaps = undisturbed[order]
         gaps[1:] -= gaps[:-1].copy()
-        gaps[gaps <= _SAME * duration] = 0.0
+        gaps[gaps <= _TOLERANCE * duration] = 0.0
         # Reversed, so that the next to leave is popped from the end.
         self._legs = list(zip(order.tolist(), gaps.tolist(), strict=True))[::-1]
         self._go_on()

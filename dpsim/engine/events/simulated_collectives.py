@@ -10,7 +10,7 @@ from dpsim.engine.events.running_collectives import (
     Bundle,
     ByMessages,
     EarlyExit,
-    Group,
+    RankGroup,
     Rendezvous,
     RunningCollective,
     SharedLinks,
@@ -41,7 +41,7 @@ class SimulatedCollective:
         group_of[groups] = np.arange(len(groups))[:, None]
         self.group_of: list[int] = group_of.tolist()
         self.groups = [
-            Group(
+            RankGroup(
                 {rank: index for index, rank in enumerate(ranks.tolist())},
                 model if by_messages else model.of_group(ranks),
             )

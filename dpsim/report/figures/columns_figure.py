@@ -7,6 +7,7 @@ from typing import Literal
 
 import plotly.graph_objects as go
 
+from dpsim.base.units import plural
 from dpsim.report.figures.style import COLOURS, marker_of, set_style, time_unit
 from dpsim.report.theme import COLOUR
 from dpsim.studies.front import pareto_front
@@ -36,7 +37,8 @@ def columns_figure(
     are left out, and the title says how many.
     """
     kept = [row for row in rows if row.get(across) is not None and row.get(up) is not None]
-    x_title, y_title = (_unit(kept, column) for column in (across, up))
+    titles = {column: _scale_and_title(kept, column) for column in dict.fromkeys((across, up))}
+    x_title, y_title = titles[across], titles[up]
     groups: dict[str, list[dict[str, Value]]] = {}
     for row in kept:
         group = "" if colour is None else str(row.get(colour))
@@ -45,12 +47,12 @@ def columns_figure(
     figure = go.Figure()
     # Sort the groups, so that a value keeps its colour whatever the order of the rows.
     for number, (name, members) in enumerate(sorted(groups.items())):
-        figure.add_scatter(**_points(number, name, members, across, up))
+        figure.add_scatter(**_points(number, name, members, (across, x_title), (up, y_title)))
     drawn = aims is not None and _add_front(figure, kept, across, up, aims)
 
-    subtitle = f"{len(kept):,} points"
+    subtitle = plural(len(kept), "point")
     if len(kept) < len(rows):
-        subtitle += f"; {len(rows) - len(kept):,} lack one of the two"
+        subtitle += f"; {plural(len(rows) - len(kept), 'row')} without one of the two"
     if aims is not None and drawn:
         subtitle += f"; the line is the Pareto front ({aims[0]} {across}, {aims[1]} {up})"
     by = "" if colour is None else f" by {colour}"
@@ -58,8 +60,8 @@ def columns_figure(
     return set_style(figure, title, x_title, y_title, legend_title=colour or "")
 
 
-def _unit(rows: list[dict[str, Value]], column: str) -> str:
-    """Return the title of a column's axis; its seconds in ``rows`` become the unit that suits."""
+def _scale_and_title(rows: list[dict[str, Value]], column: str) -> str:
+    """Convert a column of seconds in ``rows``, in place, to a suitable unit; return its title."""
     title = axis_title(column)
     numbers = _numbers(row[column] for row in rows)
     if title.endswith("(s)") and numbers:
@@ -87,13 +89,19 @@ def axis_title(column: str) -> str:
 
 
 def _points(
-    number: int, name: str, rows: Sequence[dict[str, Value]], across: str, up: str
+    number: int,
+    name: str,
+    rows: Sequence[dict[str, Value]],
+    across: tuple[str, str],
+    up: tuple[str, str],
 ) -> dict[str, object]:
+    """Return the points of one group; ``across`` and ``up`` are a column and its title each."""
+    (x, x_title), (y, y_title) = across, up
     return {
-        "x": [row[across] for row in rows],
-        "y": [row[up] for row in rows],
+        "x": [row[x] for row in rows],
+        "y": [row[y] for row in rows],
         "text": [f"point {row.get('point', '')}: {row.get('name', '')}" for row in rows],
-        "hovertemplate": f"%{{text}}<br>{across} %{{x}}<br>{up} %{{y}}<extra>{name}</extra>",
+        "hovertemplate": f"%{{text}}<br>{x_title} %{{x}}<br>{y_title} %{{y}}<extra>{name}</extra>",
         "mode": "markers",
         "name": name or "points",
         "showlegend": bool(name),

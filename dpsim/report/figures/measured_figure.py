@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 _BAND_FACTOR = 1.25  # predicted / measured at the upper edge of the band
 _OUTSIDE_INTERVAL = "outside its interval"
-_OUTSIDE_BAND = "over 25 % off, without an interval"
+_OUTSIDE_BAND = "over a factor of 1.25 off, without an interval"
 _MISS_MARKERS = {
     _OUTSIDE_INTERVAL: {"color": COLOUR["vermilion"], "symbol": "x", "opacity": 0.9},
     _OUTSIDE_BAND: {"color": COLOUR["vermilion"], "symbol": "x-thin-open", "opacity": 0.9},
@@ -46,7 +46,8 @@ def measured_figure(
 ) -> go.Figure:
     """Draw the pairs of each group; times on logarithmic axes, shares (no ``unit``) on linear ones.
 
-    The band is within 25 %. Intervals are vertical lines; points outside theirs have another mark.
+    The band is within a factor of 1.25. Intervals are vertical lines; points outside theirs have
+    another mark.
     """
     import plotly.graph_objects as go
 
@@ -89,7 +90,7 @@ def _add_band(figure: go.Figure, low: float, high: float) -> None:
         "fill": "toself",
         "mode": "none",
     }
-    figure.add_scatter(**band, name="within 25 %", fillcolor=FAINT, hoverinfo="skip")
+    figure.add_scatter(**band, name="within a factor of 1.25", fillcolor=FAINT, hoverinfo="skip")
     figure.add_scatter(
         x=ends,
         y=ends,
@@ -104,7 +105,8 @@ def _points(
     name: str, pairs: Sequence[Pair], unit: str, look: Mapping[str, object]
 ) -> dict[str, object]:
     form = ".4g" if unit else ".1%"
-    where = f"measured %{{x:{form}}} {unit}, predicted %{{y:{form}}} {unit}"
+    suffix = f" {unit}" if unit else ""
+    where = f"measured %{{x:{form}}}{suffix}, predicted %{{y:{form}}}{suffix}"
     return {
         "x": [pair.measured for pair in pairs],
         "y": [pair.predicted for pair in pairs],
@@ -121,7 +123,8 @@ def _hover_text(pair: Pair, unit: str) -> str:
     text = f"{pair.name}<br>{pair.predicted / pair.measured - 1:+.1%}"
     if pair.low is None or pair.high is None:
         return text
-    return f"{text}, interval {pair.low:.4g} to {pair.high:.4g} {unit}"
+    form, suffix = (".4g", f" {unit}") if unit else (".1%", "")
+    return f"{text}, interval {pair.low:{form}} to {pair.high:{form}}{suffix}"
 
 
 def _intervals(pairs: Sequence[Pair]) -> dict[str, object] | None:

@@ -1,4 +1,4 @@
-"""Answers in a notebook: as HTML tables, and as rows of a data frame."""
+"""Answers in a notebook, as HTML tables and lines."""
 
 from __future__ import annotations
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from rich.table import Table
 
 from dpsim.base.terminal import table
-from dpsim.base.units import TIME, human
+from dpsim.base.units import TIME, human, plural
 from dpsim.report.text.model_error import WITHIN, within_cell
 from dpsim.report.text.tables import rate_cells, total_cells
 from dpsim.studies.cautions import cautions
@@ -34,17 +34,18 @@ def batch_study_notes(study: BatchStudy) -> list[str]:
     lines: list[str] = []
     if end is not None:
         figure = _figure_compared(study)
-        lines.append(f"beyond {end} nodes, more workers are not known to gain 5 % in {figure}")
+        beyond = plural(end, "node")
+        lines.append(f"beyond {beyond}, more workers are not known to gain 5 % in {figure}")
     elif len(study.best_by_nodes) > 1:
         lines.append("each larger number of nodes still gains more than 5 %")
     for point in study.best_by_nodes:
         if point.to_target is not None and point.to_target.batch.verdict != "fine":
             lines.append(
-                f"{point.nodes} nodes, {point.to_target.batch.verdict}: "
+                f"{plural(point.nodes, 'node')}, {point.to_target.batch.verdict}: "
                 f"{point.to_target.batch.text}"
             )
     lines += cautions(
-        (f"{point.nodes} nodes, {point.batch_per_gpu} per GPU", point.result)
+        (f"{plural(point.nodes, 'node')}, {point.batch_per_gpu} per GPU", point.result)
         for point in study.points
     )
     return lines + [f"left out: {reason}" for reason in study.left_out]

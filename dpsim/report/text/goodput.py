@@ -33,7 +33,7 @@ def causes_table(name: str, study: GoodputStudy) -> Table:
 
 
 def goodput_notes(study: GoodputStudy) -> list[str]:
-    """Return the useful share, the other shares, and the checkpoint intervals, a line each."""
+    """Return the shares of time, the interruptions and the checkpoint intervals, a line each."""
     parts = ", ".join(f"{name} {share:.1%}" for name, share in study.shares.items())
     intervals = (study.best, study.daly, study.young)
     best, daly, young = (human(each, TIME, 3) for each in intervals)
@@ -55,7 +55,7 @@ def goodput_notes(study: GoodputStudy) -> list[str]:
 
 
 def spares_note(study: GoodputStudy, *, spares: int, elastic: bool) -> list[str]:
-    """Return a hint for a job that mostly waits for repairs; no line otherwise."""
+    """Return a hint for a job that waits noticeably for repairs; no line otherwise."""
     if study.shares["waiting"] < _LEAST_WAITING:
         return []
     other = "" if elastic else ", or elastic: true, which continues without them"

@@ -103,7 +103,7 @@ def test_the_table_has_the_edition_and_what_differs(dpsim, monkeypatch):
 def test_another_edition_is_refused(dpsim):
     code, _, err = dpsim("validate", "backends", "--edition", "old")
     assert code == 2
-    assert "must be a known --edition, but got 'old'" in err
+    assert "must be a known edition, but got 'old'" in err
 
 
 def test_keys_are_documented(cells):

@@ -98,7 +98,7 @@ def test_the_picture_has_a_point_for_each_case_and_the_page_names_the_worst():
         trace.name: list(zip(trace.x, trace.y, strict=True))
         for trace in comparison_figure(comparison).data
     }
-    assert points["over 25 % off, without an interval (1)"] == [(1.0, 2.0)]
+    assert points["over a factor of 1.25 off, without an interval (1)"] == [(1.0, 2.0)]
     assert points["collectives (1)"] == [(1.0, 1.0)]
     text = page(comparison)
     assert "&lt;worst&gt;: predicted +100.0%" in text
