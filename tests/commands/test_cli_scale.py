@@ -78,7 +78,7 @@ def test_the_table_marks_the_best_and_says_what_it_means(dpsim):
     assert code == 0
     assert "compared by time to top-1 accuracy 0.75" in out
     assert len(re.findall(r"best", out)) == 2
-    assert "1 nodes, too small: a global batch of 512 is far below" in out
+    assert "1 node, too small: a global batch of 512 is far below" in out
 
 
 @pytest.mark.parametrize(
