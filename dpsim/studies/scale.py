@@ -15,6 +15,7 @@ from typing import Any
 
 from dpsim.base.budget import Budget
 from dpsim.base.errors import DpsimError, FailedError, without_remedies
+from dpsim.base.units import plural
 from dpsim.engine import Result, TimeToTarget, Training, time_to_target, try_simulate
 from dpsim.scenario import Scenario, load_scenario
 
@@ -155,7 +156,7 @@ def batch_study(
                 shares = _shares(base, number)
             point = _point(path, fixed, number, shares, budget)
             points.append(point)
-            label = f"{number} nodes, {point.batch_per_gpu} samples per GPU"
+            label = f"{plural(number, 'node')}, {point.batch_per_gpu} samples per GPU"
             pace = f"{point.result.throughput_samples_per_s:,.4g} samples/s"
             budget.stream(say, done, len(wanted), f"{label}: {pace}")
         except _LeftOutError as reason:
@@ -187,7 +188,8 @@ def _shares(base: Scenario, nodes: int) -> list[str]:
     share, rest = divmod(global_batch, workers * workload.learners_per_gpu)
     if rest or not share:
         raise _LeftOutError(
-            f"{nodes} nodes: {workers:,} workers do not divide a global batch of {global_batch:,}"
+            f"{plural(nodes, 'node')}: {workers:,} workers do not divide a global batch of "
+            f"{global_batch:,}"
         )
     # Choose the largest batch, up to the file's, that divides the share.
     batch = next(size for size in range(workload.batch_per_gpu, 0, -1) if share % size == 0)
@@ -210,7 +212,7 @@ def _point(
     result = try_simulate(scenario, budget, quick=True)
     if isinstance(result, DpsimError):
         raise _LeftOutError(
-            f"{nodes} nodes, {scenario.workload.batch_per_gpu} samples per GPU: "
+            f"{plural(nodes, 'node')}, {scenario.workload.batch_per_gpu} samples per GPU: "
             f"{without_remedies(result)}"
         ) from result
     return BatchPoint(

@@ -11,6 +11,7 @@ from pydantic import Field, PositiveInt, ValidationError, model_validator
 
 from dpsim.base.config import Config, first_problem
 from dpsim.base.errors import DpsimError
+from dpsim.base.units import plural
 from dpsim.hardware import MOST_DEVICES, Gpu, GpuRef, Link, LinkRef, Node, NodeRef
 from dpsim.topology.cluster import Cluster
 from dpsim.topology.fabrics import NetworkConfig, Ports, SingleSwitchConfig
@@ -189,7 +190,7 @@ class ClusterConfig(Config):
             return ClusterConfig.model_validate({**dict(self), "nodes": nodes})
         except ValidationError as error:
             problem = first_problem(error)._replace(where="")
-            raise DpsimError(f"cluster with {nodes} nodes: {problem}") from None
+            raise DpsimError(f"cluster with {plural(nodes, 'node')}: {problem}") from None
 
     def _cards(self, part: NodeGroup) -> int:
         # The most specific one: of the group, the network, or the kind of node.
@@ -222,7 +223,9 @@ class ClusterConfig(Config):
                 self.network.check(self._cards_by_node(parts))
             return self._built(parts, host=True)
         except ValueError as error:
-            raise DpsimError(f"cluster with {servers} nodes for servers: {error}") from None
+            raise DpsimError(
+                f"cluster with {plural(servers, 'node')} for servers: {error}"
+            ) from None
 
     def _built(self, parts: tuple[NodeGroup, ...], *, host: bool) -> Cluster:
         groups = []

@@ -112,7 +112,7 @@ def test_configurations_that_cannot_be_simulated_are_left_out_and_reported():
     study = batch_study(QUICKSTART, [1], [64, 256], FEW)
     assert [point.batch_per_gpu for point in study.points] == [64]
     (memory,) = study.left_out
-    assert memory.startswith("1 nodes, 256 samples per GPU: ")
+    assert memory.startswith("1 node, 256 samples per GPU: ")
     assert "must fit in the 16.9 GB" in memory
 
 

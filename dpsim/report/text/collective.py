@@ -9,7 +9,7 @@ from rich.table import Table
 
 from dpsim.base.errors import DpsimError
 from dpsim.base.terminal import table
-from dpsim.base.units import DATA, RATE, TIME, human, size
+from dpsim.base.units import DATA, RATE, TIME, human, plural, size
 from dpsim.collectives import Round, Schedule
 from dpsim.report.text.model_error import WITHIN, extrapolation_notes, within_cell
 
@@ -138,8 +138,9 @@ def nccl_tuner_text(found: NcclChoices) -> str:
             f"but got {found.operation!r}"
         )
     # The plugin reads 255 characters of a line, and treats the rest as the next line.
+    nodes = plural(found.nodes, "node")
     lines = [
-        f"# {found.operation} of {found.ranks} ranks on {found.nodes} nodes, as dpsim predicts it",
+        f"# {found.operation} of {found.ranks} ranks on {nodes}, as dpsim predicts it",
         "# collective_type,min_bytes,max_bytes,algorithm,protocol,channels,nNodes,nRanks",
     ]
     for row in found.rows:
