@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from dataclasses import replace
 from itertools import product
@@ -272,4 +273,10 @@ def _draft_or_refuse(answers: Answers, output: Path | None) -> ScenarioDraft:
 
 def _scenario(draft: ScenarioDraft, output: Path | None) -> Scenario:
     """Return the scenario of a draft. Raises DpsimError if it is invalid."""
-    return parse_scenario(draft.to_yaml(), output or Path("scenario.yaml"))
+    path = output or Path("scenario.yaml")
+    try:
+        return parse_scenario(draft.to_yaml(), path)
+    except DpsimError as error:
+        # Without the place in the file, which is not written.
+        message = re.sub(rf"^.*?{re.escape(str(path))}:\d+:\d+: ", "", str(error))
+        raise DpsimError(f"the options do not make a scenario: {message}") from None

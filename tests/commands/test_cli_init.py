@@ -296,3 +296,11 @@ def test_a_model_may_be_a_configuration_of_hugging_face(dpsim, tmp_path):
     code, _, err = dpsim("init", "--model", tmp_path / "none.json", "-o", file, "--force")
     assert (code, err.count("\n")) == (2, 1)
     assert "none.json: cannot be read" in err
+
+
+def test_an_option_that_makes_no_scenario_is_an_error_without_a_place_in_a_file(dpsim):
+    code, out, err = dpsim("init", "--gpu", "H100", "--nodes", 4, "--precision", "fp99")
+    assert (code, out) == (2, "")
+    assert err.startswith(
+        "dpsim: the options do not make a scenario: workload.precision: must be one of fp32, "
+    )
