@@ -13,7 +13,7 @@ from dpsim.commands.options import File, Json, Sets
 def goodput(
     file: File,
     days: Annotated[
-        float, typer.Option(min=0.01, max=3650, help="Length of the job in days.")
+        float, typer.Option(min=0.01, max=3650, help="Days to simulate, downtime included.")
     ] = 30.0,
     runs: Annotated[
         int,

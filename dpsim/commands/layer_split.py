@@ -37,7 +37,7 @@ def layer_split(
 ) -> None:
     """Compare data parallelism with a model that is split into stages of layers.
 
-    The stages are predicted one after the other and pipelined.
+    It predicts stages that run one after the other, and pipelined stages.
 
     The global batch is the scenario's, whatever the number of devices; disturbances are left out.
 
@@ -66,7 +66,7 @@ def layer_split(
 
 
 def _table(title: str, rows: Iterable[Arrangement]) -> Table:
-    """Return a row for each arrangement; those on equally many GPUs are grouped."""
+    """Return a table with a row for each arrangement, grouped by number of GPUs."""
     from dpsim.base.units import DATA, TIME, human
 
     made = table(title, _HEADINGS, (), left=("way",))

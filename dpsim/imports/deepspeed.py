@@ -97,7 +97,7 @@ def _fill_in(draft: ScenarioDraft, settings: Settings) -> None:
         ("train_batch_size", "workload.global_batch"),
     ):
         value, here = settings.number(key), draft.values.get(path)
-        # Trainer's value, which is in the draft, is filled in: there is nothing to report.
+        # Mark auto as read: the trainer's value is already in the draft.
         settings.is_open(key)
         if value is None or draft.sources.get(path) == "--batch":
             continue

@@ -109,8 +109,8 @@ def precision_family(precision: str) -> str:
 def members_of(model: Model, generation: str, precision: str, software: Software) -> dict[str, str]:
     """Return the entry that applies in each part of ``compute_law.yaml``."""
     family = precision_family(precision)
-    fused = family == "half" and any(layer.head for layer in model.layers)
-    year = software.kernels if fused else _REFERENCE_KERNELS
+    fused_attention = family == "half" and any(layer.head for layer in model.layers)
+    year = software.kernels if fused_attention else _REFERENCE_KERNELS
     eager, tier = software.is_eager, software.tier
     casts = "eager half" if family == "half" else "eager"
     # Other tiers have norms and positions in one kernel each.
@@ -118,11 +118,11 @@ def members_of(model: Model, generation: str, precision: str, software: Software
     shape = "other"
     if eager and tier != "mlperf" and family == "half":
         attends = any(layer.kind == "attention" for layer in model.layers)
-        if attends and not fused and tier != "tuned":
+        if attends and not fused_attention and tier != "tuned":
             shape = "unfused attention"
         # RMS norms have no bias, unlike batch and layer norms.
         elif (
-            fused
+            fused_attention
             and plain
             and any(layer.kind == "norm" and len(layer.parameters) < 2 for layer in model.layers)
         ):

@@ -69,7 +69,7 @@ def trace_module(
 def trace_call(
     module: Any, inputs: Mapping[str, tuple[tuple[int, ...], str]], name: str, sample: str
 ) -> Model:
-    """Return the model of a module with named inputs, given by the shape of a sample and dtype.
+    """Return the model of a module with named inputs, each given by a sample's shape and dtype.
 
     The backward pass starts at the output's loss, if it has one.
     """

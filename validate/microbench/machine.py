@@ -14,7 +14,7 @@ from dpsim.base.provenance import stamp
 from validate.ranks.device import processor
 from validate.ranks.smi import ask, mps_runs
 
-# nvidia-smi's names. The application clock and the maximum clock.
+# Fields of nvidia-smi --query-gpu; both clocks, since an application clock may be set lower.
 _STATE = (
     "driver_version",
     "power.limit",

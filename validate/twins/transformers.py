@@ -16,11 +16,11 @@ def split_heads(x: Tensor, heads: int) -> Tensor:
 
 
 def attend(query: Tensor, key: Tensor, value: Tensor, *, fused: bool, causal: bool) -> Tensor:
-    """Attend with heads (batch, heads, tokens, each); returns (batch, tokens, heads x each)."""
-    groups = query.shape[1] // key.shape[1]
-    if groups > 1:
+    """Attend with heads (batch, heads, tokens, width); return (batch, tokens, heads x width)."""
+    shared_by = query.shape[1] // key.shape[1]
+    if shared_by > 1:
         # Grouped queries (GQA): each key and value head serves several query heads.
-        key, value = (part.repeat_interleave(groups, dim=1) for part in (key, value))
+        key, value = (part.repeat_interleave(shared_by, dim=1) for part in (key, value))
     if fused:
         mixed = functional.scaled_dot_product_attention(query, key, value, is_causal=causal)
     else:

@@ -91,7 +91,7 @@ def _judge(comparison: Comparison, tolerance: float | None) -> None:
         raise DpsimError("--tolerance must have cases to judge, but no run counts")
     if not comparison.within(tolerance):
         narrate(f"dpsim: the mean error of a kind is above the tolerance of {tolerance:.1%}")
-        raise typer.Exit(3)  # it ran: 1 would say that the comparison itself had failed
+        raise typer.Exit(3)  # the comparison ran: 1 would mean that it failed
 
 
 def _show(comparison: Comparison) -> None:

@@ -12,7 +12,7 @@ from dpsim.commands.validate.options import torch_first
 
 
 def doctor(as_json: Json = False) -> None:
-    """Check within seconds what this machine can measure, how long it takes, and what prevents it.
+    """Check within seconds what this machine can measure, how long, and what prevents it.
 
     Lists GPUs with their clocks, memory, other processes and links, network cards, versions of
     torch, CUDA, NCCL and the driver; then each problem in one sentence, and the measurements of

@@ -33,7 +33,7 @@ def train(
     ] = 0,
     as_json: Json = False,
 ) -> None:
-    """Train a small network on digits by a method and by torch's own, and prove it correct.
+    """Train a small network on digits by each method and by torch's own, and check the results.
 
     Losses and weights are compared with a replay of the run's log in one process. Methods: ddp,
     fsdp, zero-1, schedule, library, buckets, parameter-server, backup, local-sgd, gossip, ad-psgd,

@@ -18,7 +18,8 @@ _LINES = 18  # the most lines of equal loss
 def paths_figure(paths: Mapping[str, Paths]) -> go.Figure:
     """Draw a panel for each of ``paths``: lines of equal loss, and each worker's weights.
 
-    A circle is where a worker ends; the dotted line is the measured model.
+    A circle is where a worker ends; the dotted line is the measured model, "their centre" in
+    the legend.
     """
     titles = [
         f"{name}<br><sub>{each.kept:.0%} of the variance of the weights</sub>"

@@ -79,7 +79,7 @@ def _columns(schedule: Schedule) -> Iterable[str]:
 
 
 def _cells(walkthrough: Walkthrough, held: Any) -> dict[tuple[int, int], tuple[str, bool]]:
-    """Return the ranks in each rank's chunks, as letters, and whether the sum is the wanted one."""
+    """Return by (rank, chunk) the letters of the ranks summed in it, and whether it is final."""
     # ``held`` has the shape (ranks, chunks, ranks): how often each rank's part is in the sum.
     ranks, chunks, _ = held.shape
     cells = {}
@@ -107,8 +107,14 @@ def _update_cells(
 
 def _round(number: int, each: WalkthroughRound, walkthrough: Walkthrough) -> dict[str, Any]:
     """Return a round's transfers, text, and the bytes on each capacity in use."""
-    of = each.transfers
-    columns = (of.source, of.destination, of.chunk, of.count, of.reduce)
+    transfers = each.transfers
+    columns = (
+        transfers.source,
+        transfers.destination,
+        transfers.chunk,
+        transfers.count,
+        transfers.reduce,
+    )
     lines = [
         f"round {number} of {len(walkthrough.rounds)}",
         f"{human(each.sent, DATA, 3)} sent so far, {human(each.sent_by_busiest, DATA, 3)} by the "

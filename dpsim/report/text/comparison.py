@@ -35,7 +35,7 @@ def comparison_table(found: Comparison) -> Table:
         [(row.values, row.result) for row in found.rows],
         changes,
         alike,
-        # The column beside the step already has the change of time.
+        # Beside the step, a change of time needs no heading of its own.
         change=None if ranking.is_time else f"change of {ranking.title}",
         money=ranking.of_money,
     )
@@ -64,7 +64,7 @@ def compare_table(
     A field that a variant does not set is ``-``. ``changes`` are relative, under the heading
     ``change``; by default of the step time against the first. Variants that are ``alike`` are
     marked. With ``errors`` the interval of the step by the models' errors is shown, with ``money``
-    prices even if the scenario has neither a total nor a price.
+    list prices even if the scenario has neither a total nor a price.
     """
     listed = list(rows)
     results = [result for _, result in listed]
