@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable
 from math import isqrt
-from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -28,12 +27,13 @@ def mix_bits(bits: NDArray[np.uint64]) -> NDArray[np.uint64]:
 
 def covered_seconds(spans: Iterable[tuple[float, float]]) -> float:
     """Return the seconds covered by at least one of the spans from a begin to an end (s)."""
-    seconds, reached = 0.0, -np.inf
+    in_order = sorted(spans)
+    if not in_order:
+        return 0.0
+    begins, ends = np.array(in_order).T
     # Count only the part of a span beyond all earlier ones.
-    for begin, end in sorted(spans, key=itemgetter(0)):
-        seconds += max(0.0, end - max(begin, reached))
-        reached = max(reached, end)
-    return float(seconds)
+    reached = np.concatenate([[-np.inf], np.maximum.accumulate(ends)[:-1]])
+    return float(np.maximum(ends - np.maximum(begins, reached), 0.0).sum())
 
 
 def near_square(count: int) -> tuple[int, int]:

@@ -69,7 +69,7 @@ if TYPE_CHECKING:
         residual_prior,
         step_noise,
     )
-    from dpsim.engine.steps import PARTS, Part, PartName, Steps, seconds_covered
+    from dpsim.engine.steps import PARTS, Part, PartName, Steps
     from dpsim.engine.timeline import Interval
     from dpsim.engine.to_target import TimeToTarget, Training, time_to_target
     from dpsim.engine.utilisation import Utilisation, Work
@@ -149,7 +149,6 @@ __all__ = [
     "run_job",
     "run_scenario",
     "scale_to",
-    "seconds_covered",
     "seconds_lost",
     "simulate",
     "slow_downs",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any, Literal
 
@@ -98,18 +98,6 @@ class Steps:
     def after(self, warmup: int) -> Steps:
         """Return the steps without the first ``warmup``."""
         return Steps(**{field.name: getattr(self, field.name)[warmup:] for field in fields(self)})
-
-
-def seconds_covered(spans: Sequence[tuple[float, float]]) -> float:
-    """Return the seconds in which at least one of the ``spans``, (begin, end) each, is under way.
-
-    Collectives of several communicators may run concurrently.
-    """
-    if not spans:
-        return 0.0
-    begins, ends = np.array(sorted(spans)).T
-    until = np.concatenate([[-np.inf], np.maximum.accumulate(ends)[:-1]])
-    return float(np.maximum(ends - np.maximum(begins, until), 0.0).sum())
 
 
 def spread(values: FloatArray) -> dict[str, float]:

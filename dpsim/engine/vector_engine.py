@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, get_args
 
 import numpy as np
 
-from dpsim.base.arrays import FloatArray
+from dpsim.base.arrays import FloatArray, covered_seconds
 from dpsim.base.budget import check
 from dpsim.engine.calls import StagedCall
 from dpsim.engine.clocks import Clocks, ClockState
 from dpsim.engine.job import Job
 from dpsim.engine.step_plan import Chain, Row, StepPlan
-from dpsim.engine.steps import Steps, seconds_covered
+from dpsim.engine.steps import Steps
 from dpsim.strategy.aggregation import Group
 
 if TYPE_CHECKING:
@@ -201,7 +201,7 @@ class _Run:
         self.exposed[step] = clocks.exposed
         self.coding[step] = clocks.coding
         # Communication that a worker did not wait for overlapped with its computing.
-        busy = seconds_covered(self.spans)
+        busy = covered_seconds(self.spans)
         self.overlapped[step] = np.maximum(busy - clocks.exposed, 0.0)
 
     def _in_passes(self, step: int, plan: StepPlan) -> None:

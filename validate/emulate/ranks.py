@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from dpsim.base.arrays import FloatArray, IntArray
-from dpsim.engine import Job, Steps, calibrated, seconds_covered
+from dpsim.base.arrays import FloatArray, IntArray, covered_seconds
+from dpsim.engine import Job, Steps, calibrated
 from dpsim.scenario import Scenario, load_scenario
 from validate.emulate.clock import before_all_others
 from validate.emulate.program import emulate
@@ -193,7 +193,7 @@ def _network(carried: Sequence[Rows], steps: int) -> tuple[FloatArray, list[tupl
         ends = stamps[:, :, 1].max(axis=0)
         spans[step] += zip(begins.tolist(), ends.tolist(), strict=True)
         last[step] = float(begins[-1]), float(ends[-1])
-    busy = np.array([seconds_covered(spans[step]) for step in range(steps)])
+    busy = np.array([covered_seconds(spans[step]) for step in range(steps)])
     return busy, [last[step] for step in sorted(last)]
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import simpy
 
-from dpsim.base.arrays import FloatArray
+from dpsim.base.arrays import FloatArray, covered_seconds
 from dpsim.engine.clocks import waiting
 from dpsim.engine.events.contention import communicators
 from dpsim.engine.events.itinerary import (
@@ -25,7 +25,7 @@ from dpsim.engine.events.running_collectives import RunningCollective
 from dpsim.engine.events.sending import Sending, Span
 from dpsim.engine.events.simulated_collectives import SimulatedCollectives
 from dpsim.engine.job import Job
-from dpsim.engine.steps import Steps, seconds_covered
+from dpsim.engine.steps import Steps
 from dpsim.engine.vector_engine import log_versions
 from dpsim.strategy.aggregation import Group
 
@@ -198,7 +198,7 @@ class World:
         rounds = []
         for step, (gradients, models) in enumerate(self._spans):
             spans = [(span.last_start, span.last_end) for span in (*gradients, *models)]
-            busy = seconds_covered(spans)
+            busy = covered_seconds(spans)
             records.overlapped_comm[step] = np.maximum(busy - records.exposed_comm[step], 0.0)
             # For each step, the last collective of its gradients and the last of its models.
             rounds += [

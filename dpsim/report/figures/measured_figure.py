@@ -104,8 +104,7 @@ def _add_band(figure: go.Figure, low: float, high: float) -> None:
 def _points(
     name: str, pairs: Sequence[Pair], unit: str, look: Mapping[str, object]
 ) -> dict[str, object]:
-    form = ".4g" if unit else ".1%"
-    suffix = f" {unit}" if unit else ""
+    form, suffix = _form_and_suffix(unit)
     where = f"measured %{{x:{form}}}{suffix}, predicted %{{y:{form}}}{suffix}"
     return {
         "x": [pair.measured for pair in pairs],
@@ -119,11 +118,16 @@ def _points(
     }
 
 
+def _form_and_suffix(unit: str) -> tuple[str, str]:
+    """Return the format of a number, and its unit after a space; without ``unit`` of a share."""
+    return (".4g", f" {unit}") if unit else (".1%", "")
+
+
 def _hover_text(pair: Pair, unit: str) -> str:
     text = f"{pair.name}<br>{pair.predicted / pair.measured - 1:+.1%}"
     if pair.low is None or pair.high is None:
         return text
-    form, suffix = (".4g", f" {unit}") if unit else (".1%", "")
+    form, suffix = _form_and_suffix(unit)
     return f"{text}, interval {pair.low:{form}} to {pair.high:{form}}{suffix}"
 
 

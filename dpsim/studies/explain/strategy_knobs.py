@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import cast
 
+from dpsim.base.units import plural
 from dpsim.engine import prepare
 from dpsim.scenario import Scenario, shape_of
 from dpsim.strategy.compression import Codec, CompressionConfig
@@ -127,6 +128,5 @@ def _outer_steps(scenario: Scenario) -> list[Change]:
     half = outer.every // 2
     if outer.overlap or not half:
         return [rarely]
-    several = "s" if half > 1 else ""
-    words = f"groups meet beside {half} step{several} (changes convergence)"
+    words = f"groups meet beside {plural(half, 'step')} (changes convergence)"
     return [rarely, Change(words, {"strategy.sync.outer.overlap": half})]

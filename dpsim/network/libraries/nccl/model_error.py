@@ -47,12 +47,12 @@ _INSIDE = {NVSWITCH: "NVLink", NVMESH: "NVLink", PCIE: "PCIe"}
 
 
 class _Measured(NamedTuple):
-    """A measured machine, the fields that the model reads, its family, and its results in words."""
+    """A measured machine, the fields that the model reads, its family, and its row."""
 
     machine: NcclMachine
     described: NcclMachine
     family: str
-    words: str
+    row: Mapping[str, Any]
 
 
 def family_of(machine: NcclMachine, operation: str) -> str:
@@ -159,9 +159,8 @@ def _machines(table: Mapping[str, Any]) -> Sequence[_Measured]:
     found = []
     for row in table["measured"]:
         machine = machine_from_json(row["machine"])
-        words = f"{_in_words(machine)}: {_result(row)}"
         family = family_of(machine, "all_reduce")
-        found.append(_Measured(machine, described_as(machine), family, words))
+        found.append(_Measured(machine, described_as(machine), family, row))
     return found
 
 
@@ -187,7 +186,10 @@ def _nearest(machine: NcclMachine, measured: Sequence[_Measured]) -> tuple[str, 
     """Return the results of the most similar measured machine of the same fabric, if any."""
     family = family_of(machine, "all_reduce")
     alike = [each for each in measured if each.family == family]
-    return (min(alike, key=lambda each: _distance(machine, each.machine)).words,) if alike else ()
+    if not alike:
+        return ()
+    nearest = min(alike, key=lambda each: _distance(machine, each.machine))
+    return (f"{_in_words(nearest.machine)}: {_result(nearest.row)}",)
 
 
 def _distance(one: NcclMachine, other: NcclMachine) -> float:
